@@ -1,0 +1,95 @@
+"""What every command of the toolkit shares: errors as one line, exit codes, progress on a terminal only."""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .. import __version__
+from ..errors import IdcwhError
+
+DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
+INTERRUPTED = 130
+
+
+def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | None], int]:
+    """Wrap a command's body: mistakes become one line on stderr and exit code 1, never a traceback.
+
+    IDCWH_TRACEBACK=1 lets the exception through, for whoever debugs the toolkit itself.
+    """
+
+    def main(argv: list[str] | None = None) -> int:
+        try:
+            status = body(argv)
+            sys.stdout.flush()
+            return status
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
+        except BrokenPipeError:  # the reader of our output went away (`| head`): not our failure
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+        except (IdcwhError, ValueError, TypeError, OSError, MemoryError) as error:
+            if os.environ.get("IDCWH_TRACEBACK"):
+                raise
+            print(f"error: {describe(error)}", file=sys.stderr)
+            return FAILED
+
+    return main
+
+
+def describe(error: BaseException) -> str:
+    """One line for an exception; an OSError names its file first, as the shell does."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return f"out of memory ({error})" if str(error) else "out of memory"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def note(message: str) -> None:
+    """Say something to the person at the terminal: everything that is not data goes to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def progress_bar(**options: Any) -> Any:
+    """A tqdm bar on stderr that shows itself on a terminal only."""
+    from tqdm import tqdm
+
+    return tqdm(file=sys.stderr, disable=None, dynamic_ncols=True, **options)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with --version, untouched line breaks in the epilog, and exit code 2 for wrong usage."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def with_version(self) -> Parser:
+        self.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+        return self
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"error: {message} (see {self.prog} --help)\n")
+
+
+def positive(text: str) -> int:
+    """argparse type: an integer of at least 1."""
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    """argparse type: an integer of at least 0."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, not {text!r}")
+    return value
