@@ -1,0 +1,283 @@
+"""How a picture becomes pixels: the only place, for training, evaluation, export checks and search alike.
+
+The rules, in the order in which they apply (they are part of a model: other pixels give other codes):
+
+1. The first frame of the file, at full size (no JPEG draft mode).
+2. The EXIF orientation is applied. Colour profiles are ignored, as torchvision ignores them.
+3. Samples become 8-bit RGB. 16-bit samples keep their high byte, which is what Pillow does with a 16-bit RGB PNG;
+   32-bit integers are read as 16-bit ones, clipped to 0..65535; floats within 0..1 are scaled by 255, other floats
+   clipped to 0..255. CMYK, palette, grey and 1-bit pictures are converted by Pillow.
+4. Transparency, of whatever kind, is laid over white.
+5. One antialiased resampling takes the centred square whose side is crop / resize of the shorter side to crop x crop:
+   scaling the shorter side to `resize` and cutting the centre out, in one step, with no rounding of the longer side,
+   and without ever making the pixels that are cut away (a 1 x 10000 picture costs no more than another).
+"""
+
+# A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
+# ruff: noqa: PTH116, PTH118, PTH120, PTH122, PTH123, PTH206
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from .errors import IdcwhError
+
+Pixels = npt.NDArray[np.uint8]
+
+SUFFIXES = frozenset(
+    f".{name}"
+    for name in (
+        *("jpg", "jpeg", "jpe", "jfif", "png", "apng", "webp", "avif", "gif", "bmp", "dib"),
+        *("tif", "tiff", "jp2", "j2k", "ppm", "pgm", "pbm", "pnm", "tga", "ico"),
+    )
+)
+MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
+
+# What is decoded, whatever the file is called. A closed list: Pillow's others include EPS, which runs Ghostscript.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF", "TGA", "ICO")
+_PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico", "Mpo")  # beyond those that Pillow loads by itself
+_RESAMPLING = {
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+    "box": Image.Resampling.BOX,
+}
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_ORIENTATION = 0x0112  # the EXIF tag
+
+
+class UnreadableImage(IdcwhError):
+    """A file that is no picture we can decode: `path` names it, `reason` says why. Runs skip it and count it."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        self.path = os.fspath(path)
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """From a picture of any size to `uint8 [crop, crop, 3]`; belongs to a model and is stored with it.
+
+    `resize` is the length the shorter side is scaled to and `crop` the side of the square cut from its centre, in
+    pixels, `crop <= resize`. `interpolation` is "bilinear" (torchvision's default, and ours), "bicubic", "lanczos" or
+    "box", always antialiased. A ValueError or TypeError names a wrong field.
+    """
+
+    resize: int = 240
+    crop: int = 224
+    interpolation: str = "bilinear"
+
+    def __post_init__(self) -> None:
+        for name in ("resize", "crop"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"preprocess: {name} must be an int, not {value!r}")
+        if not 1 <= self.crop <= self.resize <= 8192:
+            raise ValueError(f"preprocess: expected 1 <= crop <= resize <= 8192, not {self.crop} and {self.resize}")
+        if self.interpolation not in _RESAMPLING:
+            known = ", ".join(_RESAMPLING)
+            raise ValueError(f"preprocess: interpolation must be one of {known}, not {self.interpolation!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python, for model.pt, model.onnx and codes.bin."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Preprocess:
+        """The inverse of `to_dict`: every field, and no other (which might change pixels in a way unknown here)."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"preprocess: expected a dictionary, not {type(values).__name__}")
+        expected = {field.name for field in fields(cls)}
+        if set(values) != expected:
+            raise ValueError(f"preprocess: expected the fields {sorted(expected)}, not {sorted(map(str, values))}")
+        return cls(**values)
+
+
+def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
+    """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads."""
+    try:
+        status = os.stat(path)  # before opening: opening a named pipe would wait for ever
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableImage(path, "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file")
+        if status.st_size == 0:
+            raise UnreadableImage(path, "an empty file")
+        with open(path, "rb") as file:
+            return to_pixels(_open(file, path), preprocess, path)
+    except OSError as error:
+        raise UnreadableImage(path, error.strerror or str(error)) from error
+
+
+def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLike[str] | None = None) -> Pixels:
+    """The same for a picture that Pillow has already opened; `path` is its name in an error."""
+    name = path if path is not None else getattr(image, "filename", "") or "picture"
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise UnreadableImage(name, f"{width} x {height} pixels, more than the {MAX_PIXELS:,} that are accepted")
+    if width * height == 0:
+        raise UnreadableImage(name, f"no pixels ({width} x {height})")
+    try:
+        image.load()
+        return _resample(_rgb(_upright(image)), preprocess)
+    except Exception as error:  # a damaged file makes Pillow's decoders raise nearly any exception there is
+        raise UnreadableImage(name, _cause(error)) from error
+
+
+def list_images(source: str | os.PathLike[str]) -> list[str]:
+    """The image files that `source` stands for, as paths that can be opened.
+
+    A folder: every file below it with a suffix in SUFFIXES (any case), sorted by path, component by component; names
+    that begin with a dot are passed over, links to folders are followed, each folder once. A file with such a suffix:
+    that file. Any other file, or "-" for standard input: a list, one path a line, relative to the list's folder
+    (standard input: to the current one), in the order of the list; empty lines are passed over. Whether a file can be
+    decoded shows only when it is read. Nothing found is an IdcwhError.
+    """
+    text = os.fspath(source)
+    if text == "-":
+        return _some(_lines(sys.stdin.buffer, ""), "standard input names no images; expected one path a line")
+    path = Path(text)
+    if path.is_dir():
+        found = sorted(_walk(text), key=lambda name: name.split(os.sep))
+        return _some(found, f"{text}: no images in this folder or below it (looked for {' '.join(sorted(SUFFIXES))})")
+    if not path.exists():
+        raise IdcwhError(f"{text}: not found; expected a folder of images, an image, or a text file that lists images")
+    if path.suffix.lower() in SUFFIXES:
+        return [text]
+    with path.open("rb") as file:
+        if b"\0" in file.peek(8192)[:8192]:
+            raise IdcwhError(f"{text}: neither an image, by its suffix, nor a text file that lists images")
+        return _some(_lines(file, os.path.dirname(text)), f"{text}: the list names no images; expected one path a line")
+
+
+def _some(found: list[str], complaint: str) -> list[str]:
+    if not found:
+        raise IdcwhError(complaint)
+    return found
+
+
+def _lines(file: IO[bytes], folder: str) -> list[str]:
+    lines = (os.fsdecode(line.rstrip(b"\r\n")) for line in file)
+    return [os.path.join(folder, line) for line in lines if line.strip()]
+
+
+def _walk(top: str) -> Iterator[str]:
+    seen: set[tuple[int, int]] = set()
+    for folder, below, files in os.walk(top, followlinks=True):
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in seen:  # a link back up, or a second way to the same folder
+            below.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in files:
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
+                yield os.path.join(folder, name)
+
+
+@cache
+def _prepare_pillow() -> None:
+    Image.preinit()
+    for name in _PLUGINS:
+        try:
+            importlib.import_module(f"PIL.{name}ImagePlugin")
+        except ImportError:  # an older Pillow without this format
+            continue
+    # Pillow warns of oddities in files that it then reads all the same, and of sizes that we check ourselves.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
+    _prepare_pillow()
+    try:
+        return Image.open(file, formats=_FORMATS)
+    except Exception as error:
+        raise UnreadableImage(path, _cause(error)) from error
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, Image.UnidentifiedImageError):
+        return "not an image, or of a kind that is not decoded"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"more than the {MAX_PIXELS:,} pixels that are accepted"
+    if isinstance(error, MemoryError):
+        return "not enough memory to decode it"
+    return "damaged: " + (" ".join(str(error).split()) or type(error).__name__)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        # After load(): Pillow turns a TIFF by itself, and a PNG may carry its EXIF behind the pixels.
+        turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # damaged EXIF says nothing about the pixels
+        return image
+    return image if turn is None else image.transpose(turn)
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode.startswith("I") or image.mode == "F":
+        image = _eight_bit(image)
+    elif image.mode == "LAB":
+        image = _from_lab(image)
+    if image.mode in ("La", "RGBa"):  # premultiplied
+        image = image.convert(image.mode[:-1] + "A")
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+        seen = image.convert("RGBA")
+        white = Image.new("RGBA", seen.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(white, seen)
+    return image.convert("RGB")
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """Grey samples of 16 or 32 bits, or floats, as mode L; a sample value that stands for transparent becomes white."""
+    samples = np.asarray(image)
+    if image.mode == "F":
+        samples = np.nan_to_num(samples, nan=0.0)
+        scale = 255.0 if samples.min() >= 0.0 and samples.max() <= 1.0 else 1.0
+        grey = np.clip(np.rint(samples * scale), 0, 255).astype(np.uint8)
+    else:
+        grey = (np.clip(samples, 0, 65535) >> 8).astype(np.uint8)
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        grey[samples == transparent] = 255
+    return Image.fromarray(grey)
+
+
+def _from_lab(image: Image.Image) -> Image.Image:
+    from PIL import ImageCms
+
+    turned = ImageCms.profileToProfile(
+        image, ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB"), outputMode="RGB"
+    )
+    assert turned is not None  # it returns None only when asked to work in place
+    return turned
+
+
+def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
+    width, height = image.size
+    side = min(width, height) * preprocess.crop / preprocess.resize
+    left, top = (width - side) / 2, (height - side) / 2
+    box = (left, top, min(left + side, width), min(top + side, height))
+    out = (preprocess.crop, preprocess.crop)
+    return np.array(image.resize(out, _RESAMPLING[preprocess.interpolation], box=box))
