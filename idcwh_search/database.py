@@ -1,0 +1,195 @@
+"""Database: codes with ids, keys and labels in one file, searched where they lie.
+
+The bytes are in codesbin.py and segment.py; writing a new one is in builder.py. Opening maps the file: nothing is copied,
+and a block is verified when it is first read.
+"""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _core, codesbin
+from .codes import check_codes, code_bytes
+from .codesbin import ITEMS, JSON, MANIFEST
+from .errors import IdcwhError
+from .segment import Segment
+from .selection import Where, eligible_rows
+
+if TYPE_CHECKING:
+    from .builder import DatabaseBuilder
+
+
+class Database:
+    """A codes.bin: `create` a new one and `add` to it, or `open` one. A context manager both ways."""
+
+    def __init__(self, path: Path, mapped: codesbin.Mapped) -> None:
+        """Use `open` or `create`."""
+        self.path = path
+        self._use(mapped)
+
+    def _use(self, mapped: codesbin.Mapped) -> None:
+        self.bits = mapped.bits
+        self._mapped = mapped
+        self.manifest, self._segments = _contents(mapped)
+        self._starts = np.cumsum([0, *(segment.items for segment in self._segments)])
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
+        """Map a database for searching. Raises IdcwhError for a file that is not a whole, undamaged codes.bin."""
+        if mode != "r":
+            raise ValueError(f"mode {mode!r}: a codes.bin is opened with 'r'; make a new one with Database.create")
+        place = Path(path)
+        return cls(place, codesbin.Mapped(place))
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
+    ) -> DatabaseBuilder:
+        """Begin a new database of `bits`-bit codes. It appears at `path`, whole and synced, when it is closed.
+
+        `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
+        unless `replace` is set. Leaving the `with` block by an exception leaves nothing behind.
+        """
+        from .builder import DatabaseBuilder
+
+        return DatabaseBuilder(Path(path), bits, model, replace=replace)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    # searching: every result is ordered by (distance, id)
+
+    def search(
+        self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The `k` nearest: distances int32 and ids int64, both (queries, min(k, eligible))."""
+        parts = [_core.topk(*common[:3], k, *common[3:]) for common in self._each_segment(queries, where, threads)]
+        return _merge(parts, k, len(queries))
+
+    def rank(
+        self, queries: np.ndarray, where: Where = None, threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The full Hamming ranking of every eligible item: distances int32 and ids int64, both (queries, eligible)."""
+        parts = [_core.rank(*common) for common in self._each_segment(queries, where, threads)]
+        return _merge(parts, len(self), len(queries))
+
+    def range_search(
+        self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Every item within `radius`, inclusive: limits int64 (queries + 1), distances int32, ids int64; row q is limits[q]:limits[q+1]."""
+        parts = [_core.radius(*common[:3], radius, *common[3:]) for common in self._each_segment(queries, where, threads)]
+        if len(parts) == 1:
+            return parts[0]
+        limits = np.sum([part[0] for part in parts], axis=0, dtype=np.int64) if parts else np.zeros(len(queries) + 1, np.int64)
+        rows = np.concatenate([np.empty(0, np.int64), *(np.repeat(np.arange(len(queries)), np.diff(part[0])) for part in parts)])
+        distances = np.concatenate([np.empty(0, np.int32), *(part[1] for part in parts)])
+        ids = np.concatenate([np.empty(0, np.int64), *(part[2] for part in parts)])
+        order = np.lexsort((ids, distances, rows))
+        return limits, distances[order], ids[order]
+
+    def _each_segment(self, queries: np.ndarray, where: Where, threads: int | None) -> Iterable[tuple[Any, ...]]:
+        """(codes, bits, queries, ids, mask, threads) of each segment."""
+        check_codes(queries, self.bits, name="queries")
+        mask_of_all = isinstance(where, np.ndarray) and where.dtype == bool
+        if mask_of_all and np.shape(where) != (len(self),):
+            raise ValueError(f"where: a mask has one entry per item: expected shape ({len(self)},), not {np.shape(where)}")
+        for start, segment in zip(self._starts[:-1], self._segments, strict=True):
+            rows = where[start : start + segment.items] if mask_of_all else where  # type: ignore[index]
+            ids = None if segment.first_id == 0 else segment.ids
+            yield segment.codes, self.bits, queries, ids, eligible_rows(rows, segment.ids), threads or 0
+
+    # looking up
+
+    def keys(self, ids: Sequence[int] | np.ndarray | None = None) -> list[str | None]:
+        """The keys (image paths) of these ids, or of all in row order; None where an item has none."""
+        return [segment.key(row) for segment, row in self._rows(ids)]
+
+    def labels(self, ids: Sequence[int] | np.ndarray | None = None) -> list[str | None]:
+        """The labels of these ids, or of all in row order; None where an item has none."""
+        return [segment.label(row) for segment, row in self._rows(ids)]
+
+    def get(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """The codes of these ids, uint8 (len(ids), code bytes). KeyError for an id that is not there."""
+        found = [segment.codes[row] for segment, row in self._rows(ids)]
+        return np.array(found, dtype=np.uint8).reshape(-1, code_bytes(self.bits))
+
+    @property
+    def ids(self) -> np.ndarray:
+        """All ids in row order, int64."""
+        return np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in self._segments)])
+
+    @property
+    def codes(self) -> np.ndarray:
+        """All codes in row order, uint8 (items, code bytes); over the mapped file when they lie in one segment, else a copy."""
+        if len(self._segments) == 1:
+            return self._segments[0].codes
+        return np.concatenate([np.empty((0, code_bytes(self.bits)), np.uint8), *(segment.codes for segment in self._segments)])
+
+    def _rows(self, ids: Sequence[int] | np.ndarray | None) -> Iterable[tuple[Segment, int]]:
+        if ids is None:
+            return ((segment, row) for segment in self._segments for row in range(segment.items))
+        return (self._row(int(number)) for number in np.asarray(ids).reshape(-1))
+
+    def _row(self, number: int) -> tuple[Segment, int]:
+        for segment in self._segments:
+            row = segment.row_of(number)
+            if row is not None:
+                return segment, row
+        raise KeyError(f"no item with id {number} in {self.path}")
+
+    # the file
+
+    def info(self) -> dict[str, Any]:
+        """What is in the file: items, code length, segments, size in bytes, and the manifest."""
+        size = {"items": len(self), "bits": self.bits, "segments": len(self._segments), "bytes": self._mapped.size}
+        return {"path": str(self.path), "format": codesbin.VERSION, **size, "manifest": self.manifest}
+
+    def verify(self) -> None:
+        """Read and check everything; IdcwhError names the first place that is wrong."""
+        for record in self._mapped.records:
+            for section in record.sections.values():
+                section.check(0, section.length)
+        for segment in self._segments:
+            segment.verify()
+        if len(np.unique(self.ids)) != len(self):
+            raise IdcwhError(f"{self.path}: an id occurs twice; build it again")
+
+    def close(self) -> None:
+        """Let go of the file. Arrays taken from the database stay valid."""
+        self._segments = []
+        self._starts = np.zeros(1, np.int64)
+        self._mapped.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _contents(mapped: codesbin.Mapped) -> tuple[dict[str, Any], list[Segment]]:
+    """The manifest and the segments of a mapped file, their sizes checked against each other."""
+    manifest: dict[str, Any] = {}
+    segments: list[Segment] = []
+    for record in mapped.records:
+        if record.type == MANIFEST and JSON in record.sections:
+            manifest = json.loads(bytes(record.sections[JSON].read()))
+        elif record.type == ITEMS:
+            segments.append(Segment(record, mapped.bits))
+    return manifest, segments
+
+
+def _merge(parts: list[tuple[np.ndarray, np.ndarray]], k: int, queries: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first `k` of several ranked lists a query, in the order (distance, id)."""
+    if len(parts) == 1:
+        return parts[0]
+    distances = np.concatenate([np.empty((queries, 0), np.int32), *(part[0] for part in parts)], axis=1)
+    ids = np.concatenate([np.empty((queries, 0), np.int64), *(part[1] for part in parts)], axis=1)
+    order = np.lexsort((ids, distances), axis=1)[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
