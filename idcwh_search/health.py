@@ -1,0 +1,109 @@
+"""Code health: what the codes look like, whatever they retrieve. A collapsed or wasteful code shows here first."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_ROWS = 1 << 16
+"""Codes unpacked at a time; also below 2^24, so that sums of products of bits are exact in float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class CodeHealth:
+    """Properties of the database codes (and of the queries where it says so).
+
+    distinct_database, distinct_queries   number of different codes
+    bit_balance       float64 [bits]: share of database codes in which the bit is 1; 0.5 carries most
+    constant_bits     bits that never change in the database: 0 is good, `bits` is a collapse
+    bit_correlation   mean |Pearson correlation| of two bits that do change, 0 to 1, small is good; NaN without two
+    distances_within  int64 [bits + 1]: (query, database item) pairs at each distance that share a label
+    distances_between int64 [bits + 1]: pairs that do not. Queries without a relevant item are left out of both
+    """
+
+    distinct_database: int
+    distinct_queries: int
+    bit_balance: Floats
+    constant_bits: int
+    bit_correlation: float
+    distances_within: Ints
+    distances_between: Ints
+
+    @property
+    def d_w(self) -> float:
+        """Within-class distance: mean over the pairs that share a label, in bits."""
+        return _mean_distance(self.distances_within)
+
+    @property
+    def d_b(self) -> float:
+        """Between-class distance: mean over the pairs that share none, in bits; NaN when there is no such pair."""
+        return _mean_distance(self.distances_between)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python, for JSON; NaN is None."""
+        return {
+            "distinct_database": self.distinct_database,
+            "distinct_queries": self.distinct_queries,
+            "constant_bits": self.constant_bits,
+            "bit_balance": self.bit_balance.tolist(),
+            "bit_correlation": _or_none(self.bit_correlation),
+            "d_w": _or_none(self.d_w),
+            "d_b": _or_none(self.d_b),
+            "distances_within": self.distances_within.tolist(),
+            "distances_between": self.distances_between.tolist(),
+        }
+
+
+def code_health(
+    queries: NDArray[np.uint8], database: NDArray[np.uint8], bits: int, within: Ints, between: Ints
+) -> CodeHealth:
+    """Health of packed codes uint8 [n, ceil(bits/8)], with the distances that were counted for the metrics."""
+    ones, both = _bit_counts(database, bits)
+    n = len(database)
+    changing = np.flatnonzero((ones > 0) & (ones < n))
+    return CodeHealth(
+        distinct_database=distinct(database),
+        distinct_queries=distinct(queries),
+        bit_balance=ones / n,
+        constant_bits=bits - len(changing),
+        bit_correlation=_mean_correlation(ones[changing], both[np.ix_(changing, changing)], n),
+        distances_within=within,
+        distances_between=between,
+    )
+
+
+def distinct(codes: NDArray[np.uint8]) -> int:
+    """Number of different rows."""
+    return len(np.unique(np.ascontiguousarray(codes).view(f"V{codes.shape[1]}")))
+
+
+def _bit_counts(codes: NDArray[np.uint8], bits: int) -> tuple[Floats, Floats]:
+    """Codes in which bit i is 1, [bits], and in which bits i and j both are, [bits, bits]."""
+    both = np.zeros((bits, bits))
+    for start in range(0, len(codes), _ROWS):
+        block = np.unpackbits(codes[start : start + _ROWS], axis=1, count=bits, bitorder="little").astype(np.float32)
+        both += block.T @ block
+    return np.diagonal(both).copy(), both
+
+
+def _mean_correlation(ones: Floats, both: Floats, n: int) -> float:
+    if len(ones) < 2:
+        return float("nan")
+    deviation = np.sqrt(ones * (n - ones))
+    correlation = np.abs(n * both - np.outer(ones, ones)) / np.outer(deviation, deviation)
+    pairs = len(ones) * (len(ones) - 1)
+    return float((correlation.sum() - np.trace(correlation)) / pairs)
+
+
+def _mean_distance(histogram: Ints) -> float:
+    pairs = int(histogram.sum())
+    return int(histogram @ np.arange(len(histogram))) / pairs if pairs else float("nan")
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
