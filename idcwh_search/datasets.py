@@ -13,21 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from .errors import IdcwhError
-
-if TYPE_CHECKING:
-    from .images import Preprocess
+from .images import SUFFIXES, Preprocess, load_image, to_pixels
 
 SOURCES = "idcwh.sources"
 """Entry point group: name -> function(directory: str) -> LabelledImages, reached as `name:directory`."""
-
-_FORMATS = "avif bmp gif jfif jpe jpeg jpg pbm pgm png pnm ppm tga tif tiff webp"
-SUFFIXES = frozenset(f".{name}" for name in _FORMATS.split())
-"""File names with these endings (any case) are pictures; other files in a class folder are passed over."""
 
 SPLITS = ("train", "test", "")
 _SPLIT_NAMES = {"train": "train", "test": "test", "query": "test", "database": "", "": ""}
@@ -45,11 +40,11 @@ class LabelledImages:
     split    n of "train", "test" or "" (the source says nothing)
     """
 
-    keys: list[str]
-    labels: np.ndarray
+    keys: list[str] = field(repr=False)
+    labels: np.ndarray = field(repr=False)
     classes: list[str]
     pictures: Sequence[Path] | np.ndarray = field(repr=False)
-    split: list[str]
+    split: list[str] = field(repr=False)
     spec: str = ""
 
     def __post_init__(self) -> None:
@@ -86,14 +81,10 @@ class LabelledImages:
         return self.labels[:, None] == np.arange(len(self.classes))
 
     def image(self, i: int, preprocess: Preprocess) -> np.ndarray:
-        """Picture i as the network sees it, uint8 [crop, crop, 3]. IdcwhError when its file cannot be read."""
-        from . import images
-
+        """Picture i as the network sees it, uint8 [crop, crop, 3]. UnreadableImage when its file is no picture."""
         if isinstance(self.pictures, np.ndarray):
-            from PIL import Image
-
-            return images.prepare(Image.fromarray(self.pictures[i]), preprocess)
-        return images.load_image(self.pictures[i], preprocess)
+            return to_pixels(Image.fromarray(self.pictures[i]), preprocess, self.keys[i])
+        return load_image(self.pictures[i], preprocess)
 
     def path(self, i: int) -> Path | None:
         """The file of picture i; None when the source holds arrays."""
@@ -146,9 +137,10 @@ def _folder(root: Path, spec: str) -> LabelledImages:
     if "train" in tops and set(tops) <= _NOT_CLASSES and _subfolders(root / "train"):
         if extra := sorted(set(tops) - {"train", "test"}):
             raise IdcwhError(f"{root}: has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest")
-        listed = [(s, c, p) for s in ("train", "test") if s in tops for c, p in _classes(root / s)]
+        parts = [str(part) for part in ("train", "test") if part in tops]
     else:
-        listed = [("", c, p) for c, p in _classes(root)]
+        parts = [""]
+    listed = [(part, name, path) for part in parts for name, path in _classes(root / part)]
     if not listed:
         raise IdcwhError(f"{root}: no pictures found; expected train/<class>/* and test/<class>/*, or <class>/*")
     classes = _ordered({c for _, c, _ in listed})

@@ -1,7 +1,7 @@
 """Protocols: rules that split a labelled set into query, training and database.
 
-The pictures a seed picks are the first of their class in the order of SHA-256(seed, key): the same on every machine, for
-every version of numpy, and whatever order the files were listed in. A query is never a training or a database picture.
+The pictures a seed picks are the first of their class in the order of SHA-256(seed, key): the same on every machine,
+for every version of numpy, and whatever order the files were listed in. A query is never in training or the database.
 """
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _per_class(dataset: LabelledImages, name: str, seed: int, queries: int, trai
 def _first(dataset: LabelledImages, rows: np.ndarray, seed: int, count: int, what: str) -> np.ndarray:
     """`count` of `rows` from each class, ascending."""
     if dataset.multi_label:
-        raise IdcwhError(f"{dataset.spec}: pictures with several labels or none have no number a class; use a split column")
+        raise IdcwhError(f"{dataset.spec}: pictures have several labels or none; numbers a class need one each")
     order = rows[np.argsort(np.array([draw(seed, dataset.keys[i]) for i in rows]), kind="stable")]
     by_class = order[np.argsort(dataset.labels[order], kind="stable")]
     sizes = np.bincount(dataset.labels[rows], minlength=len(dataset.classes))

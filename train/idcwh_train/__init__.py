@@ -1,6 +1,7 @@
 """Training of hash models: backbones, the hash layer, the losses, the loop, and the model file.
 
-The names people write in scripts are loaded on first use, so that `import idcwh_train` does not cost the seconds that torch does.
+The names people write in scripts are loaded on first use, so that `import idcwh_train` does not cost the seconds that
+torch does.
 """
 from __future__ import annotations
 

