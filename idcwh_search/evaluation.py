@@ -88,9 +88,9 @@ class Evaluation:
     """R@N, tie-aware: the same divided by R."""
 
     radius: int
-    lookup: Lookup
-    pr_curve: PrecisionRecall
-    health: CodeHealth
+    lookup: Lookup = field(repr=False)
+    pr_curve: PrecisionRecall = field(repr=False)
+    health: CodeHealth = field(repr=False)
     average_precision: Floats = field(repr=False)
     """Tie-aware AP of each query, float64 [queries], NaN where the query has no relevant item; for paired tests."""
 
@@ -103,6 +103,11 @@ class Evaluation:
     def recall_within(self) -> float:
         """R@H<=radius."""
         return float(self.lookup.recall[min(self.radius, self.bits)])
+
+    @property
+    def empty_within(self) -> float:
+        """Share of queries that find nothing within the radius, each a 0 in P@H<=radius."""
+        return float(self.lookup.empty[min(self.radius, self.bits)])
 
     @property
     def spread(self) -> float:
@@ -129,6 +134,7 @@ class Evaluation:
             "radius": self.radius,
             "precision_within": self.precision_within,
             "recall_within": self.recall_within,
+            "empty_within": self.empty_within,
             "lookup": {name: getattr(self.lookup, name).tolist() for name in ("precision", "recall", "empty")},
             "pr_curve": {name: getattr(self.pr_curve, name).tolist() for name in ("recall", "precision")},
             "health": self.health.to_dict(),
