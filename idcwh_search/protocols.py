@@ -16,6 +16,7 @@ import numpy as np
 
 from .datasets import LabelledImages
 from .errors import IdcwhError
+from .files import replacing
 
 FORMAT, VERSION = "idcwh-protocol", 1
 _PARTS = ("query", "train", "database")
@@ -86,7 +87,8 @@ class Split:
                 for part, rows in ((part, getattr(self, part)) for part in _PARTS)
             },
         }
-        _write(Path(path), json.dumps(content, ensure_ascii=False))
+        with replacing(path) as file:
+            file.write(json.dumps(content, ensure_ascii=False).encode())
 
 
 def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
@@ -201,15 +203,3 @@ def _require(dataset: LabelledImages, name: str) -> None:
             f"{name} is defined on {images} pictures of {classes} classes{for_testing}; {dataset.spec} has {found[0]} "
             f"of {found[1]}, {found[2]} for testing. Use the protocol own or per-class"
         )
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from idcwh_search.errors import IdcwhError
+from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
 from . import backbones
@@ -107,15 +108,8 @@ def read(path: Path, format: str) -> Content:
 
 
 def write(path: Path, content: Content) -> None:
-    """Save under a temporary name, flush to the disk, rename: a reader sees the old file or the new one, whole."""
+    """Save so that a reader sees the old file or the new one, whole."""
     buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
     torch.save(content, buffer)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(buffer.getbuffer())

@@ -1,0 +1,131 @@
+"""IDCWH: classwise hashing with learnable centers and centers similarity learning.
+
+Source: Zhang and Yan, "Improved Deep Classwise Hashing With Centers Similarity Learning for Image Retrieval",
+arXiv 2103.09442. What the paper leaves open is set out in docs/training.md. Notation: n images, l bits, C classes,
+Z of them in the batch; h the logits, b = sgn(h) with sgn(0) = +1, mu_j the learnable centers, u_j the binary ones.
+"""
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import Loss, Method
+
+L2_REDUCTIONS = ("sum/Z", "sum", "sum/ZC", "sum/n")
+"""What the sum over the Z x C terms of L2 is divided by; "sum" is eq. 11 as it stands, "sum/ZC" the mean."""
+REDUCTIONS = ("mean", "sum")
+
+
+def sgn(x: Tensor) -> Tensor:
+    """Signs as +1 and -1, of the same dtype; sgn(0) = +1, as everywhere in the toolkit (torch.sign says 0)."""
+    one = torch.ones((), dtype=x.dtype, device=x.device)
+    return torch.where(x >= 0, one, -one)
+
+
+class IDCWH(Method):
+    """L = L1 + gamma L2 + beta Q (eq. 13).
+
+    sigma2        variance of the classwise Gaussians, > 0
+    gamma, beta   weights of the centers similarity and of the quantization term
+    l2_reduction  one of L2_REDUCTIONS; the paper does not say, and it matters
+    reduction     of L1 and Q over the batch, "mean" or "sum"
+    """
+
+    name: ClassVar[str] = "idcwh"
+
+    def __init__(
+        self,
+        classes: int,
+        bits: int,
+        images: int = 0,
+        *,
+        sigma2: float = 4.0,
+        gamma: float = 1.0,
+        beta: float = 0.01,
+        l2_reduction: str = "sum/Z",
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        if not sigma2 > 0:
+            raise ValueError(f"sigma2: expected a number above 0, not {sigma2}")
+        if gamma < 0 or beta < 0:
+            raise ValueError(f"gamma and beta: expected numbers of at least 0, not {gamma} and {beta}")
+        if l2_reduction not in L2_REDUCTIONS or reduction not in REDUCTIONS:
+            raise ValueError(f"l2_reduction is one of {L2_REDUCTIONS}, reduction one of {REDUCTIONS}")
+        self.sigma2, self.gamma, self.beta = float(sigma2), float(gamma), float(beta)
+        self.l2_reduction, self.reduction = l2_reduction, reduction
+        self.centers = nn.Parameter(torch.randn(classes, bits))  # mu, drawn from N(0, 1)
+        self.votes: Tensor  # sum_j of eq. 14, exact in integers
+        self.register_buffer("votes", torch.zeros(classes, bits, dtype=torch.int32))
+
+    def options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("sigma2", "gamma", "beta", "l2_reduction", "reduction")}
+
+    def class_centers(self) -> Tensor:
+        return self.centers
+
+    def start_epoch(self) -> None:
+        """U = 0 at the top of each epoch (Algorithm 1)."""
+        self.votes.zero_()
+
+    def forward(self, h: Tensor, y: Tensor, rows: Tensor) -> Loss:
+        labelled = y.any(dim=1)
+        skipped = len(y) - int(labelled.sum())
+        if skipped:
+            h, y = h[labelled], y[labelled]
+        if not len(h):
+            return Loss(h.sum() + 0 * self.centers.sum(), {}, skipped)
+        h = h.float()
+        b = sgn(h.detach())
+        terms = {"L1": self.classwise(h, y), "Q": self.beta * self._over_batch((b - h).square().sum(dim=1))}
+        if self.gamma:
+            terms["L2"] = self.gamma * self.centers_similarity(*self.vote(b, y), n=len(h))
+        total = torch.stack(list(terms.values())).sum()
+        return Loss(total, {name: term.detach() for name, term in terms.items()}, skipped)
+
+    def classwise(self, h: Tensor, y: Tensor) -> Tensor:
+        """L1 (eq. 3): minus the log-likelihood of the labels under Gaussians of variance sigma2 around the centers.
+
+        ||h||^2 is the same for every class, so the softmax does not see it; leaving it out of -||h - mu||^2 / 2 keeps
+        the digits that a subtraction of two large squares would lose.
+        """
+        scores = (h @ self.centers.T - 0.5 * self.centers.square().sum(dim=1)) / self.sigma2
+        log_p = F.log_softmax(scores, dim=1)
+        return self._over_batch(-log_p.masked_fill(~y, 0).sum(dim=1))
+
+    @torch.no_grad()
+    def vote(self, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Add a batch of signs to the vote (eq. 14); the Z classes present and their u [Z, l] (eq. 7)."""
+        present = y.any(dim=0).nonzero().squeeze(1)
+        # float sums of +-1 are exact below 2^24 images a batch
+        self.votes[present] += (y[:, present].T.float() @ b).to(torch.int32)
+        return present, sgn(self.votes[present]).float()
+
+    def centers_similarity(self, present: Tensor, u: Tensor, n: int) -> Tensor:
+        """L2 (eq. 11): the center of a class should agree with that class's binary center, and with no other's.
+
+        theta_ij = l/2 cos(u_i, mu_j) (eq. 10); minus (s theta - log(1 + e^theta)) is the binary cross-entropy of s with
+        the logit theta. u has no gradient: only the centers move.
+        """
+        classes, bits = self.centers.shape
+        theta = 0.5 * bits * F.normalize(u) @ F.normalize(self.centers).T
+        same = F.one_hot(present, classes).to(theta.dtype)
+        total = F.binary_cross_entropy_with_logits(theta, same, reduction="sum")
+        return total / {"sum/Z": len(u), "sum": 1, "sum/ZC": len(u) * classes, "sum/n": n}[self.l2_reduction]
+
+    def _over_batch(self, per_image: Tensor) -> Tensor:
+        return per_image.mean() if self.reduction == "mean" else per_image.sum()
+
+
+class IDCWHSingle(IDCWH):
+    """IDCWH-Single, the paper's ablation: no centers similarity, gamma = 0."""
+
+    name: ClassVar[str] = "idcwh-single"
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        if options.setdefault("gamma", 0.0):
+            raise ValueError("idcwh-single is idcwh with gamma = 0; with another gamma it is idcwh")
+        super().__init__(classes, bits, images, **options)
