@@ -4,7 +4,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import codesbin
+from . import codesbin, files
 from .codes import check_codes
 from .codesbin import ITEMS, JSON, MANIFEST
 from .database import Database
@@ -30,18 +29,12 @@ class DatabaseBuilder(Database):
     def __init__(self, path: Path, bits: int, model: dict[str, Any] | None, *, replace: bool) -> None:
         if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= codesbin.MAX_BITS:
             raise ValueError(f"bits: expected a whole number from 1 to {codesbin.MAX_BITS}, not {bits!r}")
-        if path.is_dir():
-            raise IdcwhError(f"{path}: is a directory; name a file, such as {path / 'codes.bin'}")
         if path.exists() and not replace:
             raise IdcwhError(f"{path}: already exists; choose another name or ask to replace it")
         manifest = json.dumps(model or {}, ensure_ascii=False, allow_nan=False).encode(errors="surrogateescape")
         self._replace = replace
-        try:
-            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        except OSError as error:
-            raise IdcwhError(f"{path}: cannot be written: {error.strerror}; choose a folder that exists and is writable") from error
-        self._temporary = Path(name)
-        self._file = os.fdopen(handle, "w+b")
+        self._file = files.temporary_beside(path)
+        self._temporary = Path(self._file.name)
         self._writer = codesbin.Writer(self._file, bits, uuid.uuid4().bytes)
         self._writer.record(MANIFEST, {JSON: manifest})
         self._pending = Pending()
@@ -119,12 +112,12 @@ class DatabaseBuilder(Database):
         try:
             self._write_pending()
             self._writer.commit(self._ids_seen.count, self._ids_seen.next)
-            os.fchmod(self._file.fileno(), 0o666 & ~_umask())
+            files.publish(self._file)
             self._file.close()
             if self._replace or not _link(self._temporary, self.path):
                 self._temporary.replace(self.path)
             self._temporary.unlink(missing_ok=True)
-            codesbin.sync_directory(self.path.parent)
+            files.sync_directory(self.path.parent)
         except FileExistsError as error:
             self.discard()
             raise IdcwhError(f"{self.path}: was made by somebody else meanwhile; choose another name or ask to replace it") from error
@@ -201,10 +194,3 @@ def _link(source: Path, target: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _umask() -> int:
-    """The process's umask (there is no way to read it but to set it)."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

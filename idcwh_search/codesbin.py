@@ -240,12 +240,3 @@ class Writer:
     def sync(self) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
-
-
-def sync_directory(path: Path) -> None:
-    """Make a rename in this directory durable."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

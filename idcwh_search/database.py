@@ -114,6 +114,10 @@ class Database:
         """The labels of these ids, or of all in row order; None where an item has none."""
         return [segment.label(row) for segment, row in self._rows(ids)]
 
+    def label_names(self) -> list[str]:
+        """The distinct labels that occur, sorted."""
+        return sorted({name for segment in self._segments for name in segment.label_names})
+
     def get(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """The codes of these ids, uint8 (len(ids), code bytes). KeyError for an id that is not there."""
         found = [segment.codes[row] for segment, row in self._rows(ids)]

@@ -111,6 +111,8 @@ class Segment:
     @cached_property
     def label_names(self) -> list[str]:
         """The distinct labels: a count, the end of each text, the texts."""
+        if LABEL_TABLE not in self.record.sections:
+            return []
         raw = bytes(self.record.sections[LABEL_TABLE].read())
         count = int.from_bytes(raw[:4], "little")
         texts = raw[4 + 4 * count :]

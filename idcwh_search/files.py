@@ -1,0 +1,67 @@
+"""Files that appear under their name only when they are whole."""
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import IdcwhError
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write (and read) that takes the place of `path`, synced, when the block ends; an exception leaves no trace.
+
+    IdcwhError when the place cannot be written, named before any work is done.
+    """
+    target = Path(path)
+    file = temporary_beside(target)
+    temporary = Path(file.name)
+    try:
+        with file:
+            yield file
+            publish(file)
+        temporary.replace(target)
+        sync_directory(target.parent)
+    except OSError as error:
+        raise IdcwhError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def temporary_beside(target: Path) -> BinaryIO:
+    """A new hidden file in the folder of `target`, open for writing and reading; its `name` is its full path."""
+    if target.is_dir():
+        raise IdcwhError(f"{target}: is a directory; expected the name of a file")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as error:
+        raise IdcwhError(f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable") from error
+    os.close(handle)
+    return open(name, "w+b")  # noqa: PTH123, SIM115 - a file object that knows its name
+
+
+def publish(file: BinaryIO) -> None:
+    """What was written reaches the disk, readable for whom the umask allows (a temporary file is private)."""
+    file.flush()
+    os.fchmod(file.fileno(), 0o666 & ~_umask())
+    os.fsync(file.fileno())
+
+
+def sync_directory(folder: Path) -> None:
+    """Make a rename in this folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    """The process's umask; there is no way to read it but to set it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

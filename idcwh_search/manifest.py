@@ -1,0 +1,72 @@
+"""What a database says of its model and its images, and finding both again, also after everything was moved together.
+
+Paths are stored twice: relative to the database (survives moving the whole folder) and absolute (survives moving the database).
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .database import Database
+from .encoder import Encoder
+from .errors import IdcwhError
+
+Manifest = dict[str, Any]
+
+
+def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
+    """The manifest of a database at this path, made by this encoder from images below this folder."""
+    model = {
+        "sha256": encoder.fingerprint,
+        "bits": encoder.bits,
+        "method": encoder.method,
+        "backbone": encoder.backbone,
+        "preprocess": encoder.preprocess.to_dict(),
+        **_place(Path(encoder.path), database),
+    }
+    return {"model": model, "images": _place(images, database)}
+
+
+def open_encoder(database: Database, model: str | None, *, device: str, threads: int | None = None) -> Encoder:
+    """The encoder that made this database: `model` if given, else the one its manifest names. A different one is refused."""
+    said = database.manifest.get("model", {})
+    encoder = Encoder(model or _find(database, said), device=device, threads=threads)
+    if encoder.fingerprint != said.get("sha256"):
+        expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
+        raise IdcwhError(
+            f"{encoder.path}: its fingerprint is {encoder.fingerprint}, but the codes in {database.path} were made {expected}; "
+            "give the model that made them with --model, or build the database again"
+        )
+    return encoder
+
+
+def image_path(database: Database, key: str | None) -> Path | None:
+    """Where the picture of this key lies now; None when it is not there."""
+    if key is None:
+        return None
+    roots = _candidates(database, database.manifest.get("images", {}))
+    return next((path for path in (root / key for root in roots) if path.is_file()), None)
+
+
+def _place(path: Path, database: Path) -> dict[str, str]:
+    absolute = path.resolve()
+    return {"path": os.path.relpath(absolute, database.resolve().parent), "absolute": str(absolute)}
+
+
+def _candidates(database: Database, place: dict[str, str]) -> Iterator[Path]:
+    if "path" in place:
+        yield database.path.resolve().parent / place["path"]
+    if "absolute" in place:
+        yield Path(place["absolute"])
+
+
+def _find(database: Database, said: dict[str, str]) -> Path:
+    looked = list(dict.fromkeys(os.path.normpath(path) for path in _candidates(database, said)))
+    for path in looked:
+        if Path(path).is_file():
+            return Path(path)
+    if not looked:
+        raise IdcwhError(f"{database.path}: names no model; give the one that made its codes with --model")
+    raise IdcwhError(f"the model of {database.path} is not at {' nor at '.join(looked)}; say where it is with --model")
