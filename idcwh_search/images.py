@@ -46,8 +46,8 @@ SUFFIXES = frozenset(
 MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
 
 # What is decoded, whatever the file is called. A closed list: Pillow's others include EPS, which runs Ghostscript.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF", "TGA", "ICO")
-_PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico", "Mpo")  # beyond those that Pillow loads by itself
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "TGA", "ICO")
+_PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico")  # beyond those that Pillow loads by itself
 _RESAMPLING = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
@@ -195,7 +195,8 @@ def _walk(top: str) -> Iterator[str]:
 
 
 @cache
-def _prepare_pillow() -> None:
+def _formats() -> tuple[str, ...]:
+    """Those of _FORMATS that this Pillow has, with their plugins loaded (all plugins would take longer)."""
     Image.preinit()
     for name in _PLUGINS:
         try:
@@ -204,12 +205,12 @@ def _prepare_pillow() -> None:
             continue
     # Pillow warns of oddities in files that it then reads all the same, and of sizes that we check ourselves.
     warnings.filterwarnings("ignore", module=r"PIL\.")
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
 def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
-    _prepare_pillow()
     try:
-        return Image.open(file, formats=_FORMATS)
+        return Image.open(file, formats=_formats())
     except Exception as error:
         raise UnreadableImage(path, _cause(error)) from error
 

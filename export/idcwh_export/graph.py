@@ -1,0 +1,161 @@
+"""The ONNX graph around a network: pixels as a decoder gives them in, packed codes and logits out.
+
+Nothing is left for the program that runs it: layout, normalisation (inside the network) and bit packing are in the
+graph.
+Whether the file computes what torch computes is the business of verify.py.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from idcwh_search.errors import IdcwhError
+
+if TYPE_CHECKING:
+    import onnx
+
+# The exporter writes 18 by itself; any other opset goes through a converter, one more step that can change the network.
+# ONNX Runtime reads 18 since 1.14, and its CUDA provider has every operator of it that is used here.
+OPSET = 18
+OPSETS = range(18, 24)  # what torch.onnx.export can write without changing it back
+
+
+class PackedHash(nn.Module):
+    """`network` between uint8 pictures and packed codes; the module that is exported.
+
+    image:  uint8 [n, H, W, 3] RGB
+    codes:  uint8 [n, ceil(bits / 8)], bit i of a code at position i % 8 of byte i // 8, 1 where logit i >= 0
+    logits: float32 [n, bits]
+    """
+
+    packing: torch.Tensor
+
+    def __init__(self, network: nn.Module, bits: int) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("packing", packing_matrix(bits))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits = self.network(image.permute(0, 3, 1, 2))
+        return pack(logits, self.packing), logits
+
+
+def packing_matrix(bits: int) -> torch.Tensor:
+    """float32 [bits, ceil(bits / 8)]: column j holds 1, 2, 4, ... 128 at the eight bits of byte j, zeros elsewhere."""
+    matrix = torch.zeros(bits, -(-bits // 8))
+    bit = torch.arange(bits)
+    matrix[bit, bit // 8] = 2.0 ** (bit % 8)
+    return matrix
+
+
+def pack(logits: torch.Tensor, packing: torch.Tensor) -> torch.Tensor:
+    """Packed codes of logits [n, bits] by one matrix product: the CUDA provider has no BitShift, no Bitwise operator.
+
+    Exact in any precision that a provider may choose: zeros and ones times powers of two, and sums of at most 255.
+    """
+    return ((logits >= 0).to(torch.float32) @ packing).to(torch.uint8)
+
+
+def check_network(network: nn.Module) -> nn.Module:
+    """Put `network` into evaluation mode and return it; refuse one whose code for a picture depends on its batch."""
+    network.eval()
+    for name, module in network.named_modules():
+        if module.training:
+            raise IdcwhError(f"layer {name or 'network'} stays in training mode after eval(); its codes would vary")
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
+            raise IdcwhError(
+                f"layer {name} is batch norm without running statistics: the code of an image would depend on the other"
+                " images of its batch; train it with track_running_stats=True"
+            )
+    return network
+
+
+def build(
+    network: nn.Module, bits: int, image_size: int, metadata: Mapping[str, str], opset: int = OPSET
+) -> onnx.ModelProto:
+    """The ONNX model of `network` (uint8 or float [n, 3, H, W] of 0..255 to logits [n, bits]), checked by onnx.checker.
+
+    `image_size` is H = W; the number of images stays open. `metadata` becomes the model's own (ModelInfo.to_metadata).
+    Raises IdcwhError when the network cannot be exported, or not at this opset.
+    """
+    import onnx
+
+    if opset not in OPSETS:
+        raise ValueError(f"opset must be one of {OPSETS.start} to {OPSETS.stop - 1}, not {opset}")
+    module = check_network(PackedHash(network, bits)).cpu()
+    example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # two: one would be taken for a constant
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                input_names=["image"],
+                output_names=["codes", "logits"],
+                dynamic_shapes={"image": {0: torch.export.Dim("n", min=1)}},
+                opset_version=opset,
+                external_data=False,
+                verbose=False,
+            )
+    except Exception as error:  # torch raises dozens of kinds, each with pages of text
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise IdcwhError(f"torch cannot export this network to ONNX: {first}") from error
+    assert program is not None
+    model = program.model_proto
+    _strip(model)
+    written = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    if written != opset:
+        raise IdcwhError(f"torch wrote opset {written} instead of {opset}; leave --opset out, or choose {written}")
+    onnx.helper.set_model_props(model, dict(metadata))
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def save(model: onnx.ModelProto, path: Path) -> None:
+    """Write one self-contained file (weights inside) and sync it."""
+    with path.open("wb") as file:
+        file.write(model.SerializeToString(deterministic=True))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _strip(model: onnx.ModelProto) -> None:
+    """Leave out the exporter's notes: stack traces with the paths of this machine, more text than some have weights.
+
+    The same model.pt then gives the same bytes, and so the same fingerprint, wherever it is exported.
+    """
+    import onnx
+
+    model.doc_string = ""
+    model.ir_version = onnx.helper.find_min_ir_version_for(list(model.opset_import))
+    graph = model.graph
+    graph.ClearField("value_info")
+    graph.ClearField("metadata_props")
+    for part in (*graph.node, *graph.initializer, *graph.input, *graph.output):
+        part.ClearField("doc_string")
+        part.ClearField("metadata_props")
+    graph.doc_string = ""
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress chatter and no advice to developers of torch on the terminal of somebody who exports a model."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

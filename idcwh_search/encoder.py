@@ -1,0 +1,165 @@
+"""Pictures to packed codes through model.onnx; torch is not needed, and never imported.
+
+What the model says of itself is read in modelinfo.py, the device is chosen and opened in runtime.py, and keeping every
+core busy with many files is the business of pipeline.py.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from . import runtime
+from .errors import IdcwhError
+from .images import Pixels, load_image, to_pixels
+from .modelinfo import ModelInfo, check_signature
+
+Codes = npt.NDArray[np.uint8]
+Logits = npt.NDArray[np.float32]
+Picture = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]  # an array is one picture, uint8 [h, w, 3]
+
+# Images a run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
+# gain nothing. A GPU wants more.
+_BATCH = {"cpu": 8, "cuda": 64}
+
+
+class Encoder:
+    """A model.onnx, ready to make codes.
+
+        enc = Encoder("model.onnx")
+        codes = enc(["a.jpg", "b.jpg"])         # uint8 [2, ceil(bits / 8)]; also PIL images, or arrays uint8 [h, w, 3]
+        codes = enc.encode(pixels)              # uint8 [n, H, W, 3] that are preprocessed already
+
+    `device` is "auto", "cpu" or "cuda"; `threads` those of one run on the CPU (all cores that this process may use);
+    `batch_size` the number of images a run. Afterwards `device` is what it really runs on, "cpu" or "cuda", and `why`
+    one line that says why. `bits`, `code_bytes` (of one code), `preprocess`, `classes` and `method` are the model's,
+    `info` is all it says of itself, `fingerprint` the SHA-256 of its file.
+
+    Raises IdcwhError when the file is missing, no ONNX model, not one of ours, or not what its metadata says, and when
+    device "cuda" cannot be had. One encoder may be used by several threads at once.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        device: str = "auto",
+        threads: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        self.path = os.fspath(model)
+        self.threads = _at_least_one("threads", threads) or runtime.available_cores()
+        content = _read(self.path)
+        self.fingerprint = hashlib.sha256(content).hexdigest()
+        opened = runtime.open_session(content, self.path, device, self.threads)
+        self._session, self.device, self.why = opened.session, opened.device, opened.why
+        try:
+            self.info = ModelInfo.from_metadata(self._session.get_modelmeta().custom_metadata_map)
+            check_signature(self._session, self.info)
+        except IdcwhError as error:
+            raise IdcwhError(f"{self.path}: {error}") from error
+        self.bits, self.code_bytes = self.info.bits, self.info.code_bytes
+        self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method
+        self.batch_size = _at_least_one("batch_size", batch_size) or _BATCH[self.device]
+        self._single: Any = None  # see `parallel`
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Encoder({self.path!r}, bits={self.bits}, device={self.device!r}, {self.fingerprint[:12]})"
+
+    def __call__(self, pictures: Picture | Iterable[Picture]) -> Codes:
+        """Codes uint8 [n, ceil(bits / 8)] of one picture or several: paths, PIL images, or arrays uint8 [h, w, 3] RGB.
+
+        An UnreadableImage is raised for the first that cannot be read; `pipeline.encode_files` passes over such files.
+        """
+        from .pipeline import encode_files
+
+        one = isinstance(pictures, str | os.PathLike | Image.Image)
+        if one or (isinstance(pictures, np.ndarray) and pictures.ndim == 3):
+            pictures = [pictures]  # type: ignore[list-item]
+        parts = [codes for _, codes in encode_files(self, list(pictures), on_skip=None)]  # type: ignore[arg-type]
+        return np.concatenate(parts) if parts else np.empty((0, self.code_bytes), np.uint8)
+
+    def pixels(self, picture: Picture) -> Pixels:
+        """One picture as the model sees it: uint8 [H, W, 3]. Raises UnreadableImage."""
+        if isinstance(picture, str | os.PathLike):
+            return load_image(picture, self.preprocess)
+        if isinstance(picture, np.ndarray):
+            if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+                raise TypeError(f"a picture must be uint8 [h, w, 3], not {picture.dtype} {list(picture.shape)}")
+            picture = Image.fromarray(picture)
+        if not isinstance(picture, Image.Image):
+            raise TypeError(f"a picture must be a path, a PIL image or an array, not {type(picture).__name__}")
+        return to_pixels(picture, self.preprocess)
+
+    def encode(self, pixels: Pixels) -> Codes:
+        """Codes uint8 [n, ceil(bits / 8)] of preprocessed pictures uint8 [n, H, W, 3], n >= 0."""
+        return self.run(pixels)[0]
+
+    def logits(self, pixels: Pixels) -> Logits:
+        """Logits float32 [n, bits] of preprocessed pictures uint8 [n, H, W, 3]; bit i of a code is logit i >= 0."""
+        return self.run(pixels)[1]
+
+    def run(self, pixels: Pixels) -> tuple[Codes, Logits]:
+        """Codes and logits of preprocessed pictures, `batch_size` at a time."""
+        return self._run(self._session, pixels)
+
+    def parallel(self) -> tuple[Callable[[Pixels], tuple[Codes, Logits]], int]:
+        """For many images: a function like `run`, and how many threads should call it at once.
+
+        On a CPU that is one single-threaded run a core: no thread waits for the slowest part of a layer, and decoding
+        in the same threads needs no queue. It takes a second session of the same model. On a GPU one run at a time.
+        """
+        if self.device == "cuda" or self.threads == 1:
+            return self.run, 1
+        with self._lock:
+            if self._single is None:
+                self._single = self._open_single()
+        return partial(self._run, self._single), self.threads
+
+    def _open_single(self) -> Any:
+        content = _read(self.path)
+        if hashlib.sha256(content).hexdigest() != self.fingerprint:
+            raise IdcwhError(f"{self.path}: was replaced while it was in use; open it again")
+        return runtime.open_session(content, self.path, "cpu", threads=1).session
+
+    def _run(self, session: Any, pixels: Pixels) -> tuple[Codes, Logits]:
+        self._check_pixels(pixels)
+        codes = np.empty((len(pixels), self.code_bytes), np.uint8)
+        logits = np.empty((len(pixels), self.bits), np.float32)
+        for start in range(0, len(pixels), self.batch_size):
+            batch = np.ascontiguousarray(pixels[start : start + self.batch_size])
+            stop = start + len(batch)
+            if self.device == "cuda" and len(batch) < self.batch_size:
+                # cuDNN plans anew for every batch size it has not seen, which takes longer than the run itself.
+                batch = np.concatenate([batch, np.zeros((self.batch_size - len(batch), *batch.shape[1:]), np.uint8)])
+            out = session.run(["codes", "logits"], {"image": batch})
+            codes[start:stop], logits[start:stop] = out[0][: stop - start], out[1][: stop - start]
+        return codes, logits
+
+    def _check_pixels(self, pixels: Pixels) -> None:
+        side = self.preprocess.crop
+        if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (side, side, 3):
+            found = f"{pixels.dtype} {list(pixels.shape)}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
+            raise TypeError(f"expected preprocessed pictures uint8 [n, {side}, {side}, 3], not {found}")
+
+
+def _read(path: str) -> bytes:
+    """The whole file at once, so that what is fingerprinted is what runs."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx written by idcwh-export") from error
+
+
+def _at_least_one(name: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return value
