@@ -3,7 +3,7 @@
 """
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,15 @@ class Lookup:
     """float64 [bits + 1], mean over queries of relevant found within the radius / R."""
     empty: Floats
     """float64 [bits + 1], share of queries that find nothing within the radius."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """P@N and R@N along the Hamming ranking, tie-aware, at some fifty N from 1 to the whole database."""
+
+    n: NDArray[np.int64]
+    precision: Floats
+    recall: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +98,7 @@ class Evaluation:
 
     radius: int
     lookup: Lookup = field(repr=False)
+    ranking: Ranking = field(repr=False)
     pr_curve: PrecisionRecall = field(repr=False)
     health: CodeHealth = field(repr=False)
     average_precision: Floats = field(repr=False)
@@ -135,8 +145,9 @@ class Evaluation:
             "precision_within": self.precision_within,
             "recall_within": self.recall_within,
             "empty_within": self.empty_within,
-            "lookup": {name: getattr(self.lookup, name).tolist() for name in ("precision", "recall", "empty")},
-            "pr_curve": {name: getattr(self.pr_curve, name).tolist() for name in ("recall", "precision")},
+            "lookup": _lists(self.lookup),
+            "ranking": _lists(self.ranking),
+            "pr_curve": _lists(self.pr_curve),
             "health": self.health.to_dict(),
         }
 
@@ -145,3 +156,7 @@ class Evaluation:
         from .report import table
 
         return table({f"{self.bits} bits": self})
+
+
+def _lists(curves: Lookup | Ranking | PrecisionRecall) -> dict[str, list[float]]:
+    return {column.name: getattr(curves, column.name).tolist() for column in fields(curves)}

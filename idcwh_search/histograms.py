@@ -6,7 +6,6 @@ numbers mean is decided in `average_precision.py` and `metrics.py`; a faster pas
 """
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .relevance import Relevance
+from .runtime import available_cores
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -65,15 +65,10 @@ def histograms(
         _one_code(codes[:, code], members[code], rows, relevance, bits, cuts, result)
 
     # threads help: numpy lets go of the interpreter lock while it sorts and counts
-    with ThreadPoolExecutor(threads or _cores()) as pool:
+    with ThreadPoolExecutor(threads or available_cores()) as pool:
         for _ in pool.map(fill, range(len(members))):
             pass
     return result
-
-
-def _cores() -> int:
-    """Cores this process may use, which in a container can be fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _one_code(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import average_precision as ap
-from .evaluation import Evaluation, Lookup, MapAtK, PrecisionRecall
+from .evaluation import Evaluation, Lookup, MapAtK, PrecisionRecall, Ranking
 from .health import code_health
 from .histograms import Histograms, histograms
 from .relevance import describe, relevance
@@ -86,6 +86,7 @@ def evaluate(
 def _averages(counts: Histograms, used: NDArray[np.intp], cuts: tuple[int, ...], **given: Any) -> Evaluation:
     """Everything that is a mean over queries, from the counts of the queries `used`."""
     means = _Means()
+    grid = _grid(int(counts.items[0].sum()))
     for start in range(0, len(used), _BLOCK):
         block = used[start : start + _BLOCK]
         items, relevant = counts.items[block], counts.relevant[block]
@@ -105,6 +106,9 @@ def _averages(counts: Histograms, used: NDArray[np.intp], cuts: tuple[int, ...],
             found = ap.expected_hits(items, relevant, k)
             means.add(f"precision {k}", _share(found, np.minimum(k, items.sum(axis=1))))
             means.add(f"recall {k}", _share(found, total))
+        found = np.stack([ap.expected_hits(items, relevant, n) for n in grid], axis=1)
+        means.add_rows("grid precision", found / grid)
+        means.add_rows("grid recall", found / total[:, None])
         ball, found_in_ball = np.cumsum(items, axis=1), np.cumsum(relevant, axis=1)
         means.add_rows("ball precision", found_in_ball / np.maximum(ball, 1))
         means.add_rows("ball recall", found_in_ball / total[:, None])
@@ -122,10 +126,16 @@ def _averages(counts: Histograms, used: NDArray[np.intp], cuts: tuple[int, ...],
         precision_at={k: means[f"precision {k}"] for k in cuts},
         recall_at={k: means[f"recall {k}"] for k in cuts},
         lookup=Lookup(means.rows("ball precision"), means.rows("ball recall"), means.rows("ball empty")),
+        ranking=Ranking(grid, means.rows("grid precision"), means.rows("grid recall")),
         pr_curve=PrecisionRecall(np.arange(1, RECALL_STEPS + 1) / RECALL_STEPS, means.rows("precision at recall")),
         average_precision=by_query,
         **given,
     )
+
+
+def _grid(database: int) -> NDArray[np.int64]:
+    """1 to the size of the database in some fifty steps of equal ratio."""
+    return np.unique(np.geomspace(1, database, 50).round().astype(np.int64))
 
 
 def _share(part: Floats | NDArray[np.int64], whole: NDArray[np.int64]) -> Floats:
