@@ -2,6 +2,7 @@
 
 The C++ sources are listed once, in csrc/sources.txt, which csrc/CMakeLists.txt reads as well.
 """
+
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension

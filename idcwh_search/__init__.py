@@ -3,6 +3,7 @@
 Names are loaded on first use, so that `import idcwh_search` costs nothing and a machine that only searches codes
 needs neither Pillow nor ONNX Runtime. Nothing here imports torch.
 """
+
 from __future__ import annotations
 
 import importlib

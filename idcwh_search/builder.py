@@ -1,4 +1,5 @@
 """Writing a new codes.bin: it grows in a temporary file beside its place, is synced, and is then renamed."""
+
 from __future__ import annotations
 
 import contextlib
@@ -63,7 +64,9 @@ class DatabaseBuilder(Database):
         count = len(codes)
         for name, column in (("keys", keys), ("labels", labels)):
             if isinstance(column, str) or (column is not None and len(column) != count):
-                raise ValueError(f"{name}: expected {count} texts, one a code, not {1 if isinstance(column, str) else len(column)}")
+                raise ValueError(
+                    f"{name}: expected {count} texts, one a code, not {1 if isinstance(column, str) else len(column)}"
+                )
             wrong = next((text for text in column or () if text is not None and not isinstance(text, str)), None)
             if wrong is not None:
                 raise TypeError(f"{name}: expected texts, not {type(wrong).__name__} ({wrong!r})")
@@ -76,7 +79,7 @@ class DatabaseBuilder(Database):
             return given
         if self._pending.items and self._pending.key_bytes + key_bytes > MAX_KEY_BYTES:
             self._write_pending()
-        self._pending.append(codes, given, names, labels)
+        self._pending.append(codes, given, names, labels or [None] * count)
         self._stale = True
         if self._pending.items >= SEGMENT_ITEMS:
             self._write_pending()
@@ -120,7 +123,9 @@ class DatabaseBuilder(Database):
             files.sync_directory(self.path.parent)
         except FileExistsError as error:
             self.discard()
-            raise IdcwhError(f"{self.path}: was made by somebody else meanwhile; choose another name or ask to replace it") from error
+            raise IdcwhError(
+                f"{self.path}: was made by somebody else meanwhile; choose another name or ask to replace it"
+            ) from error
         except OSError as error:
             self.discard()
             raise IdcwhError(f"{self.path}: cannot be written: {error.strerror}") from error
@@ -136,7 +141,9 @@ class DatabaseBuilder(Database):
     def __enter__(self) -> DatabaseBuilder:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
         else:
@@ -175,7 +182,9 @@ class _Ids:
         if count and not np.issubdtype(ids.dtype, np.integer):
             raise TypeError(f"ids: expected integers, not {ids.dtype}")
         if count and (int(ids.min()) < 0 or int(ids.max()) >= 1 << 63):
-            raise ValueError(f"ids: expected 0 to {(1 << 63) - 1}, not {int(ids.min() if ids.min() < 0 else ids.max())}")
+            raise ValueError(
+                f"ids: expected 0 to {(1 << 63) - 1}, not {int(ids.min() if ids.min() < 0 else ids.max())}"
+            )
         values, times = np.unique(ids.astype(np.int64), return_counts=True)
         if len(values) != count:
             raise ValueError(f"ids: {int(values[times > 1][0])} occurs twice")
@@ -186,7 +195,7 @@ class _Ids:
 
 
 def _link(source: Path, target: Path) -> bool:
-    """Give the file its name unless the name is taken (FileExistsError), which a rename would not notice; False where links don't exist."""
+    """Give the file its name. A name that is taken is a FileExistsError, unlike with a rename; False: no links here."""
     try:
         os.link(source, target)
     except FileExistsError:

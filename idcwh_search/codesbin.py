@@ -1,8 +1,9 @@
 """The bytes of codes.bin, format version 1: records, sections, checksums. What they mean is in database.py.
 
-docs/codes-bin.md is the specification; this file follows it number for number. Nothing here trusts a number it has read:
-every offset and length is checked against the file before it is used, so a damaged file costs an error, never memory.
+docs/codes-bin.md is the specification; this file follows it number for number. No number that was read is trusted:
+offsets and lengths are checked against the file before they are used, so a damaged file costs an error, never memory.
 """
+
 from __future__ import annotations
 
 import mmap
@@ -32,8 +33,15 @@ CRC = struct.Struct("<I")
 
 MANIFEST, ITEMS, COMMIT = 1, 2, 4  # record types; 3 (removals) and 5 (search structure) are reserved
 CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON = 1, 2, 3, 4, 5, 6, 7  # section kinds
-SECTION_NAMES = {CODES: "codes", IDS: "ids", KEY_ENDS: "key ends", KEYS: "keys", LABELS: "labels",
-                 LABEL_TABLE: "label table", JSON: "manifest"}
+SECTION_NAMES = {
+    CODES: "codes",
+    IDS: "ids",
+    KEY_ENDS: "key ends",
+    KEYS: "keys",
+    LABELS: "labels",
+    LABEL_TABLE: "label table",
+    JSON: "manifest",
+}
 NO_FIRST_ID = (1 << 64) - 1  # the record's ids are in a section, not consecutive
 
 
@@ -133,10 +141,14 @@ class Mapped:
     def _check_commit(self) -> None:
         items = sum(record.a for record in self.records if record.type == ITEMS)
         if not self.records or self.records[-1].type != COMMIT:
-            raise IdcwhError(f"{self.path}: incomplete: it does not end in a commit ({self.size} bytes); "
-                             "the file was cut off; build it again or restore a copy")
+            raise IdcwhError(
+                f"{self.path}: incomplete: it does not end in a commit ({self.size} bytes); "
+                "the file was cut off; build it again or restore a copy"
+            )
         if self.records[-1].a != items:
-            raise self.records[-1].error(f"seals {self.records[-1].a} items, but there are {items}; build it again or restore a copy")
+            raise self.records[-1].error(
+                f"seals {self.records[-1].a} items, but there are {items}; build it again or restore a copy"
+            )
 
     def close(self) -> None:
         """Let go of the mapping; arrays that still look into it keep it alive."""
@@ -144,7 +156,9 @@ class Mapped:
         self.records = []
 
     def damaged(self, what: str, at: int) -> IdcwhError:
-        return IdcwhError(f"{self.path}: damaged: {what} (byte {at}) does not match its checksum; restore a copy or build it again")
+        return IdcwhError(
+            f"{self.path}: damaged: {what} (byte {at}) does not match its checksum; restore a copy or build it again"
+        )
 
     def _header(self) -> tuple[int, bytes, int]:
         raw = bytes(self.view[: HEADER.size + CRC.size])
@@ -155,7 +169,9 @@ class Mapped:
         if crc32c(raw[: HEADER.size]) != crc:
             raise self.damaged("header", 0)
         if version != VERSION:
-            raise IdcwhError(f"{self.path}: codes.bin of format version {version}; this program reads version {VERSION}")
+            raise IdcwhError(
+                f"{self.path}: codes.bin of format version {version}; this program reads version {VERSION}"
+            )
         if not 1 <= bits <= MAX_BITS:
             raise IdcwhError(f"{self.path}: a code length of {bits} bits; expected 1 to {MAX_BITS}")
         return bits, file_id, crc
@@ -172,8 +188,10 @@ class Mapped:
     def _record(self, offset: int, sequence: int) -> Record:
         where = f"record {sequence}"
         if offset + RECORD.size + CRC.size > self.size:
-            raise IdcwhError(f"{self.path}: {self.size - offset} bytes at its end (byte {offset}) belong to no record; "
-                             "the file was cut off or something was appended; restore a copy or build it again")
+            raise IdcwhError(
+                f"{self.path}: {self.size - offset} bytes at its end (byte {offset}) belong to no record; "
+                "the file was cut off or something was appended; restore a copy or build it again"
+            )
         magic, kind, length, at, number, head_size, count, a, b, c = RECORD.unpack_from(self.view, offset)
         if (
             magic != RECORD_MAGIC
@@ -184,16 +202,28 @@ class Mapped:
         ):
             raise self.damaged(f"head of {where}", offset)
         if at != offset or number != sequence or length < head_size or length % ALIGN or length > self.size - offset:
-            raise IdcwhError(f"{self.path}: {where} (byte {offset}) claims {length} bytes of {self.size - offset}; "
-                             "the file was cut off or put together wrongly; restore a copy or build it again")
+            raise IdcwhError(
+                f"{self.path}: {where} (byte {offset}) claims {length} bytes of {self.size - offset}; "
+                "the file was cut off or put together wrongly; restore a copy or build it again"
+            )
         sections = {}
         taken = head_size  # sections and tables follow each other: none can overlap
         for i in range(count):
-            kind_, table_crc, start, size, table = SECTION.unpack_from(self.view, offset + RECORD.size + i * SECTION.size)
+            kind_, table_crc, start, size, table = SECTION.unpack_from(
+                self.view, offset + RECORD.size + i * SECTION.size
+            )
             table_size = 4 * -(-size // BLOCK)
             name = f"{where}, {SECTION_NAMES.get(kind_, f'section {kind_}')}"
-            if start < taken or start % ALIGN or start + size > table or table + table_size > length or kind_ in sections:
-                raise IdcwhError(f"{self.path}: {name} (byte {offset}) lies outside its record; restore a copy or build it again")
+            if (
+                start < taken
+                or start % ALIGN
+                or start + size > table
+                or table + table_size > length
+                or kind_ in sections
+            ):
+                raise IdcwhError(
+                    f"{self.path}: {name} (byte {offset}) lies outside its record; restore a copy or build it again"
+                )
             taken = table + table_size
             sections[kind_] = Section(kind_, offset + start, size, offset + table, table_crc, name, self)
         return Record(kind, offset, length, number, a, b, c, sections, self.path)
@@ -223,7 +253,10 @@ class Writer:
             end = table_at + len(table)
             parts.append((data, bytes(-len(data) % 4) + table + bytes(aligned(end) - end)))
             position = aligned(end)
-        head = RECORD.pack(RECORD_MAGIC, kind, position, self._offset, self._sequence, head_size, len(sections), a, b, c) + entries
+        head = (
+            RECORD.pack(RECORD_MAGIC, kind, position, self._offset, self._sequence, head_size, len(sections), a, b, c)
+            + entries
+        )
         self._file.write(head + CRC.pack(crc32c(head, self._seed)) + bytes(aligned(head_size) - head_size))
         for data, tail in parts:
             self._file.write(data)

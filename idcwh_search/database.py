@@ -1,8 +1,9 @@
 """Database: codes with ids, keys and labels in one file, searched where they lie.
 
-The bytes are in codesbin.py and segment.py; writing a new one is in builder.py. Opening maps the file: nothing is copied,
-and a block is verified when it is first read.
+The bytes are in codesbin.py and segment.py; writing a new one is in builder.py. Opening maps the file: nothing is
+copied, and a block is verified when it is first read.
 """
+
 from __future__ import annotations
 
 import json
@@ -82,12 +83,23 @@ class Database:
     def range_search(
         self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Every item within `radius`, inclusive: limits int64 (queries + 1), distances int32, ids int64; row q is limits[q]:limits[q+1]."""
-        parts = [_core.radius(*common[:3], radius, *common[3:]) for common in self._each_segment(queries, where, threads)]
+        """Every item within `radius`, inclusive: limits int64 (queries + 1), distances int32, ids int64.
+
+        The hits of query q are those at limits[q]:limits[q + 1], in order.
+        """
+        parts = [
+            _core.radius(*common[:3], radius, *common[3:]) for common in self._each_segment(queries, where, threads)
+        ]
         if len(parts) == 1:
             return parts[0]
-        limits = np.sum([part[0] for part in parts], axis=0, dtype=np.int64) if parts else np.zeros(len(queries) + 1, np.int64)
-        rows = np.concatenate([np.empty(0, np.int64), *(np.repeat(np.arange(len(queries)), np.diff(part[0])) for part in parts)])
+        limits = (
+            np.sum([part[0] for part in parts], axis=0, dtype=np.int64)
+            if parts
+            else np.zeros(len(queries) + 1, np.int64)
+        )
+        rows = np.concatenate(
+            [np.empty(0, np.int64), *(np.repeat(np.arange(len(queries)), np.diff(part[0])) for part in parts)]
+        )
         distances = np.concatenate([np.empty(0, np.int32), *(part[1] for part in parts)])
         ids = np.concatenate([np.empty(0, np.int64), *(part[2] for part in parts)])
         order = np.lexsort((ids, distances, rows))
@@ -98,7 +110,9 @@ class Database:
         check_codes(queries, self.bits, name="queries")
         mask_of_all = isinstance(where, np.ndarray) and where.dtype == bool
         if mask_of_all and np.shape(where) != (len(self),):
-            raise ValueError(f"where: a mask has one entry per item: expected shape ({len(self)},), not {np.shape(where)}")
+            raise ValueError(
+                f"where: a mask has one entry per item: expected shape ({len(self)},), not {np.shape(where)}"
+            )
         for start, segment in zip(self._starts[:-1], self._segments, strict=True):
             rows = where[start : start + segment.items] if mask_of_all else where  # type: ignore[index]
             ids = None if segment.first_id == 0 else segment.ids
@@ -130,10 +144,12 @@ class Database:
 
     @property
     def codes(self) -> np.ndarray:
-        """All codes in row order, uint8 (items, code bytes); over the mapped file when they lie in one segment, else a copy."""
+        """All codes in row order, uint8 (items, code bytes); in the file when they are one segment, else a copy."""
         if len(self._segments) == 1:
             return self._segments[0].codes
-        return np.concatenate([np.empty((0, code_bytes(self.bits)), np.uint8), *(segment.codes for segment in self._segments)])
+        return np.concatenate(
+            [np.empty((0, code_bytes(self.bits)), np.uint8), *(segment.codes for segment in self._segments)]
+        )
 
     def _rows(self, ids: Sequence[int] | np.ndarray | None) -> Iterable[tuple[Segment, int]]:
         if ids is None:
@@ -173,7 +189,9 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

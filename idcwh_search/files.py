@@ -1,4 +1,5 @@
 """Files that appear under their name only when they are whole."""
+
 from __future__ import annotations
 
 import contextlib
@@ -13,7 +14,7 @@ from .errors import IdcwhError
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write (and read) that takes the place of `path`, synced, when the block ends; an exception leaves no trace.
+    """A file to write that takes the place of `path`, synced, when the block ends; an exception leaves no trace.
 
     IdcwhError when the place cannot be written, named before any work is done.
     """
@@ -39,9 +40,11 @@ def temporary_beside(target: Path) -> BinaryIO:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     except OSError as error:
-        raise IdcwhError(f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable") from error
+        raise IdcwhError(
+            f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable"
+        ) from error
     os.close(handle)
-    return open(name, "w+b")  # noqa: PTH123, SIM115 - a file object that knows its name
+    return open(name, "w+b")  # noqa: PTH123 - a file object that knows its name
 
 
 def publish(file: BinaryIO) -> None:

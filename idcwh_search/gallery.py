@@ -2,6 +2,7 @@
 
 Every picture is embedded once, as a CSS background, however often it is a hit.
 """
+
 from __future__ import annotations
 
 import base64
@@ -43,12 +44,21 @@ def page(queries: list[Query], *, title: str, subtitle: str, bits: int) -> str:
     pictures = _Pictures()
     rows = "\n".join(_row(query, bits, pictures) for query in queries)
     judged = any(query.label for query in queries)
-    legend = '<p class="legend"><span class="dot same"></span> same label as the query <span class="dot other"></span> another label</p>' if judged else ""
-    return _PAGE.format(title=escape(title), subtitle=escape(subtitle), legend=legend, rows=rows, style=_STYLE, pictures=pictures.css())
+    legend = (
+        '<p class="legend"><span class="dot same"></span> same label as the query '
+        '<span class="dot other"></span> another</p>'
+        if judged
+        else ""
+    )
+    return _PAGE.format(
+        title=escape(title), subtitle=escape(subtitle), legend=legend, rows=rows, style=_STYLE, pictures=pictures.css()
+    )
 
 
 def _row(query: Query, bits: int, pictures: _Pictures) -> str:
-    hits = "\n".join(_hit(hit, query.label, bits, pictures) for hit in query.hits) or '<p class="none">nothing found</p>'
+    hits = (
+        "\n".join(_hit(hit, query.label, bits, pictures) for hit in query.hits) or '<p class="none">nothing found</p>'
+    )
     label = f"<b>{escape(query.label)}</b>" if query.label else ""
     return (
         f'<section><figure class="query">{pictures.show(query.path, query.name)}'
@@ -111,21 +121,35 @@ def _thumbnail(path: Path) -> str:
 
 _STYLE = """
 :root{--ground:#fff;--ink:#1b1f24;--soft:#667;--line:#dde;--same:#1a7f4b;--other:#c2410c;--card:#f6f7f9}
-@media(prefers-color-scheme:dark){:root{--ground:#14171b;--ink:#e8eaed;--soft:#9aa3ad;--line:#2b3138;--same:#4cc38a;--other:#f08a5d;--card:#1c2127}}
-*{box-sizing:border-box}body{margin:0 auto;padding:28px;max-width:1560px;background:var(--ground);color:var(--ink);font:14px/1.4 system-ui,sans-serif}
-h1{font-size:20px;margin:0}header p{margin:4px 0;color:var(--soft)}
+@media(prefers-color-scheme:dark){
+:root{--ground:#14171b;--ink:#e8eaed;--soft:#9aa3ad;--line:#2b3138;--same:#4cc38a;--other:#f08a5d;--card:#1c2127}
+}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:28px;max-width:1560px;background:var(--ground);color:var(--ink)}
+body{font:14px/1.4 system-ui,sans-serif}
+h1{font-size:20px;margin:0}
+header p{margin:4px 0;color:var(--soft)}
 section{display:flex;gap:22px;padding:18px 0;border-top:1px solid var(--line);margin-top:14px}
 figure{margin:0;position:relative;width:144px;flex:none}
 .picture{width:144px;height:144px;border-radius:6px;background:var(--card) center/cover}
 .missing{display:grid;place-items:center;color:var(--soft);font-size:12px}
-.query{width:168px}.query .picture{width:168px;height:168px;outline:3px solid var(--ink);outline-offset:2px}
+.query{width:168px}
+.query .picture{width:168px;height:168px;outline:3px solid var(--ink);outline-offset:2px}
 .hits{display:flex;flex-wrap:wrap;gap:14px;align-content:flex-start}
-.hit .picture{border-bottom:5px solid var(--line)}.hit.same .picture{border-bottom-color:var(--same)}.hit.other .picture{border-bottom-color:var(--other)}
-.distance{position:absolute;top:6px;right:6px;padding:1px 8px;border-radius:10px;background:rgba(0,0,0,.72);color:#fff;font-variant-numeric:tabular-nums}
-figcaption{padding-top:6px}figcaption i{color:var(--soft);font-style:normal}figcaption b{font-weight:600}
+.hit .picture{border-bottom:5px solid var(--line)}
+.hit.same .picture{border-bottom-color:var(--same)}
+.hit.other .picture{border-bottom-color:var(--other)}
+.distance{position:absolute;top:6px;right:6px;padding:1px 8px;border-radius:10px;background:rgba(0,0,0,.72)}
+.distance{color:#fff;font-variant-numeric:tabular-nums}
+figcaption{padding-top:6px}
+figcaption i{color:var(--soft);font-style:normal}
+figcaption b{font-weight:600}
 small{display:block;color:var(--soft);overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.dot{display:inline-block;width:12px;height:12px;border-radius:3px;margin:0 4px 0 12px;vertical-align:-1px}.dot.same{background:var(--same)}.dot.other{background:var(--other)}
-.legend .dot:first-child{margin-left:0}.none{color:var(--soft)}
+.dot{display:inline-block;width:12px;height:12px;border-radius:3px;margin:0 4px 0 12px;vertical-align:-1px}
+.dot.same{background:var(--same)}
+.dot.other{background:var(--other)}
+.legend .dot:first-child{margin-left:0}
+.none{color:var(--soft)}
 """
 
 _PAGE = """<!doctype html>

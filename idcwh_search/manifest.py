@@ -1,7 +1,9 @@
 """What a database says of its model and its images, and finding both again, also after everything was moved together.
 
-Paths are stored twice: relative to the database (survives moving the whole folder) and absolute (survives moving the database).
+Paths are stored twice: relative to the database (survives moving the whole folder) and absolute (survives moving the
+database alone).
 """
+
 from __future__ import annotations
 
 import os
@@ -30,13 +32,14 @@ def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
 
 
 def open_encoder(database: Database, model: str | None, *, device: str, threads: int | None = None) -> Encoder:
-    """The encoder that made this database: `model` if given, else the one its manifest names. A different one is refused."""
+    """The encoder that made this database: `model`, else the one its manifest names. Another is refused."""
     said = database.manifest.get("model", {})
     encoder = Encoder(model or _find(database, said), device=device, threads=threads)
     if encoder.fingerprint != said.get("sha256"):
         expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
         raise IdcwhError(
-            f"{encoder.path}: its fingerprint is {encoder.fingerprint}, but the codes in {database.path} were made {expected}; "
+            f"{encoder.path}: its fingerprint is {encoder.fingerprint}, "
+            f"but the codes in {database.path} were made {expected}; "
             "give the model that made them with --model, or build the database again"
         )
     return encoder

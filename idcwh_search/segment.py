@@ -1,7 +1,8 @@
 """A segment: the items of one record of codes.bin, read over the mapped file, and gathered for writing.
 
-Keys are stored as the bytes of the file name, labels as numbers into a table of distinct names; both are decoded on demand.
+Keys are stored as the bytes of the file name, labels as numbers into a table of names; both are decoded on demand.
 """
+
 from __future__ import annotations
 
 import os
@@ -26,7 +27,9 @@ class Segment:
         self.record = record
         self.bits = bits
         self.items = record.a
-        self.first_id = None if record.b == NO_FIRST_ID else record.b  # ids are first_id, first_id + 1, ... unless stored
+        self.first_id = (
+            None if record.b == NO_FIRST_ID else record.b
+        )  # ids are first_id, first_id + 1, ... unless stored
         self._check_layout()
 
     def _check_layout(self) -> None:
@@ -41,7 +44,9 @@ class Segment:
         lengths = {CODES: items * code_bytes(self.bits), IDS: 8 * items, KEY_ENDS: 4 * items, LABELS: 4 * items}
         for kind, length in lengths.items():
             if kind in sections and sections[kind].length != length:
-                raise self._wrong(f"has {sections[kind].length} bytes of {SECTION_NAMES[kind]}, expected {length} for {items} items")
+                raise self._wrong(
+                    f"has {sections[kind].length} bytes of {SECTION_NAMES[kind]}, expected {length} for {items} items"
+                )
         if self.first_id is not None and self.first_id + items > 1 << 63:
             raise self._wrong("has ids beyond 63 bits")
 
@@ -83,7 +88,7 @@ class Segment:
         return int(self._order[at])
 
     def key(self, row: int) -> str | None:
-        """The key of a row; bytes that are no UTF-8 come back as os.fsdecode gives them, so that the path still opens."""
+        """The key of a row; bytes that are no UTF-8 come back as os.fsdecode gives them: the path still opens."""
         if KEYS not in self.record.sections:
             return None
         start, stop = self._key_span(row)
@@ -149,7 +154,9 @@ class Pending:
         self._keys: list[bytes | None] = []
         self._labels: list[str | None] = []
 
-    def append(self, codes: np.ndarray, ids: np.ndarray, keys: Sequence[bytes | None], labels: Sequence[str | None]) -> None:
+    def append(
+        self, codes: np.ndarray, ids: np.ndarray, keys: Sequence[bytes | None], labels: Sequence[str | None]
+    ) -> None:
         self._codes.append(codes.copy())  # the caller may go on using the array
         self._ids.append(ids)
         self._keys.extend(keys)

@@ -1,4 +1,5 @@
 """Which items a search may return: the `where` argument of every search, in one place."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ Where = np.ndarray | range | Sequence[int] | None
 def eligible_rows(where: Where, ids: np.ndarray) -> np.ndarray | None:
     """`where` as a boolean mask over rows with these ids (int64 [n]), or None for all of them.
 
-    `where` is an array or list of ids, a `range` of ids, or a boolean mask in row order. Ids that are not there select nothing.
+    `where` is an array or list of ids, a `range` of ids, or a boolean mask in row order.
+    Ids that are not there select nothing.
     """
     if where is None:
         return None
@@ -28,5 +30,8 @@ def eligible_rows(where: Where, ids: np.ndarray) -> np.ndarray | None:
             raise ValueError(f"where: a mask has one entry per item: expected shape {ids.shape}, not {chosen.shape}")
         return np.ascontiguousarray(chosen)
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise TypeError(f"where: expected ids (integers, one dimension), a range or a boolean mask, not {chosen.dtype} of shape {chosen.shape}")
+        raise TypeError(
+            "where: expected ids (integers, one dimension), a range or a boolean mask, "
+            f"not {chosen.dtype} of shape {chosen.shape}"
+        )
     return np.isin(ids, chosen)

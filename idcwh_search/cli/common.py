@@ -1,4 +1,5 @@
 """What every command of the toolkit shares: errors as one line, exit codes, progress on a terminal only."""
+
 from __future__ import annotations
 
 import argparse

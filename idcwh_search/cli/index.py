@@ -1,4 +1,5 @@
 """idcwh-index: make a database of codes from images, look at it, check it."""
+
 from __future__ import annotations
 
 import json
@@ -31,15 +32,29 @@ def parser() -> common.Parser:
 
     build = commands.add_parser("build", help="encode images into a new database")
     build.add_argument("--model", required=True, metavar="FILE", help="the model.onnx, made by idcwh-export")
-    build.add_argument("--images", required=True, metavar="DIR_OR_LIST",
-                       help="a folder, a list of paths (one a line, - for stdin), or a .csv/.jsonl manifest of path,label")  # fmt: skip
+    build.add_argument(
+        "--images",
+        required=True,
+        metavar="DIR_OR_LIST",
+        help="a folder, a list of paths (one a line; - for stdin), or a manifest (.csv, .jsonl)",
+    )
     build.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
-    build.add_argument("--labels", choices=("folder", "none"), default="folder",
-                       help="label an image by its first folder below DIR (default), or not at all; a manifest brings its own")  # fmt: skip
+    build.add_argument(
+        "--labels",
+        choices=("folder", "none"),
+        default="folder",
+        help="label images by their first folder below DIR (default); a manifest has its own",
+    )
     build.add_argument("--force", action="store_true", help="replace an existing database")
-    build.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)")
-    build.add_argument("--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)")
-    build.add_argument("--batch-size", type=common.positive, metavar="N", help="images a model run (default: by device)")
+    build.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)"
+    )
+    build.add_argument(
+        "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
+    )
+    build.add_argument(
+        "--batch-size", type=common.positive, metavar="N", help="images a model run (default: by device)"
+    )
     build.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     info = commands.add_parser("info", help="say what is in a database")
@@ -91,7 +106,7 @@ class Listing:
 
 
 def _folder_label(key: str) -> str | None:
-    """The first folder of a relative path that is not the name of a split; None for an image that lies in no such folder."""
+    """The first folder of a relative path that is not the name of a split; None where there is none."""
     return next((part for part in Path(key).parts[:-1] if part not in SPLIT_FOLDERS and part != ".."), None)
 
 
@@ -151,11 +166,13 @@ def info(options: Any) -> int:
         print()
         return common.DONE
     model = found["manifest"].get("model", {})
+    segments = f"{found['segments']} segment{'s' if found['segments'] != 1 else ''}"
     lines = {
         "items": f"{found['items']:,}",
         "bits": found["bits"],
-        "labels": f"{len(labels)}" + (f" ({', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''})" if labels else ""),
-        "size": f"{found['bytes']:,} bytes in {found['segments']} segment{'s' if found['segments'] != 1 else ''}, format {found['format']}",
+        "labels": f"{len(labels)}"
+        + (f" ({', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''})" if labels else ""),
+        "size": f"{found['bytes']:,} bytes in {segments}, format {found['format']}",
         "model": model.get("path", "not named"),
         "fingerprint": model.get("sha256", "-"),
         "images": found["manifest"].get("images", {}).get("absolute", "-"),

@@ -1,4 +1,5 @@
 """idcwh-search: the nearest images of a database, for query images or query codes."""
+
 from __future__ import annotations
 
 import json
@@ -25,19 +26,31 @@ Prints rank, Hamming distance, key and label of each hit, ordered by (distance, 
 
 
 def parser() -> common.Parser:
-    parser = common.Parser(prog="idcwh-search", description="Find the nearest images of a database, exactly.", epilog=EPILOG)
+    parser = common.Parser(
+        prog="idcwh-search", description="Find the nearest images of a database, exactly.", epilog=EPILOG
+    )
     parser.with_version()
     parser.add_argument("--db", required=True, metavar="FILE", help="the database, made by idcwh-index build")
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--query", nargs="+", action="extend", metavar="IMAGE", help="images, or folders or lists of them")
+    source.add_argument(
+        "--query", nargs="+", action="extend", metavar="IMAGE", help="images, or folders or lists of them"
+    )
     source.add_argument("--query-codes", metavar="FILE.npy", help="packed codes instead: uint8 (n, ceil(bits/8))")
-    parser.add_argument("--top", type=common.positive, metavar="K", help="the K nearest (default 10, or all within --radius)")
-    parser.add_argument("--radius", type=common.natural, metavar="R", help="only hits at a Hamming distance of at most R")
+    parser.add_argument(
+        "--top", type=common.positive, metavar="K", help="the K nearest (default 10, or all within --radius)"
+    )
+    parser.add_argument(
+        "--radius", type=common.natural, metavar="R", help="only hits at a Hamming distance of at most R"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the pictures of queries and hits")
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)")
-    parser.add_argument("--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)")
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)"
+    )
+    parser.add_argument(
+        "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
+    )
     return parser
 
 
@@ -129,7 +142,11 @@ def _print_json(database: Database, queries: Queries, results: Results) -> None:
         ]
 
     found = [{"query": name, "hits": hits(result)} for name, result in zip(queries.names, results, strict=True)]
-    json.dump({"database": str(database.path), "bits": database.bits, "queries": found, "skipped": queries.skipped}, sys.stdout, indent=1)
+    json.dump(
+        {"database": str(database.path), "bits": database.bits, "queries": found, "skipped": queries.skipped},
+        sys.stdout,
+        indent=1,
+    )
     print()
 
 
@@ -140,7 +157,9 @@ def _print_table(database: Database, queries: Queries, results: Results) -> None
         if len(queries.names) > 1:
             print(f"{chr(10) if number else ''}{_line(name)}")
         ids = [id_ for _, id_ in result]
-        keys = [_line(key if key is not None else f"id {id_}") for key, id_ in zip(database.keys(ids), ids, strict=True)]
+        keys = [
+            _line(key if key is not None else f"id {id_}") for key, id_ in zip(database.keys(ids), ids, strict=True)
+        ]
         width = max((len(key) for key in keys), default=3)
         print(f"rank  distance  {'key':<{width}}  label".rstrip())
         for rank, ((distance, _), key, label) in enumerate(zip(result, keys, database.labels(ids), strict=True), 1):
@@ -149,7 +168,9 @@ def _print_table(database: Database, queries: Queries, results: Results) -> None
 
 def _line(text: str) -> str:
     """A name on one line: line breaks in it are shown, not made."""
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") if "\n" in text or "\r" in text else text
+    return (
+        text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") if "\n" in text or "\r" in text else text
+    )
 
 
 def _write_page(path: Path, database: Database, queries: Queries, results: Results) -> None:
@@ -169,7 +190,7 @@ def _write_page(path: Path, database: Database, queries: Queries, results: Resul
         shown.append(gallery.Query(name, file, folder if folder in known else None, hits))
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(database.manifest.get("model", {}).get("method", {}).get("name", "")).upper()
-    subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; number on a picture: its Hamming distance to the query"
+    subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; on each picture its Hamming distance"
     with replacing(path) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits).encode())
     common.note(f"wrote {path}")
