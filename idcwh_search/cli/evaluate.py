@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import code_sets, plots, report
+from ..code_sets import CodeSet
 from ..errors import IdcwhError
 from ..evaluation import Evaluation
 from ..files import replacing
@@ -18,8 +19,8 @@ from ..metrics import CUTS
 from . import common
 
 if TYPE_CHECKING:
-    from ..code_sets import CodeSet
     from ..datasets import LabelledImages
+    from ..encoder import Encoder
     from ..protocols import Split
 
 EPILOG = """examples:
@@ -66,10 +67,17 @@ def parser() -> common.Parser:
 
 @dataclass(frozen=True)
 class Source:
-    """One column: a model to run, or a file of codes."""
+    """One column: a model to run ("model"), or a file of codes ("codes")."""
 
     kind: str
     path: str
+
+    def open(self, options: Any) -> Encoder | CodeSet:
+        if self.kind == "codes":
+            return code_sets.load(self.path)
+        from ..encoder import Encoder
+
+        return Encoder(self.path, options.device, threads=options.threads)
 
 
 def _model(path: str) -> Source:
@@ -80,18 +88,22 @@ def _codes(path: str) -> Source:
     return Source("codes", path)
 
 
-@dataclass
-class Outcome:
-    """What is printed."""
+@dataclass(frozen=True)
+class Images:
+    """What models are measured on."""
 
-    columns: dict[str, Evaluation] = field(default_factory=dict)
-    sources: list[dict[str, Any]] = field(default_factory=list)
-    """Of each column, where the codes come from."""
-    protocol: dict[str, Any] | None = None
-    heading: str = ""
+    dataset: LabelledImages
+    split: Split
     skipped: dict[str, str] = field(default_factory=dict)
-    """Key of each picture that could not be read, and why."""
-    plots: list[Path] = field(default_factory=list)
+    """Key of each picture that could not be read, and why; filled while encoding."""
+
+
+@dataclass
+class Column:
+    """What is printed of one source."""
+
+    evaluation: Evaluation
+    origin: dict[str, str]
 
 
 @common.command
@@ -100,29 +112,31 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments.parse_args(argv)
     _check_usage(arguments, options)
     names = _names(options)
-    outcome = Outcome()
+    columns: dict[str, Column] = {}
     with ExitStack() as outputs:
-        # every output is opened or made first: one that cannot be written shows before the long work
+        # first everything that can be wrong with inputs and outputs, then the long work
         codes_file = outputs.enter_context(replacing(options.save_codes)) if options.save_codes else None
+        opened = [source.open(options) for source in options.sources]
+        images = _images(options)
         if options.plots:
             plots.prepare(Path(options.plots))
-        images = _images(options, outcome)
-        for source, name in zip(options.sources, names, strict=True):
-            codes = _encode(source.path, name, images, options, outcome) if images and source.kind == "model" else None
-            if codes is None:
-                codes = code_sets.load(source.path)
-                outcome.sources.append({"codes": source.path})
+        for source, name, found in zip(options.sources, names, opened, strict=True):
+            origin = {source.kind: source.path}
+            if isinstance(found, CodeSet):
+                codes = found
+            else:
+                assert images is not None  # _check_usage: --model has --data
+                codes = _encode(found, name, images)
+                origin |= {"fingerprint": found.fingerprint, "device": found.device}
             if codes_file:
                 codes.save(codes_file)
-            outcome.columns[name] = _evaluate(source, codes, options)
-    if options.plots:
-        outcome.plots = plots.save(outcome.columns, Path(options.plots))
-        common.note(f"plots: {', '.join(map(str, outcome.plots))}")
+            columns[name] = Column(_evaluate(source, codes, options), origin)
+    drawn = _draw(columns, options.plots)
     if options.json:
-        _print_json(options, outcome)
+        _print_json(options, images, columns, drawn)
     else:
-        _print_table(outcome)
-    return common.SKIPPED if outcome.skipped else common.DONE
+        _print_table(images, columns)
+    return common.SKIPPED if images and images.skipped else common.DONE
 
 
 def _check_usage(arguments: common.Parser, options: Any) -> None:
@@ -136,7 +150,8 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
     if options.save_codes and (models, len(options.sources)) != (1, 1):
         arguments.error("--save-codes goes with exactly one --model")
     if options.name and len(options.name) != len(options.sources):
-        arguments.error(f"expected {len(options.sources)} --name, one for each --model and --codes, not {len(options.name)}")
+        count = len(options.sources)
+        arguments.error(f"expected a --name for each of {count} --model and --codes, not {len(options.name)}")
     if options.name and len(set(options.name)) != len(options.name):
         arguments.error("expected a different --name for each")
 
@@ -153,7 +168,7 @@ def _names(options: Any) -> list[str]:
     raise IdcwhError(f"{paths[0]}: given twice; give each a --name")
 
 
-def _images(options: Any, outcome: Outcome) -> tuple[LabelledImages, Split] | None:
+def _images(options: Any) -> Images | None:
     """The labelled images and how the protocol splits them; None when only files of codes are measured."""
     if not options.data:
         return None
@@ -174,38 +189,21 @@ def _images(options: Any, outcome: Outcome) -> tuple[LabelledImages, Split] | No
         )
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
-    outcome.heading = f"{options.data}, {split.describe()}"
-    common.note(outcome.heading)
-    outcome.protocol = {
-        "name": split.name,
-        "seed": split.seed,
-        "options": split.options,
-        "queries": len(split.query),
-        "training": len(split.train),
-        "database": len(split.database),
-        "training_in_database": len(np.intersect1d(split.train, split.database)),
-        "sha256": split.sha256(),
-    }
-    return dataset, split
+    return Images(dataset, split)
 
 
-def _encode(path: str, name: str, images: tuple[LabelledImages, Split], options: Any, outcome: Outcome) -> CodeSet:
-    from ..encoder import Encoder
-
-    dataset, split = images
-    encoder = Encoder(path, options.device, threads=options.threads)
+def _encode(encoder: Encoder, name: str, images: Images) -> CodeSet:
     common.note(f"{name}: {encoder.bits} bits, on {encoder.device} ({encoder.why})")
 
     def skip(key: str, reason: str) -> None:
-        if key not in outcome.skipped:  # a second model meets the same files
+        if key not in images.skipped:  # a second model meets the same files
             common.note(f"skipped {key}: {reason}")
-        outcome.skipped[key] = reason
+        images.skipped[key] = reason
 
-    total = len(split.query) + len(split.database)
+    total = len(images.split.query) + len(images.split.database)
     with common.progress_bar(total=total, unit="image", desc=f"encoding, {name}", leave=False) as bar:
-        codes, summary = code_sets.encode(encoder, dataset, split, on_skip=skip, progress=bar.update)
+        codes, summary = code_sets.encode(encoder, images.dataset, images.split, on_skip=skip, progress=bar.update)
     common.note(f"{name}: {summary}")
-    outcome.sources.append({"model": path, "fingerprint": encoder.fingerprint, "device": encoder.device})
     return codes
 
 
@@ -217,29 +215,48 @@ def _evaluate(source: Source, codes: CodeSet, options: Any) -> Evaluation:
         raise IdcwhError(f"{source.path}: {error}") from error
 
 
-def _print_table(outcome: Outcome) -> None:
-    if outcome.heading:
-        print(outcome.heading)
-    if outcome.skipped:
-        print(f"{len(outcome.skipped):,} images could not be read and are left out")
-    if outcome.heading or outcome.skipped:
+def _draw(columns: dict[str, Column], folder: str | None) -> list[Path]:
+    if not folder:
+        return []
+    drawn = plots.save({name: column.evaluation for name, column in columns.items()}, Path(folder))
+    common.note(f"{len(drawn)} plots in {folder}: {', '.join(path.name for path in drawn)}")
+    return drawn
+
+
+def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
+    if images:
+        print(f"{images.dataset.spec}, {images.split.describe()}")
+        if images.skipped:
+            print(f"{len(images.skipped):,} images could not be read and are left out")
         print()
-    print(report.table(outcome.columns))
+    print(report.table({name: column.evaluation for name, column in columns.items()}))
 
 
-def _print_json(options: Any, outcome: Outcome) -> None:
+def _print_json(options: Any, images: Images | None, columns: dict[str, Column], drawn: list[Path]) -> None:
     content = {
         "data": options.data,
-        "protocol": outcome.protocol,
-        "skipped": [{"key": key, "reason": reason} for key, reason in outcome.skipped.items()],
+        "protocol": _protocol(images.split) if images else None,
+        "skipped": [{"key": k, "reason": why} for k, why in images.skipped.items()] if images else [],
         "evaluations": [
-            {"name": name, **source, **evaluation.to_dict()}
-            for (name, evaluation), source in zip(outcome.columns.items(), outcome.sources, strict=True)
+            {"name": name, **column.origin, **column.evaluation.to_dict()} for name, column in columns.items()
         ],
-        "plots": [str(path) for path in outcome.plots],
+        "plots": [str(path) for path in drawn],
     }
     json.dump(content, sys.stdout, ensure_ascii=False, allow_nan=False, indent=1)
     print()
+
+
+def _protocol(split: Split) -> dict[str, Any]:
+    return {
+        "name": split.name,
+        "seed": split.seed,
+        "options": split.options,
+        "queries": len(split.query),
+        "training": len(split.train),
+        "database": len(split.database),
+        "training_in_database": len(np.intersect1d(split.train, split.database)),
+        "sha256": split.sha256(),
+    }
 
 
 if __name__ == "__main__":

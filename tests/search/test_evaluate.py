@@ -1,0 +1,377 @@
+"""idcwh-eval: files of codes, models on a protocol, tables, JSON, plots, and mistakes in one line."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import idcwh_search as ih
+from idcwh_search.cli.evaluate import main
+
+SIDE, BITS = 8, 8
+CLASSES = ("blue", "green", "red")
+# logits of a picture of one colour; few enough bits and rough enough steps that codes tie
+WEIGHTS = np.random.default_rng(4).integers(-3, 4, (3, BITS)).astype(np.float32)
+BIAS = np.random.default_rng(5).integers(-90, 90, BITS).astype(np.float32)
+
+
+# ------------------------------------------------------------------------------------------------- files of codes
+
+
+def arrays(bits=12, seed=0, nq=20, n=300, classes=3):
+    rng = np.random.default_rng([seed, bits])
+    labels = rng.integers(0, classes, nq + n)
+    codes = rng.integers(0, 2, (classes, bits))[labels] ^ (rng.random((nq + n, bits)) < 0.1)
+    codes = np.packbits(codes.astype(bool), axis=1, bitorder="little")
+    return {
+        "query_codes": codes[:nq],
+        "query_labels": labels[:nq],
+        "database_codes": codes[nq:],
+        "database_labels": labels[nq:],
+        "bits": bits,
+    }
+
+
+@pytest.fixture
+def codes(tmp_path):
+    """Write arrays as an .npz file; some may be replaced, or left out with None."""
+
+    def write(name="codes.npz", bits=12, **changes):
+        content = {k: v for k, v in {**arrays(bits), **changes}.items() if v is not None}
+        np.savez(tmp_path / name, **content)
+        return str(tmp_path / name)
+
+    return write
+
+
+def run(capsys, *argv, status=0):
+    try:
+        code = main([str(a) for a in argv])
+    except SystemExit as error:  # argparse
+        code = error.code
+    out, err = capsys.readouterr()
+    assert code == status, err
+    return out, err
+
+
+def refused(capsys, *argv, status=1):
+    out, err = run(capsys, *argv, status=status)
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+    return err
+
+
+def expected(bits=12, **options):
+    return ih.evaluate(*(v for k, v in arrays(bits).items() if k != "bits"), bits=bits, **options)
+
+
+def test_table_of_two_files_side_by_side(codes, capsys):
+    names = ["--name", "IDCWH 12", "--name", "IDCWH 24"]
+    out, _ = run(capsys, "--codes", codes(), "--codes", codes("long.npz", bits=24), *names)
+    short, long = expected(12), expected(24)
+    lines = {line[:38].strip(): line.split()[-2:] for line in out.splitlines()[1:]}
+    assert out.splitlines()[0].split() == ["IDCWH", "12", "IDCWH", "24"]
+    assert lines["bits"] == ["12", "24"]
+    for label, value in (
+        ("MAP (tie-aware)", lambda e: e.map),
+        ("optimistic - pessimistic", lambda e: e.spread),
+        ("ranked, ties by id", lambda e: e.map_ranked),
+        ("MAP@100, by hits in the top K", lambda e: e.map_at[100].retrieved),
+        ("P@H<=2", lambda e: e.precision_within),
+        ("within-class distance d_w", lambda e: e.health.d_w),
+    ):
+        digits = 2 if "distance" in label else 4
+        assert lines[label] == [f"{value(e):.{digits}f}" for e in (short, long)]
+    assert "MAP@1000" not in out  # the database has 300
+
+
+def test_json_is_what_evaluate_returns(codes, capsys):
+    path = codes()
+    out, err = run(capsys, "--codes", path, "--json", "--top", "7", "50", "--radius", "1")
+    content = json.loads(out)
+    assert err == ""
+    assert set(content) == {"data", "protocol", "skipped", "evaluations", "plots"}
+    assert (content["data"], content["protocol"], content["skipped"], content["plots"]) == (None, None, [], [])
+    (entry,) = content["evaluations"]
+    assert (entry.pop("name"), entry.pop("codes")) == ("codes.npz", path)
+    assert entry == expected(at=(7, 50), radius=1).to_dict()
+
+
+def test_columns_are_named_by_what_tells_paths_apart(codes, tmp_path, capsys):
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    out, _ = run(capsys, "--codes", codes("a/x.npz"), "--codes", codes("b/x.npz"), "--json")
+    assert [e["name"] for e in json.loads(out)["evaluations"]] == ["a/x.npz", "b/x.npz"]
+    assert "twice" in refused(capsys, "--codes", codes(), "--codes", codes())
+
+
+def test_queries_without_relevant_items_are_counted(codes, capsys):
+    labels = np.eye(3, dtype=bool)
+    a = arrays()
+    queries = labels[a["query_labels"]]
+    queries[:4] = False
+    path = codes(query_labels=queries, database_labels=labels[a["database_labels"]])
+    out, _ = run(capsys, "--codes", path)
+    assert [line.split()[-1] for line in out.splitlines() if "without a relevant" in line] == ["4"]
+
+
+def test_plots_are_pictures(codes, tmp_path, capsys):
+    folder = tmp_path / "new" / "plots"
+    out, _ = run(capsys, "--codes", codes(), "--codes", codes("b.npz", bits=24), "--plots", folder, "--json")
+    written = json.loads(out)["plots"]
+    assert sorted(written) == sorted(str(p) for p in folder.iterdir()) and len(written) == 5
+    for path in written:
+        with Image.open(path) as picture:
+            picture.load()
+            assert picture.format == "PNG" and min(picture.size) >= 300
+            grey = np.asarray(picture.convert("L"))
+            assert grey.std() > 10 and (grey < 100).mean() > 0.001  # ink on paper
+
+
+def test_plots_of_collapsed_codes_and_one_class(codes, tmp_path, capsys):
+    a = arrays()
+    same = {k: np.zeros_like(v) for k, v in a.items() if k != "bits"}
+    run(capsys, "--codes", codes(**same), "--plots", tmp_path / "p")
+    assert len(list((tmp_path / "p").iterdir())) == 5
+
+
+def test_without_matplotlib_one_line_says_what_to_install(codes, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    err = refused(capsys, "--codes", codes(), "--plots", tmp_path / "p")
+    assert "pip install 'idcwh[bench]'" in err and not (tmp_path / "p").exists()
+    run(capsys, "--codes", codes())
+
+
+def test_wrong_usage(codes, capsys):
+    path = codes()
+    for argv, words in (
+        ([], "--model FILE or --codes"),
+        (["--codes", path, "--top", "0"], "at least 1"),
+        (["--codes", path, "--radius", "-1"], "at least 0"),
+        (["--codes", path, "--radius", "24.5"], "whole number"),
+        (["--codes", path, "--name", "a", "--name", "b"], "--name for each of 1"),
+        (["--codes", path, "--codes", path, "--name", "a", "--name", "a"], "different --name"),
+        (["--codes", path, "--data", "x"], "brings its own labels"),
+        (["--codes", path, "--save-codes", "x.npz"], "exactly one --model"),
+        (["--model", "m.onnx"], "needs --data"),
+    ):
+        assert words in refused(capsys, *argv, status=2), argv
+
+
+def test_files_that_are_no_codes(codes, tmp_path, capsys):
+    def wrong(path, words):
+        err = refused(capsys, "--codes", path)
+        assert words in err and str(path) in err
+
+    wrong(tmp_path / "nothing.npz", "No such file")
+    (tmp_path / "text.npz").write_text("hello")
+    wrong(tmp_path / "text.npz", "not an .npz archive")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    wrong(tmp_path / "empty.npz", "not an .npz archive")
+    whole = tmp_path / codes("whole.npz")
+    (tmp_path / "cut.npz").write_bytes(whole.read_bytes()[:-30])
+    wrong(tmp_path / "cut.npz", "not an .npz archive")
+    damaged = bytearray(whole.read_bytes())
+    damaged[200] ^= 1
+    (tmp_path / "flipped.npz").write_bytes(damaged)
+    wrong(tmp_path / "flipped.npz", "damaged")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    wrong(tmp_path / "one.npy", "one array")
+    np.savez(tmp_path / "pickle.npz", **{**arrays(), "bits": np.array({"a": 1}, dtype=object)})
+    wrong(tmp_path / "pickle.npz", "plain arrays")
+    wrong(tmp_path, "Is a directory")
+    wrong(codes(query_labels=None), "lacks query_labels")
+    np.savez(tmp_path / "float.npz", **{**arrays(), "bits": 12.0})
+    wrong(tmp_path / "float.npz", "bits: expected one whole number")
+    np.savez(tmp_path / "padding.npz", **{**arrays(16), "bits": 11})
+    wrong(tmp_path / "padding.npz", "query_codes: expected zeros behind bit 11")
+    wrong(codes("w.npz", query_codes=np.zeros((20, 3), np.uint8)), "query_codes: expected packed codes of 12 bits")
+    wrong(codes("l.npz", query_labels=np.zeros(3, int)), "query_labels: expected one for each of the 20 codes, not 3")
+    wrong(codes("n.npz", query_labels=np.full(20, 9)), "share a label")
+
+
+def test_a_place_that_cannot_be_written(codes, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert str(file) in refused(capsys, "--codes", codes(), "--plots", file)
+    assert str(file) in refused(capsys, "--codes", codes(), "--plots", file / "sub")
+
+
+# ------------------------------------------------------------------------------------------- models on a protocol
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model.onnx with no network in it: logits are an affine function of the mean colour."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from onnx import TensorProto, helper, numpy_helper
+
+    from idcwh_search.images import Preprocess
+    from idcwh_search.modelinfo import ModelInfo
+
+    constants = {
+        "weights": WEIGHTS,
+        "bias": BIAS,
+        "zero": np.float32(0),
+        "powers": (2.0 ** np.arange(8)).astype(np.float32)[:, None],
+        "middle": np.array([1, 2], np.int64),
+    }
+    nodes = [
+        helper.make_node("Cast", ["image"], ["pixels"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["pixels", "middle"], ["colour"], keepdims=0),
+        helper.make_node("MatMul", ["colour", "weights"], ["product"]),
+        helper.make_node("Add", ["product", "bias"], ["logits"]),
+        helper.make_node("GreaterOrEqual", ["logits", "zero"], ["bits"]),
+        helper.make_node("Cast", ["bits"], ["ones"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["ones", "powers"], ["bytes"]),
+        helper.make_node("Cast", ["bytes"], ["codes"], to=TensorProto.UINT8),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "colour",
+        [helper.make_tensor_value_info("image", TensorProto.UINT8, ["n", SIDE, SIDE, 3])],
+        [
+            helper.make_tensor_value_info("codes", TensorProto.UINT8, ["n", 1]),
+            helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", BITS]),
+        ],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    info = ModelInfo(BITS, Preprocess(resize=SIDE, crop=SIDE), list(CLASSES), {}, {}, "")
+    helper.set_model_props(content, info.to_metadata())
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    onnx.save(content, path)
+    return path
+
+
+@pytest.fixture
+def images(tmp_path):
+    """A folder of one-colour pictures, 12 a class, each class around its own colour; and the colour of each."""
+    rng = np.random.default_rng(1)
+    folder, colours = tmp_path / "images", {}
+    for c, name in enumerate(CLASSES):
+        (folder / name).mkdir(parents=True)
+        for i in range(12):
+            colour = np.clip(rng.normal(0, 45, 3) + 190 * np.eye(3)[2 - c] + 30, 0, 255).astype(np.uint8)
+            Image.new("RGB", (13, 9), tuple(colour.tolist())).save(folder / name / f"{i:02d}.png")
+            colours[f"{name}/{i:02d}.png"] = colour
+    return folder, colours
+
+
+def numpy_codes(colours, keys):
+    logits = np.array([colours[key] for key in keys], np.float32) @ WEIGHTS + BIAS
+    return np.packbits(logits >= 0, axis=1, bitorder="little")
+
+
+def split_of(folder, **options):
+    from idcwh_search import datasets, protocols
+
+    dataset = datasets.load(str(folder))
+    return dataset, protocols.split(dataset, "per-class", **options)
+
+
+def test_a_model_on_a_folder_equals_numpy(model, images, capsys):
+    folder, colours = images
+    out, err = run(capsys, "--model", model, "--data", folder, "--query-per-class", "2", "--train-per-class", "3",
+                   "--seed", "5", "--json", "--device", "cpu")  # fmt: skip
+    dataset, split = split_of(folder, seed=5, query_per_class=2, train_per_class=3)
+    assert len(split.query) == 6 and len(split.database) == 30
+    query, database = ([dataset.keys[i] for i in rows] for rows in (split.query, split.database))
+    r = ih.evaluate(
+        numpy_codes(colours, query), dataset.labels[split.query],
+        numpy_codes(colours, database), dataset.labels[split.database], bits=BITS, at=(10,),
+    )  # fmt: skip
+    assert 0.4 < r.map < 1  # neither hopeless nor trivial, or the comparison would say little
+    content = json.loads(out)
+    (entry,) = content["evaluations"]
+    assert {k: v for k, v in entry.items() if k not in ("name", "model", "fingerprint", "device")} == r.to_dict()
+    assert content["protocol"]["training_in_database"] == content["protocol"]["training"] == 9
+    assert content["protocol"]["sha256"] == split.sha256()
+    assert "on cpu" in err and "36 images" in err
+
+
+def test_saved_codes_and_protocol_give_the_same_again(model, images, tmp_path, capsys):
+    folder, _ = images
+    codes, protocol = tmp_path / "codes.npz", tmp_path / "split.json"
+    first, _ = run(capsys, "--model", model, "--data", folder, "--query-per-class", "3", "--json",
+                   "--save-codes", codes, "--save-protocol", protocol)  # fmt: skip
+    again, _ = run(capsys, "--codes", codes, "--model", model, "--data", folder, "--protocol", protocol, "--json")
+    (a,), b = json.loads(first)["evaluations"], json.loads(again)["evaluations"]
+    assert [e["map"] for e in b] == [a["map"]] * 2 and b[0]["health"] == b[1]["health"] == a["health"]
+    assert json.loads(again)["protocol"]["sha256"] == json.loads(first)["protocol"]["sha256"]
+    assert b[1]["fingerprint"] == a["fingerprint"] and b[0]["codes"] == str(codes)
+
+
+def test_unreadable_images_are_skipped_named_and_counted(model, images, capsys):
+    folder, _ = images
+    _, split = split_of(folder, query_per_class=2)
+    paths = sorted(folder.rglob("*.png"))
+    (paths[split.query[0]]).write_text("no picture")
+    (paths[split.database[0]]).write_bytes(b"")
+    (paths[split.database[1]]).write_bytes(paths[split.database[1]].read_bytes()[:40])
+    bad = {p.relative_to(folder).as_posix() for p in (paths[split.query[0]], *(paths[i] for i in split.database[:2]))}
+    twice = ["--model", model, "--model", model, "--name", "a", "--name", "b"]
+    argv = [*twice, "--data", folder, "--query-per-class", "2"]
+    out, err = run(capsys, *argv, "--json", status=3)
+    content = json.loads(out)
+    assert {s["key"] for s in content["skipped"]} == bad and all(s["reason"] for s in content["skipped"])
+    assert [(e["queries"], e["database"]) for e in content["evaluations"]] == [(5, 28), (5, 28)]
+    assert all(err.count(f"skipped {key}: ") == 1 for key in bad)
+    out, _ = run(capsys, *argv, status=3)
+    assert "3 images could not be read" in out and "of which 30 are also training" in out
+
+
+def test_mistakes_with_models(model, images, tmp_path, capsys):
+    folder, _ = images
+    argv = ["--data", folder, "--query-per-class", "2"]
+    text = tmp_path / "text.onnx"
+    text.write_text("hello")
+    (tmp_path / "empty").mkdir()
+    saved = tmp_path / "split.json"
+    run(capsys, "--model", model, *argv, "--save-protocol", saved)
+    (folder / "red" / "new.png").write_bytes((folder / "red" / "00.png").read_bytes())
+    for wrong, words in (
+        (["--model", tmp_path / "none.onnx", *argv], "none.onnx: No such file"),
+        (["--model", model, "--model", text, *argv], "text.onnx"),
+        (["--model", model, "--data", tmp_path / "nowhere"], "nowhere"),
+        (["--model", model, "--data", tmp_path / "empty"], "no pictures found"),
+        (["--model", model, "--data", folder, "--query-per-class", "99"], "wants 99"),
+        (["--model", model, "--data", folder, "--protocol", "cifar10-mini"], "cifar10-mini is defined on 60"),
+        (["--model", model, "--data", folder, "--protocol", "nonsense"], "unknown protocol 'nonsense'"),
+        (["--model", model, "--data", folder, "--protocol", saved], "made from another set"),
+        (["--model", model, "--data", folder, "--protocol", saved, "--query-per-class", "2"], "do not apply"),
+        (["--model", model, *argv, "--save-codes", tmp_path / "no" / "x.npz"], "x.npz: cannot be written"),
+        (["--model", model, *argv, "--device", "cuda"], "cuda"),
+    ):
+        if wrong[-1] == "cuda" and has_gpu():
+            continue
+        assert words in refused(capsys, *wrong), wrong
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "images", "split.json", "text.onnx"]
+
+
+def has_gpu():
+    from idcwh_search import runtime
+
+    return runtime.cuda_obstacle(runtime.load_onnxruntime()) is None
+
+
+def test_no_query_can_be_read(model, images, capsys):
+    folder, _ = images
+    _, split = split_of(folder, query_per_class=1)
+    paths = sorted(folder.rglob("*.png"))
+    for i in split.query:
+        paths[i].write_text("no picture")
+    _, err = run(capsys, "--model", model, "--data", folder, "--query-per-class", "1", status=1)
+    assert err.splitlines()[-1] == "error: none of the 3 query pictures could be read"
+
+
+def test_torch_is_never_imported(codes):
+    program = (
+        "import sys; from idcwh_search.cli.evaluate import main; main(sys.argv[1:]); "
+        "assert not {'torch', 'onnxruntime', 'matplotlib', 'PIL'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program, "--codes", codes()], check=True, capture_output=True)
