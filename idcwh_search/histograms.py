@@ -20,6 +20,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+_STEP = 32  # codes of queries a task
+
+
 @dataclass(frozen=True, eq=False)
 class Histograms:
     """What one pass leaves, a row per query.
@@ -61,13 +64,17 @@ def histograms(
     members = np.split(np.argsort(group.ravel(), kind="stable"), np.cumsum(np.bincount(group.ravel()))[:-1])
     rows = _words(database)
 
-    def fill(code: int) -> None:
-        _one_code(codes[:, code], members[code], rows, relevance, bits, cuts, result)
+    def fill(start: int) -> None:
+        for code in range(start, min(start + _STEP, len(members))):
+            _one_code(codes[:, code], members[code], rows, relevance, bits, cuts, result)
 
     # threads help: numpy lets go of the interpreter lock while it sorts and counts
     with ThreadPoolExecutor(threads or available_cores()) as pool:
-        for _ in pool.map(fill, range(len(members))):
-            pass
+        try:
+            for _ in pool.map(fill, range(0, len(members), _STEP)):
+                pass
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the rest
     return result
 
 

@@ -25,7 +25,8 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.titlesize": 12,
     "axes.titlelocation": "left",
-    "legend.frameon": False,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
     "lines.linewidth": 2,
 }
 _DPI = 150
@@ -121,7 +122,7 @@ def distances(evaluations: Evaluations) -> Any:
     """Distances of pairs that share a label and of pairs that do not, a panel a set of codes, each histogram
     summing to 1.
     """
-    columns = min(len(evaluations), 3)
+    columns = min(len(evaluations), 2 if len(evaluations) == 4 else 3)
     rows = -(-len(evaluations) // columns)
     figure, panels = _figure(1.5 + 4.8 * columns, 0.6 + 3.6 * rows, rows=rows, columns=columns)
     panels = np.atleast_1d(panels).ravel()
@@ -138,7 +139,7 @@ def distances(evaluations: Evaluations) -> Any:
             share = counts / counts.sum()
             style = {"color": colour, "alpha": 0.45, "hatch": hatch, "edgecolor": colour, "linewidth": 0.4}
             axes.bar(at, share, width=1, label=f"{label}, mean {mean:.1f}", **style)
-            axes.axvline(mean, color=colour, linestyle="--", linewidth=1.5)
+            axes.axvline(mean, ymax=0.78, color=colour, linestyle="--", linewidth=1.5)
         axes.set(title=name, xlabel="Hamming distance, bits", ylabel="share of pairs")
         axes.set_xlim(-0.5, evaluation.bits + 0.5)
         axes.xaxis.get_major_locator().set_params(integer=True)

@@ -133,7 +133,8 @@ def test_plots_are_pictures(codes, tmp_path, capsys):
 def test_plots_of_collapsed_codes_and_one_class(codes, tmp_path, capsys):
     a = arrays()
     same = {k: np.zeros_like(v) for k, v in a.items() if k != "bits"}
-    run(capsys, "--codes", codes(**same), "--plots", tmp_path / "p")
+    _, err = run(capsys, "--codes", codes(**same), "--plots", tmp_path / "p")
+    assert "codes.npz: warning: all database codes are equal" in err
     assert len(list((tmp_path / "p").iterdir())) == 5
 
 
