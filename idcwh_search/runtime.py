@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import importlib.metadata
 import io
 import math
 import os
@@ -50,8 +49,7 @@ def open_session(model: bytes, name: str, device: str = "auto", threads: int = 1
     "cuda" where CUDA does not work is an IdcwhError with the cause and the cure; "auto" then takes the CPU and says
     why. A model that ONNX Runtime cannot read is an IdcwhError.
     """
-    if device not in DEVICES:
-        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
+    check_device(device)
     ort = load_onnxruntime()
     if device == "cpu":
         return Opened(_cpu_session(ort, model, name, threads), "cpu", "asked for")
@@ -67,8 +65,16 @@ def open_session(model: bytes, name: str, device: str = "auto", threads: int = 1
             obstacle = _library_obstacle(ort)
     session = _cpu_session(ort, model, name, threads)  # for "cuda" too: if the model itself is at fault, this says so
     if device == "cuda":
-        raise IdcwhError(f"device cuda is not usable: {obstacle} (or choose device cpu)")
+        raise _no_cuda(obstacle)
     return Opened(session, "cpu", obstacle)
+
+
+def check_device(device: str) -> None:
+    """Raise what `open_session` would raise for a device that is not there, before a long piece of work."""
+    if device not in DEVICES:
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
+    if device == "cuda" and (obstacle := cuda_obstacle(load_onnxruntime())):
+        raise _no_cuda(obstacle)
 
 
 def load_onnxruntime() -> Any:
@@ -96,7 +102,7 @@ def cuda_obstacle(ort: Any) -> str | None:
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
-        return "no GPU found (the NVIDIA driver is not installed, or not visible in this container)"
+        return "no GPU found: the NVIDIA driver is not installed, or not visible in this container"
     count = ctypes.c_int(0)
     status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if status or not count.value:
@@ -106,10 +112,12 @@ def cuda_obstacle(ort: Any) -> str | None:
 
 def installed_distributions() -> dict[str, str]:
     """Which of the two ONNX Runtime packages are installed, and their versions. Together they overwrite each other."""
+    from importlib import metadata  # takes longer to load than all the rest here, and is needed for errors only
+
     found = {}
     for name in ("onnxruntime", "onnxruntime-gpu"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
     return found
 
 
@@ -117,6 +125,10 @@ def first_line(error: BaseException) -> str:
     """An exception of ONNX Runtime as one line without its source file and status code."""
     text = " ".join(str(error).split())
     return text.split(" : ", 2)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
+
+
+def _no_cuda(obstacle: str) -> IdcwhError:
+    return IdcwhError(f"device cuda cannot be used, choose cpu or auto: {obstacle}")
 
 
 def _both_or(otherwise: str) -> str:

@@ -11,7 +11,6 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -117,14 +116,6 @@ def build(
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def save(model: onnx.ModelProto, path: Path) -> None:
-    """Write one self-contained file (weights inside) and sync it."""
-    with path.open("wb") as file:
-        file.write(model.SerializeToString(deterministic=True))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _strip(model: onnx.ModelProto) -> None:
