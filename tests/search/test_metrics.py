@@ -266,6 +266,17 @@ def test_sharing_any_label_is_relevant():
         expected.append(np.mean(np.cumsum(flags)[flags] / (np.flatnonzero(flags) + 1)))
     assert r.map_ranked == pytest.approx(np.mean(expected), abs=1e-12)
     assert r.queries_without_relevant == 1
+    assert np.isnan(r.average_precision).tolist() == [True] + [False] * 8
+
+
+@pytest.mark.parametrize("bits", [255, 256, 512, 1024])
+def test_all_ones_against_all_zeros(bits):
+    """The largest distance of all: no counter wraps round to 0."""
+    x = pack([[1] * bits, [0] * bits, [0] * (bits - 1) + [1]])
+    r = ih.evaluate(pack([[0] * bits]), [1], x, [1, 0, 0], bits=bits)
+    assert r.map == r.map_ranked == pytest.approx(1 / 3)
+    assert np.flatnonzero(r.health.distances_within).tolist() == [bits]
+    assert r.lookup.recall[-2:].tolist() == [0, 1]
 
 
 def test_class_numbers_may_be_anything():
