@@ -24,7 +24,7 @@ def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
         "sha256": encoder.fingerprint,
         "bits": encoder.bits,
         "method": encoder.method,
-        "backbone": encoder.backbone,
+        "backbone": encoder.info.backbone,
         "preprocess": encoder.preprocess.to_dict(),
         **_place(Path(encoder.path), database),
     }
