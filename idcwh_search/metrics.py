@@ -53,6 +53,8 @@ def evaluate(
     names what was expected and what came; also when no query at all has a relevant item, where no metric is defined.
     """
     bits, radius = _whole(bits, "bits", 1), _whole(radius, "radius", 0)
+    if not isinstance(at, Iterable):
+        raise TypeError(f"at: expected several whole numbers, such as (100, 1000), not {at!r}")
     cuts = tuple(sorted({_whole(k, "at", 1) for k in at}))
     threads = None if threads is None else _whole(threads, "threads", 1)
     queries, database = _codes(query_codes, "query_codes", bits), _codes(database_codes, "database_codes", bits)

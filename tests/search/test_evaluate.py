@@ -295,6 +295,28 @@ def test_a_model_on_a_folder_equals_numpy(model, images, capsys):
     assert "on cpu" in err and "36 images" in err
 
 
+def test_several_labels_an_image_and_none(model, images, capsys):
+    """A manifest whose pictures carry several labels; one query and one database picture carry none."""
+    folder, colours = images
+    keys = sorted(colours)
+    rng = np.random.default_rng(7)
+    labels = [[c for c in "abcd" if rng.random() < 0.5] or ["a"] for _ in keys]
+    parts = ["test" if i % 6 == 0 else "train" for i in range(len(keys))]
+    labels[0] = labels[1] = []
+    rows = [{"path": k, "labels": x, "split": s} for k, x, s in zip(keys, labels, parts, strict=True)]
+    manifest = folder / "set.jsonl"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out, _ = run(capsys, "--model", model, "--data", manifest, "--json")
+
+    matrix = np.array([[c in x for c in "abcd"] for x in labels])
+    query = np.array(parts) == "test"
+    codes = numpy_codes(colours, keys)
+    r = ih.evaluate(codes[query], matrix[query], codes[~query], matrix[~query], bits=BITS, at=(10,))
+    (entry,) = json.loads(out)["evaluations"]
+    assert entry["queries_without_relevant"] == r.queries_without_relevant == 1
+    assert {k: entry[k] for k in r.to_dict()} == r.to_dict()
+
+
 def test_saved_codes_and_protocol_give_the_same_again(model, images, tmp_path, capsys):
     folder, _ = images
     codes, protocol = tmp_path / "codes.npz", tmp_path / "split.json"

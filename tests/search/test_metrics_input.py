@@ -56,7 +56,7 @@ def test_refused(name):
 
 @pytest.mark.parametrize("options", [dict(radius=24.5), dict(bits="12"), dict(at=(1.5,)), dict(at=10)])
 def test_not_numbers(options):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"^{next(iter(options))}: expected"):
         call(**options)
 
 
