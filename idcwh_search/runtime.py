@@ -124,7 +124,7 @@ def installed_distributions() -> dict[str, str]:
 def first_line(error: BaseException) -> str:
     """An exception of ONNX Runtime as one line without its source file and status code."""
     text = " ".join(str(error).split())
-    return text.split(" : ", 2)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
+    return text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
 
 
 def _no_cuda(obstacle: str) -> IdcwhError:

@@ -1,0 +1,479 @@
+"""Files to pixels: every kind of picture, every kind of damage. The oracles are Pillow itself and plain numpy."""
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess, UnreadableImage, list_images, load_image, to_pixels
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, which a test cannot keep switched off
+SMALL = Preprocess(resize=24, crop=20)
+
+
+def as_is(side: int) -> Preprocess:
+    """Takes a square picture of this side as it is, so that only the conversion to RGB is at work."""
+    return Preprocess(resize=side, crop=side)
+
+
+def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:
+    shape = (height, width) if channels == 1 else (height, width, channels)
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def smooth(height: int, width: int) -> Image.Image:
+    """A picture whose eight orientations all differ, gentle enough for JPEG."""
+    y, x = np.mgrid[0:height, 0:width]
+    channels = [255 * x / width, 255 * y / height, 127 + 100 * np.sin(x / 9)]
+    return Image.fromarray(np.stack(channels, -1).astype(np.uint8))
+
+
+# ------------------------------------------------------------------------------------------------ geometry
+
+
+@pytest.mark.parametrize("side", [20, 24, 97, 300])
+@pytest.mark.parametrize("name", ["bilinear", "bicubic", "lanczos", "box"])
+def test_square_equals_resize_then_crop(side: int, name: str) -> None:
+    image = Image.fromarray(noise(side, side))
+    whole = image.resize((240, 240), getattr(Image.Resampling, name.upper()))
+    expected = np.asarray(whole.crop((8, 8, 232, 232)), np.int16)
+    got = to_pixels(image, Preprocess(240, 224, name))
+    assert got.shape == (224, 224, 3) and got.dtype == np.uint8
+    assert np.abs(got - expected).max() <= 2  # where a value lies half-way, after each of the two passes
+
+
+@pytest.mark.parametrize(("height", "width"), [(60, 600), (600, 60), (60, 90), (120, 60)])
+def test_long_sides_equal_resize_then_crop(height: int, width: int) -> None:
+    """At sizes where scaling to 120 leaves whole numbers, so that no rounding of the longer side can differ."""
+    image = Image.fromarray(noise(height, width))
+    wide, high = width * 120 // min(height, width), height * 120 // min(height, width)
+    left, top = (wide - 112) // 2, (high - 112) // 2
+    expected = image.resize((wide, high), Image.Resampling.BILINEAR).crop((left, top, left + 112, top + 112))
+    got = to_pixels(image, Preprocess(120, 112))
+    assert np.abs(got - np.asarray(expected, np.int16)).max() <= 1
+
+
+def test_nothing_is_resampled_when_nothing_has_to_be() -> None:
+    pixels = noise(32, 32)
+    assert np.array_equal(to_pixels(Image.fromarray(pixels), as_is(32)), pixels)
+
+
+def test_shrinking_is_antialiased() -> None:
+    """A fine chequerboard becomes grey, as a camera far away would see it, and not black or white."""
+    board = (np.indices((256, 256)).sum(0) % 2 * 255).astype(np.uint8)
+    got = to_pixels(Image.fromarray(board), as_is(16))
+    assert got.min() >= 120 and got.max() <= 135
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 10_000), (10_000, 1), (2, 3), (4000, 7)])
+def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
+    Image.new("RGB", size, (10, 200, 30)).save(tmp_path / "odd.png")
+    got = load_image(tmp_path / "odd.png", Preprocess())
+    assert got.shape == (224, 224, 3) and (got == (10, 200, 30)).all()
+
+
+# ------------------------------------------------------------------------------------------------ orientation
+
+STORED = {  # how an upright picture lies in a file that is marked with this orientation
+    1: None,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", [".png", ".tif", ".webp"])
+def test_orientation_gives_the_upright_pixels(orientation: int, suffix: str, tmp_path: Path) -> None:
+    upright = smooth(48, 80)
+    turn = STORED[orientation]
+    stored = upright if turn is None else upright.transpose(turn)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options = {"lossless": True} if suffix == ".webp" else {}
+    stored.save(tmp_path / f"turned{suffix}", exif=exif, **options)
+    upright.save(tmp_path / "upright.png")
+    expected = load_image(tmp_path / "upright.png", SMALL)
+    assert np.array_equal(load_image(tmp_path / f"turned{suffix}", SMALL), expected)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation_of_a_jpeg(orientation: int, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "turned.jpg"
+    smooth(48, 80).save(path, exif=exif)
+    expected = to_pixels(ImageOps.exif_transpose(Image.open(path)), SMALL)
+    assert np.array_equal(load_image(path, SMALL), expected)
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 65535])
+def test_a_meaningless_orientation_is_none(orientation: int, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    smooth(48, 80).save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(load_image(tmp_path / "a.png", SMALL), to_pixels(smooth(48, 80), SMALL))
+
+
+def test_damaged_exif_does_not_cost_the_picture(tmp_path: Path) -> None:
+    smooth(48, 80).save(tmp_path / "a.jpg", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff rubbish")
+    assert load_image(tmp_path / "a.jpg", SMALL).shape == (20, 20, 3)
+
+
+# ------------------------------------------------------------------------------------------------ modes
+
+
+@pytest.mark.parametrize("name", ["grey.png", "grey.tif", "grey.pgm"])
+def test_16_bit_grey_keeps_the_high_byte(name: str, tmp_path: Path) -> None:
+    samples = np.random.default_rng(1).integers(0, 65536, (16, 16), dtype=np.uint16)
+    Image.fromarray(samples).save(tmp_path / name)
+    got = load_image(tmp_path / name, as_is(16))
+    assert np.array_equal(got, np.repeat((samples >> 8).astype(np.uint8)[..., None], 3, -1))
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, height: int, depth: int, colour: int, rows: bytes, *extra: bytes) -> bytes:
+    """A PNG made by hand, for what Pillow cannot write."""
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    body = [chunk(b"IHDR", header), *extra, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(body)
+
+
+def test_16_bit_rgb_agrees_with_16_bit_grey(tmp_path: Path) -> None:
+    samples = np.random.default_rng(2).integers(0, 65536, (8, 8), dtype=np.uint16)
+    rows = b"".join(b"\0" + np.repeat(row[:, None], 3, 1).astype(">u2").tobytes() for row in samples)
+    (tmp_path / "rgb.png").write_bytes(png(8, 8, 16, 2, rows))
+    Image.fromarray(samples).save(tmp_path / "grey.png")
+    assert np.array_equal(load_image(tmp_path / "rgb.png", as_is(8)), load_image(tmp_path / "grey.png", as_is(8)))
+
+
+def test_the_transparent_sample_of_16_bit_grey_is_white(tmp_path: Path) -> None:
+    samples = np.array([[1000, 30000], [30001, 65535]], np.uint16)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
+    (tmp_path / "t.png").write_bytes(png(2, 2, 16, 0, rows, chunk(b"tRNS", struct.pack(">H", 30000))))
+    got = load_image(tmp_path / "t.png", as_is(2))[..., 0]
+    assert got.tolist() == [[1000 >> 8, 255], [30001 >> 8, 255]]
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        (np.array([[0.0, 0.5], [1.0, 0.25]], np.float32), [[0, 128], [255, 64]]),
+        (np.array([[0.0, 100.0], [255.0, 300.0]], np.float32), [[0, 100], [255, 255]]),
+        (np.array([[-3.0, np.nan], [np.inf, 7.0]], np.float32), [[0, 0], [255, 7]]),
+    ],
+)
+def test_floats(samples: np.ndarray, expected: list[list[int]], tmp_path: Path) -> None:
+    Image.fromarray(samples).save(tmp_path / "f.tif")
+    assert load_image(tmp_path / "f.tif", as_is(2))[..., 0].tolist() == expected
+
+
+def test_32_bit_integers_are_clipped(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[-5, 256], [65535, 10**9]], np.int32)).save(tmp_path / "i.tif")
+    assert load_image(tmp_path / "i.tif", as_is(2))[..., 0].tolist() == [[0, 1], [255, 255]]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK", "YCbCr", "HSV", "RGBX"])
+def test_opaque_modes_are_converted_as_pillow_does(mode: str) -> None:
+    image = Image.fromarray(noise(16, 16)).convert(mode)
+    assert np.array_equal(to_pixels(image, as_is(16)), np.asarray(image.convert("RGB")))
+
+
+def test_a_cmyk_jpeg(tmp_path: Path) -> None:
+    smooth(16, 16).convert("CMYK").save(tmp_path / "c.jpg")
+    with Image.open(tmp_path / "c.jpg") as image:
+        assert image.mode == "CMYK"
+        expected = np.asarray(image.convert("RGB"))
+    assert np.array_equal(load_image(tmp_path / "c.jpg", as_is(16)), expected)
+
+
+def test_lab_is_the_colour_it_was(tmp_path: Path) -> None:
+    from PIL import ImageCms
+
+    lab = ImageCms.profileToProfile(
+        smooth(16, 16), ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB"
+    )
+    assert lab is not None
+    lab.save(tmp_path / "lab.tif")
+    difference = np.abs(load_image(tmp_path / "lab.tif", as_is(16)) - np.asarray(smooth(16, 16), np.int16))
+    assert np.median(difference) <= 2
+
+
+def over_white(colour: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    a = alpha[..., None] / 255.0
+    return colour * a + 255.0 * (1 - a)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "RGBa", "La", "PA"])
+def test_alpha_is_laid_over_white(mode: str) -> None:
+    colour, alpha = noise(16, 16), noise(16, 16, 1, seed=5)
+    if mode in ("LA", "La"):
+        colour = np.repeat(colour[..., :1], 3, -1)
+    rgba = Image.fromarray(np.dstack([colour, alpha]))
+    if mode == "PA":
+        palette = Image.fromarray(colour).quantize(64)
+        colour = np.asarray(palette.convert("RGB"))
+        image = palette.convert("PA")
+        image.putalpha(Image.fromarray(alpha))
+    else:
+        image = rgba.convert("LA").convert(mode) if mode in ("LA", "La") else rgba.convert(mode)
+    got = to_pixels(image, as_is(16)).astype(float)
+    assert np.abs(got - over_white(colour, alpha)).max() <= (2 if mode.endswith("a") else 1)  # a: rounded once more
+
+
+@pytest.mark.parametrize("suffix", [".png", ".gif"])
+def test_a_transparent_palette_entry_is_white(suffix: str, tmp_path: Path) -> None:
+    image = Image.new("P", (4, 4), 1)
+    image.putpalette([0, 0, 0, 200, 10, 10, 10, 200, 10])
+    image.putpixel((0, 0), 2)
+    image.save(tmp_path / f"p{suffix}", transparency=1)
+    got = load_image(tmp_path / f"p{suffix}", as_is(4))
+    assert got[0, 0].tolist() == [10, 200, 10] and (got.reshape(-1, 3)[1:] == 255).all()
+
+
+def test_a_palette_with_partial_transparency(tmp_path: Path) -> None:
+    image = Image.new("P", (2, 2))
+    image.putpalette([0, 0, 0, 200, 100, 0])
+    image.putpixel((1, 0), 1)
+    image.save(tmp_path / "p.png", transparency=bytes([0, 128]))
+    got = load_image(tmp_path / "p.png", as_is(2))
+    assert got[0].tolist() == [[255, 255, 255], [227, 177, 127]]  # 200, 100, 0 at 128 / 255 over white
+
+
+def test_a_transparent_colour_of_rgb_is_white(tmp_path: Path) -> None:
+    image = Image.new("RGB", (2, 2), (9, 9, 9))
+    image.putpixel((0, 0), (1, 2, 3))
+    image.save(tmp_path / "t.png", transparency=(1, 2, 3))
+    got = load_image(tmp_path / "t.png", as_is(2))
+    assert got[0, 0].tolist() == [255, 255, 255] and got[1, 1].tolist() == [9, 9, 9]
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".webp", ".png", ".tif"])
+def test_only_the_first_frame_counts(suffix: str, tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "lime", "blue")]
+    options = {"lossless": True} if suffix == ".webp" else {}
+    frames[0].save(tmp_path / f"a{suffix}", save_all=True, append_images=frames[1:], **options)
+    assert (load_image(tmp_path / f"a{suffix}", as_is(8)) == (255, 0, 0)).all()
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+def encoded(kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(noise(64, 64)).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+KINDS: dict[str, tuple[str, dict[str, object]]] = {
+    "jpeg": ("JPEG", {}),
+    "progressive": ("JPEG", {"progressive": True}),
+    "png": ("PNG", {}),
+    "webp": ("WEBP", {}),
+    "lossless": ("WEBP", {"lossless": True}),
+    "gif": ("GIF", {}),
+    "bmp": ("BMP", {}),
+    "tiff": ("TIFF", {}),
+    "lzw": ("TIFF", {"compression": "tiff_lzw"}),
+    "jp2": ("JPEG2000", {}),
+    "ppm": ("PPM", {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_cut_short_anywhere_is_unreadable(kind: str, tmp_path: Path) -> None:
+    form, options = KINDS[kind]
+    whole = encoded(form, **options)
+    path = tmp_path / "cut.jpg"
+    path.write_bytes(whole)
+    assert load_image(path, SMALL).shape == (20, 20, 3)  # whatever it is called
+    for tenth in range(10):
+        path.write_bytes(whole[: len(whole) * tenth // 10])
+        with pytest.raises(UnreadableImage) as error:
+            load_image(path, SMALL)
+        assert str(error.value).startswith(f"{path}: ") and "\n" not in str(error.value) and error.value.reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_flipped_bytes_never_raise_anything_else(kind: str, tmp_path: Path) -> None:
+    form, options = KINDS[kind]
+    whole = encoded(form, **options)
+    rng = np.random.default_rng(3)
+    path = tmp_path / "flipped"
+    for _ in range(40):
+        broken = bytearray(whole)
+        for place in rng.integers(0, min(len(broken), 2000), 4):
+            broken[place] = rng.integers(256)
+        path.write_bytes(broken)
+        try:
+            assert load_image(path, SMALL).shape == (20, 20, 3)
+        except UnreadableImage as error:
+            assert error.reason
+
+
+def test_what_is_no_picture_is_named_with_its_cause(tmp_path: Path) -> None:
+    (tmp_path / "text.jpg").write_text("not a picture\n" * 100)
+    (tmp_path / "empty.jpg").touch()
+    (tmp_path / "folder.jpg").mkdir()
+    (tmp_path / "loop.jpg").symlink_to("loop.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    expected = {
+        "text.jpg": "not an image",
+        "empty.jpg": "empty",
+        "folder.jpg": "directory",
+        "gone.jpg": "No such file",
+        "loop.jpg": "symbolic link",
+        "pipe.jpg": "not a regular file",
+    }
+    for name, cause in expected.items():
+        with pytest.raises(UnreadableImage, match=cause) as error:
+            load_image(tmp_path / name, SMALL)
+        assert error.value.path == str(tmp_path / name)
+
+
+def test_postscript_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\nshowpage\n")
+    with pytest.raises(UnreadableImage, match="not an image"):
+        load_image(tmp_path / "a.jpg", SMALL)
+
+
+@pytest.mark.parametrize("limit", [Image.MAX_IMAGE_PIXELS, None])
+def test_a_bomb_is_refused_undecoded(limit: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bomb.png").write_bytes(png(30_000, 30_000, 8, 2, b"\0" * 1000))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # other libraries switch Pillow's own guard off
+    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
+    with pytest.raises(UnreadableImage, match="178,956,970"):
+        load_image(tmp_path / "bomb.png", SMALL)
+
+
+def test_pillow_says_nothing_on_stderr(tmp_path: Path) -> None:
+    image = Image.new("P", (8, 8))
+    image.save(tmp_path / "p.png", transparency=bytes([0, 128]))  # Pillow warns of this kind
+    Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")  # and of this size
+    code = (
+        "import sys; from idcwh_search.images import Preprocess, load_image\n"
+        "[load_image(path, Preprocess(8, 8)) for path in sys.argv[1:]]"
+    )
+    files = [str(tmp_path / "p.png"), str(tmp_path / "big.png")]
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
+    for i in range(12):
+        Image.fromarray(noise(50, 70, seed=i)).save(tmp_path / f"{i}.jpg")
+    paths = [tmp_path / f"{i}.jpg" for i in range(12)]
+    expected = [load_image(path, SMALL) for path in paths]
+    results: list[list[np.ndarray]] = []
+    threads = [threading.Thread(target=lambda: results.append([load_image(p, SMALL) for p in paths])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(np.array_equal(got, want) for result in results for got, want in zip(result, expected, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------ Preprocess
+
+
+def test_preprocess_goes_through_a_dictionary() -> None:
+    made = Preprocess(64, 60, "bicubic")
+    assert Preprocess.from_dict(made.to_dict()) == made
+    assert Preprocess.from_dict({"crop": 60, "interpolation": "bicubic", "resize": 64}) == made
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"resize": 10, "crop": 20, "interpolation": "bilinear"}, "crop <= resize"),
+        ({"resize": 0, "crop": 0, "interpolation": "bilinear"}, "1 <= crop"),
+        ({"resize": 24.0, "crop": 20, "interpolation": "bilinear"}, "resize must be an int"),
+        ({"resize": True, "crop": True, "interpolation": "bilinear"}, "must be an int"),
+        ({"resize": 24, "crop": 20, "interpolation": "nearest"}, "interpolation must be one of"),
+        ({"resize": 24, "crop": 20}, "expected the fields"),
+        ({"resize": 24, "crop": 20, "interpolation": "box", "flip": True}, "flip"),
+        ([24, 20], "dictionary"),
+    ],
+)
+def test_preprocess_refuses(values: object, complaint: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=complaint):
+        Preprocess.from_dict(values)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ list_images
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def test_a_folder_is_listed_below_and_in_order(tmp_path: Path) -> None:
+    touch(tmp_path, "b/2.jpg", "b/10.JPG", "a.png", "b.webp", "b/c/x.tiff", "notes.txt", ".hidden.jpg", ".cache/y.jpg")
+    found = [os.path.relpath(path, tmp_path) for path in list_images(tmp_path)]
+    assert found == ["a.png", "b/10.JPG", "b/2.jpg", "b/c/x.tiff", "b.webp"]
+
+
+def test_links_are_followed_once(tmp_path: Path) -> None:
+    touch(tmp_path, "real/1.jpg")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "up").symlink_to(tmp_path / "top")
+    assert [Path(path).name for path in list_images(tmp_path / "top")] == ["1.jpg"]
+
+
+def test_a_file_is_itself(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg")
+    assert list_images(tmp_path / "a.jpg") == [str(tmp_path / "a.jpg")]
+
+
+def test_a_list_is_relative_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "list.txt").write_bytes(b"b.jpg\r\n\n../a b.png\n/abs/c.jpg\n caf\xe9.jpg")
+    expected = [f"{tmp_path}/sub/b.jpg", f"{tmp_path}/sub/../a b.png", "/abs/c.jpg", f"{tmp_path}/sub/ caf\udce9.jpg"]
+    assert list_images(tmp_path / "sub" / "list.txt") == expected
+
+
+def test_a_list_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x/1.jpg\n2.jpg\n")))
+    assert list_images("-") == ["x/1.jpg", "2.jpg"]
+
+
+def test_names_in_another_encoding_can_be_opened(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9.png"
+    Image.new("RGB", (8, 8), "red").save(os.fsdecode(name))
+    (path,) = list_images(tmp_path)
+    assert os.fsencode(path) == name and (load_image(path, as_is(8)) == (255, 0, 0)).all()
+
+
+def test_nothing_to_list_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "list.txt").write_text("\n \n")
+    (tmp_path / "data.bin").write_bytes(b"ab\0\xff")
+    for name, complaint in {
+        "empty": "no images in this folder",
+        "list.txt": "names no images",
+        "data.bin": "neither an image",
+        "gone": "not found",
+    }.items():
+        with pytest.raises(IdcwhError, match=complaint):
+            list_images(tmp_path / name)
