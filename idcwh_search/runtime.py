@@ -21,6 +21,7 @@ from .errors import IdcwhError
 DEVICES = ("auto", "cpu", "cuda")
 _CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 _SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPU_FIX = "pip install 'idcwh[gpu]'"
 
 
@@ -37,7 +38,7 @@ def available_cores() -> int:
     """The cores this process may use: its affinity mask, and a container's CPU quota, rounded up."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        quota, period = _QUOTA.read_text(encoding="ascii").split()
         if quota != "max":
             cores = min(cores, math.ceil(int(quota) / int(period)))
     return max(cores, 1)

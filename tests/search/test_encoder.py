@@ -1,0 +1,474 @@
+"""Encoder: the codes of a model.onnx, what it refuses, and how it chooses its device. The oracle is numpy.
+
+The model is a linear map with small whole numbers, built with onnx.helper, so that float32 is exact.
+"""
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from idcwh_search import runtime
+from idcwh_search.encoder import Encoder
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess, UnreadableImage, load_image
+from idcwh_search.modelinfo import ModelInfo
+
+SIDE = 8
+Make = Callable[..., Path]
+
+
+def weights(bits: int) -> np.ndarray:
+    return np.random.default_rng(bits).integers(-3, 4, (SIDE * SIDE * 3, bits)).astype(np.float32)
+
+
+def info(bits: int) -> ModelInfo:
+    preprocess, classes = Preprocess(SIDE + 2, SIDE), ["chat", "Straße"]
+    return ModelInfo(bits, preprocess, classes, {"name": "idcwh"}, {"name": "none"}, "0" * 64)
+
+
+def model(bits: int, batch: int | str = "n", image_type: int = TensorProto.UINT8) -> onnx.ModelProto:
+    packing = np.zeros((bits, -(-bits // 8)), np.float32)
+    packing[np.arange(bits), np.arange(bits) // 8] = 2.0 ** (np.arange(bits) % 8)
+    constants = {"w": weights(bits), "p": packing, "shape": np.array([0, -1])}
+    constants |= {"zero": np.float32(0), "mid": np.float32(128)}
+    nodes = [
+        helper.make_node("Cast", ["image"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["float", "mid"], ["centred"]),
+        helper.make_node("Reshape", ["centred", "shape"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["logits"]),
+        helper.make_node("GreaterOrEqual", ["logits", "zero"], ["positive"]),
+        helper.make_node("Cast", ["positive"], ["bits"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["bits", "p"], ["bytes"]),
+        helper.make_node("Cast", ["bytes"], ["codes"], to=TensorProto.UINT8),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "linear",
+        [helper.make_tensor_value_info("image", image_type, [batch, SIDE, SIDE, 3])],
+        [
+            helper.make_tensor_value_info("codes", TensorProto.UINT8, [batch, -(-bits // 8)]),
+            helper.make_tensor_value_info("logits", TensorProto.FLOAT, [batch, bits]),
+        ],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    helper.set_model_props(made, info(bits).to_metadata())
+    return made
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def write(bits: int = 12, meta: dict[str, str | None] | None = None, **options: Any) -> Path:
+        made = model(bits, **options)
+        values = {**info(bits).to_metadata(), **(meta or {})}
+        del made.metadata_props[:]
+        helper.set_model_props(made, {key: value for key, value in values.items() if value is not None})
+        (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+        return tmp_path / "model.onnx"
+
+    return write
+
+
+def pictures(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (n, SIDE, SIDE, 3), dtype=np.uint8)
+
+
+def expected_logits(pixels: np.ndarray, bits: int) -> np.ndarray:
+    return (pixels.astype(np.float64).reshape(len(pixels), SIDE * SIDE * 3) - 128) @ weights(bits)
+
+
+def expected_codes(pixels: np.ndarray, bits: int) -> np.ndarray:
+    return np.packbits(expected_logits(pixels, bits) >= 0, axis=1, bitorder="little")
+
+
+# ------------------------------------------------------------------------------------------------ encoding
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 12, 48, 100, 1024])
+def test_codes_and_logits(bits: int, make: Make) -> None:
+    encoder = Encoder(make(bits))
+    pixels = pictures(21)
+    codes, logits = encoder.run(pixels)
+    assert codes.dtype == np.uint8 and logits.dtype == np.float32
+    assert np.array_equal(logits, expected_logits(pixels, bits))
+    assert np.array_equal(codes, expected_codes(pixels, bits))
+    assert np.array_equal(encoder.encode(pixels), codes) and np.array_equal(encoder.logits(pixels), logits)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8, 64, None])
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9])
+def test_any_number_in_batches_of_any_size(n: int, batch_size: int | None, make: Make) -> None:
+    encoder = Encoder(make(), batch_size=batch_size)
+    assert np.array_equal(encoder.encode(pictures(n)), expected_codes(pictures(n), 12))
+    assert encoder.encode(pictures(n)).shape == (n, 2)
+
+
+def test_a_zero_logit_is_a_one(make: Make) -> None:
+    grey = np.full((1, SIDE, SIDE, 3), 128, np.uint8)
+    encoder = Encoder(make(12))
+    assert (encoder.logits(grey) == 0).all() and encoder.encode(grey).tolist() == [[255, 15]]
+
+
+def test_what_it_says_of_itself(make: Make) -> None:
+    path = make(12)
+    encoder = Encoder(str(path))
+    assert (encoder.bits, encoder.code_bytes, encoder.preprocess) == (12, 2, Preprocess(SIDE + 2, SIDE))
+    assert encoder.classes == ["chat", "Straße"] and encoder.method == {"name": "idcwh"} and encoder.info == info(12)
+    assert encoder.fingerprint == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert encoder.device == "cpu" and encoder.why and "\n" not in encoder.why
+
+
+def test_calling_it_with_pictures_of_every_kind(make: Make, tmp_path: Path) -> None:
+    big = np.random.default_rng(3).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    path = tmp_path / "a.png"
+    Image.fromarray(big).save(path)
+    encoder = Encoder(make())
+    (code,) = expected_codes(load_image(path, encoder.preprocess)[None], 12)
+    for one in (path, str(path), Image.open(path), big):
+        assert np.array_equal(encoder(one), code[None])
+        assert np.array_equal(encoder([one, path]), [code, code])
+    assert np.array_equal(encoder(np.stack([big, big])), [code, code])
+    assert encoder([]).shape == (0, 2)
+
+
+def test_calling_it_with_something_else(make: Make, tmp_path: Path) -> None:
+    encoder = Encoder(make())
+    with pytest.raises(UnreadableImage, match="gone"):
+        encoder([tmp_path / "gone.jpg"])
+    for wrong in (np.zeros((4, 4, 3), np.float32), np.zeros((4, 4), np.uint8), 3):
+        with pytest.raises(TypeError, match=r"picture must be|not iterable"):
+            encoder([wrong])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        np.zeros((1, SIDE, SIDE, 3), np.float32),
+        np.zeros((1, SIDE, SIDE, 3), np.int8),
+        np.zeros((1, 3, SIDE, SIDE), np.uint8),
+        np.zeros((SIDE, SIDE, 3), np.uint8),
+        [[0]],
+    ],
+)
+def test_wrong_pixels_are_refused(pixels: Any, make: Make) -> None:
+    with pytest.raises(TypeError, match=r"expected preprocessed pictures uint8 \[n, 8, 8, 3\], not"):
+        Encoder(make()).encode(pixels)
+
+
+def test_views_are_taken_as_they_look(make: Make) -> None:
+    encoder, pixels = Encoder(make()), pictures(20)
+    for view in (pixels[::2], pixels[:, ::-1], np.asfortranarray(pixels), pixels[..., ::-1]):
+        assert np.array_equal(encoder.encode(view), expected_codes(view, 12))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_many_pictures_take_the_parallel_way(threads: int, make: Make) -> None:
+    many = pictures(200)
+    encoder = Encoder(make(48), threads=threads)
+    crops = np.stack([encoder.pixels(picture) for picture in many])
+    assert np.array_equal(encoder(many), expected_codes(crops, 48))
+
+
+def test_threads_share_one_encoder(make: Make) -> None:
+    encoder, wrong = Encoder(make(48)), []
+
+    def work(seed: int) -> None:
+        pixels = pictures(50, seed)
+        run, _ = encoder.parallel()
+        if not np.array_equal(encoder.encode(pixels), expected_codes(pixels, 48)):
+            wrong.append(seed)
+        if not np.array_equal(run(pixels)[0], expected_codes(pixels, 48)):
+            wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_file_can_be_moved(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    moved = make().rename(tmp_path / "elsewhere" / "other name.onnx")
+    assert np.array_equal(Encoder(moved).encode(pictures(2)), expected_codes(pictures(2), 12))
+
+
+def test_a_file_that_is_replaced_meanwhile_is_noticed(make: Make) -> None:
+    path = make(12)
+    encoder = Encoder(path, threads=2)
+    make(13)
+    with pytest.raises(IdcwhError, match="was replaced"):
+        encoder.parallel()
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("hello")
+    (tmp_path / "empty.onnx").touch()
+    (tmp_path / "folder.onnx").mkdir()
+    no_model = "not an ONNX model"
+    cases = {"gone.onnx": "No such", "folder.onnx": "directory", "text.onnx": no_model, "empty.onnx": no_model}
+    for name, cause in cases.items():
+        with pytest.raises(IdcwhError, match=cause) as error:
+            Encoder(tmp_path / name)
+        assert str(error.value).startswith(str(tmp_path / name)) and "\n" not in str(error.value)
+
+
+def test_a_truncated_model(make: Make) -> None:
+    path = make()
+    path.write_bytes(path.read_bytes()[:-400])
+    with pytest.raises(IdcwhError, match=r"model\.onnx: "):
+        Encoder(path)
+
+
+@pytest.mark.parametrize(
+    ("meta", "complaint"),
+    [
+        ({"idcwh_format": None}, "without idcwh metadata"),
+        ({"idcwh_format": "2"}, "format 2; this version of idcwh reads format 1"),
+        ({"idcwh_bit_order": "big"}, "idcwh_bit_order is 'big'; expected 'little'"),
+        ({"idcwh_threshold": "> 0"}, "idcwh_threshold"),
+        ({"idcwh_bits": "twelve"}, "idcwh_bits is 'twelve'"),
+        ({"idcwh_bits": "0"}, "at least 1"),
+        ({"idcwh_bits": None}, "idcwh_bits"),
+        ({"idcwh_bits": "13"}, r"logits is tensor\(float\)"),
+        ({"idcwh_bits": "17"}, r"codes is tensor\(uint8\)"),
+        ({"idcwh_preprocess": "{"}, "idcwh_preprocess is missing or not JSON"),
+        ({"idcwh_preprocess": '{"resize": 8, "crop": 9, "interpolation": "box"}'}, "crop <= resize"),
+        ({"idcwh_preprocess": '{"resize": 9, "crop": 9, "interpolation": "box"}'}, r"image is tensor\(uint8\)"),
+        ({"idcwh_classes": "{}"}, "idcwh_classes is a dict; expected a list"),
+        ({"idcwh_method": None}, "idcwh_method is missing"),
+    ],
+)
+def test_metadata_that_does_not_hold(meta: dict[str, str | None], complaint: str, make: Make) -> None:
+    with pytest.raises(IdcwhError, match=complaint) as error:
+        Encoder(make(12, meta=meta))
+    assert "model.onnx: " in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_frozen_batch_size_is_refused(make: Make) -> None:
+    with pytest.raises(IdcwhError, match="exactly 1 images at a time"):
+        Encoder(make(batch=1))
+
+
+def test_another_input_type_is_refused(make: Make) -> None:
+    with pytest.raises(IdcwhError, match=r"image is tensor\(float\)"):
+        Encoder(make(image_type=TensorProto.FLOAT))
+
+
+def test_other_outputs_are_refused(tmp_path: Path) -> None:
+    made = model(12)
+    del made.graph.output[0]
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(IdcwhError, match=r"outputs codes and logits, not \['image'\] and \['logits'\]"):
+        Encoder(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"batch_size": 0}, {"batch_size": 2.5}, {"device": "gpu"}])
+def test_wrong_options(options: dict[str, Any], make: Make) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Encoder(make(), **options)
+
+
+# ------------------------------------------------------------------------------------------------ the device
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_library(name: str) -> Any:
+        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+
+    monkeypatch.setattr(runtime.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime._CUDA, runtime._CPU])
+
+
+def test_auto_takes_the_cpu_and_says_why(make: Make, no_gpu: None) -> None:
+    encoder = Encoder(make(), device="auto")
+    assert encoder.device == "cpu" and "no GPU found" in encoder.why
+
+
+def test_cuda_without_a_gpu_is_an_error(make: Make, no_gpu: None) -> None:
+    with pytest.raises(IdcwhError, match=r"device cuda cannot be used.*no GPU found"):
+        Encoder(make(), device="cuda")
+    with pytest.raises(IdcwhError, match="no GPU found"):
+        runtime.check_device("cuda")
+
+
+def test_cuda_with_the_cpu_package_names_the_right_one(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime._CPU])
+    monkeypatch.setattr(importlib.metadata, "version", only(onnxruntime="1.30.0"))
+    with pytest.raises(IdcwhError, match=r"built without CUDA: pip install 'idcwh\[gpu\]'"):
+        Encoder(make(), device="cuda")
+    assert "built without CUDA" in Encoder(make(), device="auto").why
+
+
+def test_both_packages_at_once_are_found_out(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime._CPU])
+    monkeypatch.setattr(importlib.metadata, "version", only(**{"onnxruntime": "1.30.0", "onnxruntime-gpu": "1.31.1"}))
+    both = r"onnxruntime 1\.30\.0 and onnxruntime-gpu 1\.31\.1 are both installed"
+    with pytest.raises(IdcwhError, match=both) as error:
+        Encoder(make(), device="cuda")
+    assert "pip uninstall -y onnxruntime onnxruntime-gpu" in str(error.value)
+
+
+def only(**versions: str) -> Callable[[str], str]:
+    def version(name: str) -> str:
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    return version
+
+
+def test_a_gpu_whose_libraries_are_missing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime then quietly takes the CPU; asked for cuda, we must not."""
+    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
+    real = runtime._cpu_session
+    monkeypatch.setattr(runtime, "_cuda_session", lambda ort, content, threads: real(ort, content, "m", threads))
+    with pytest.raises(IdcwhError, match=r"did not load.*needs CUDA .* and cuDNN: pip install"):
+        Encoder(make(), device="cuda")
+    encoder = Encoder(make(), device="auto")
+    assert encoder.device == "cpu" and "did not load" in encoder.why
+
+
+def test_cuda_that_fails_to_start(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : out of memory\non device 0")
+
+    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
+    monkeypatch.setattr(runtime, "_cuda_session", fail)
+    with pytest.raises(IdcwhError, match=r"CUDA could not be started: out of memory on device 0$"):
+        Encoder(make(), device="cuda")
+    assert Encoder(make()).device == "cpu"
+
+
+def test_a_broken_model_is_not_blamed_on_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.onnx").write_text("hello")
+    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
+    with pytest.raises(IdcwhError, match="not an ONNX model"):
+        Encoder(tmp_path / "m.onnx", device="cuda")
+
+
+def test_cuda_runs_batches_of_one_shape_without_shortcuts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as a machine without a GPU can tell: the options that are asked for, and the shapes that are run."""
+    ort = runtime.load_onnxruntime()
+    asked: dict[str, Any] = {}
+    shapes: list[tuple[int, ...]] = []
+
+    class OnCpu:
+        """A CPU session that takes CUDA's part."""
+
+        def __init__(self, content: bytes, options: Any, providers: Any, **more: Any) -> None:
+            asked.update(providers=providers, **more)
+            self.session = real(content, options, providers=[runtime._CPU])
+
+        def get_providers(self) -> list[str]:
+            return [runtime._CUDA, runtime._CPU]
+
+        def run(self, names: list[str], inputs: dict[str, np.ndarray]) -> Any:
+            shapes.append(inputs["image"].shape)
+            return self.session.run(names, inputs)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.session, name)
+
+    real = ort.InferenceSession
+    monkeypatch.setattr(ort, "InferenceSession", OnCpu)
+    monkeypatch.setattr(ort, "preload_dlls", lambda: print("noise"), raising=False)
+    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
+    encoder = Encoder(make(), batch_size=8)
+    assert encoder.device == "cuda" and encoder.parallel() == (encoder.run, 1)
+    assert np.array_equal(encoder.encode(pictures(21)), expected_codes(pictures(21), 12))
+    assert set(shapes) == {(8, SIDE, SIDE, 3)}
+    (name, cuda), cpu = asked["providers"]
+    assert (name, cpu) == (runtime._CUDA, runtime._CPU) and asked["enable_fallback"] == 0
+    assert cuda["use_tf32"] == "0" and cuda["cudnn_conv_algo_search"] == "HEURISTIC"
+    assert cuda["arena_extend_strategy"] == "kSameAsRequested"
+
+
+def test_threads_follow_the_affinity_mask(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    monkeypatch.setattr(runtime, "_QUOTA", Path("/nonexistent"))
+    assert Encoder(make()).threads == 3
+    assert Encoder(make(), threads=2).threads == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000", 8), ("150000 100000", 2), ("20000 100000", 1), ("rubbish", 8)]
+)
+def test_cores_follow_the_quota(text: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpu.max").write_text(text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setattr(runtime, "_QUOTA", tmp_path / "cpu.max")
+    assert runtime.available_cores() == cores
+
+
+# ------------------------------------------------------------------------------------------------ a process of its own
+
+
+def python(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_torch_is_never_imported_and_nothing_is_printed(make: Make) -> None:
+    code = (
+        "import sys, numpy; from idcwh_search import Encoder\n"
+        "Encoder(sys.argv[1])([numpy.zeros((9, 9, 3), 'uint8')])\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = python(code, str(make()))
+    assert done.stdout == "" and done.stderr == ""
+
+
+def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None:
+    stub = "import os; os.write(2, b'GPU device discovery failed'); set_default_logger_severity = lambda level: None"
+    (tmp_path / "onnxruntime.py").write_text(stub)
+    code = "import os; from idcwh_search import runtime; runtime.load_onnxruntime(); os.write(2, b'still there')"
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    assert python(code, PYTHONPATH=path).stderr == "still there"
+
+
+def test_a_missing_onnxruntime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    error = ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
+    monkeypatch.setattr(runtime, "importlib", SimpleNamespace(import_module=raiser(error)))
+    with pytest.raises(IdcwhError, match=r"not installed: pip install 'idcwh\[cpu\]'"):
+        runtime.load_onnxruntime()
+
+
+def test_a_half_removed_onnxruntime_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uninstalling one of the two packages leaves a folder without its library behind."""
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    monkeypatch.setattr(runtime, "importlib", SimpleNamespace(import_module=lambda name: SimpleNamespace()))
+    with pytest.raises(IdcwhError, match="ONNX Runtime does not load"):
+        runtime.load_onnxruntime()
+
+
+def raiser(error: Exception) -> Callable[[str], Any]:
+    def fail(name: str) -> Any:
+        raise error
+
+    return fail
