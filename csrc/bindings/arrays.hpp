@@ -1,0 +1,92 @@
+// What Python hands over, checked: numpy arrays of the right type, shape and layout, used where they lie. Nothing is cast or copied.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <idcwh/search.hpp>
+
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace idcwh::bindings {
+
+namespace py = pybind11;
+
+inline std::string describe(const py::handle& value) {
+    if (!py::isinstance<py::array>(value)) return py::str(py::type::handle_of(value).attr("__name__"));
+    const auto array = py::reinterpret_borrow<py::array>(value);
+    std::string text = py::str(array.dtype());
+    text += " of shape " + std::string(py::str(array.attr("shape")));
+    if (!(array.flags() & py::array::c_style)) text += ", not C-contiguous";
+    return text;
+}
+
+// A C-contiguous array of T. A wrong shape or layout is a ValueError, a wrong type a TypeError, with expected and actual.
+template <class T>
+const T* data_of(const py::object& value, const char* name, const std::string& expected, py::ssize_t rows,
+                 py::ssize_t columns = -1) {
+    const std::string message = std::string(name) + " must be " + expected + ", not " + describe(value);
+    if (!py::isinstance<py::array>(value)) throw py::type_error(message);
+    const auto array = py::reinterpret_borrow<py::array>(value);
+    const py::dtype type = array.dtype();
+    const bool mask = std::is_same_v<T, std::uint8_t> && columns < 0;  // masks may be bool
+    if (!type.equal(py::dtype::of<T>()) && !(mask && type.kind() == 'b')) throw py::type_error(message);
+    const bool shape = columns < 0 ? array.ndim() == 1 && array.shape(0) == rows
+                                   : array.ndim() == 2 && array.shape(1) == columns && (rows < 0 || array.shape(0) == rows);
+    if (!shape || !(array.flags() & py::array::c_style)) throw py::value_error(message);
+    if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T))
+        throw py::value_error(std::string(name) + " must be aligned to " + std::to_string(alignof(T)) + " bytes");
+    return static_cast<const T*>(array.data());
+}
+
+// A whole number in [least, most]; a bool or a float is none.
+inline long long whole_of(const py::object& value, const char* name, long long least, long long most) {
+    if (py::isinstance<py::bool_>(value) || !PyIndex_Check(value.ptr()))
+        throw py::type_error(std::string(name) + " must be a whole number, not " + std::string(py::repr(value)));
+    const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+    if (!index) throw py::error_already_set();
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (number == -1 && PyErr_Occurred()) throw py::error_already_set();
+    if (overflow || number < least || number > most) {
+        const bool open = most == std::numeric_limits<long long>::max();
+        throw py::value_error(std::string(name) + " must be " + (open ? "at least " + std::to_string(least)
+                              : std::to_string(least) + " to " + std::to_string(most)) +
+                              ", not " + std::string(py::str(index)));
+    }
+    return number;
+}
+
+inline unsigned bits_of(const py::object& bits) { return static_cast<unsigned>(whole_of(bits, "bits", 1, max_bits)); }
+
+inline const std::uint8_t* codes_of(const py::object& value, const char* name, unsigned bits, std::size_t& rows) {
+    const auto bytes = static_cast<py::ssize_t>(code_bytes(bits));
+    const std::string expected = "C-contiguous uint8 of shape (n, " + std::to_string(bytes) + ") for " + std::to_string(bits) + " bits";
+    const auto* data = data_of<std::uint8_t>(value, name, expected, -1, bytes);
+    rows = static_cast<std::size_t>(py::reinterpret_borrow<py::array>(value).shape(0));
+    return data;
+}
+
+// The arguments every search has.
+struct Arguments {
+    Codes codes;
+    const std::uint8_t* queries;
+    std::size_t nq;
+    SearchOptions options;
+
+    Arguments(const py::object& codes_in, const py::object& bits, const py::object& queries_in, const py::object& ids,
+              const py::object& mask, const py::object& threads) {
+        codes.bits = bits_of(bits);
+        codes.data = codes_of(codes_in, "codes", codes.bits, codes.size);
+        queries = codes_of(queries_in, "queries", codes.bits, nq);
+        const auto rows = static_cast<py::ssize_t>(codes.size);
+        const std::string shape = " of shape (" + std::to_string(rows) + ",), one for each code";
+        if (!ids.is_none()) options.ids = data_of<std::int64_t>(ids, "ids", "C-contiguous int64" + shape, rows);
+        if (!mask.is_none()) options.mask = data_of<std::uint8_t>(mask, "mask", "C-contiguous bool or uint8" + shape, rows);
+        options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+    }
+};
+
+}  // namespace idcwh::bindings

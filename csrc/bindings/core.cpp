@@ -1,0 +1,142 @@
+// idcwh_search._core: the C++ engine for numpy. It only converts arguments and results; see _core.pyi for what the functions do.
+#include <idcwh/crc32c.hpp>
+#include <idcwh/isa.hpp>
+#include <idcwh/search.hpp>
+
+#include <memory>
+#include <utility>
+
+#include "arrays.hpp"
+
+namespace idcwh::bindings {
+namespace {
+
+using Shape = std::vector<py::ssize_t>;
+
+py::array_t<std::int32_t> empty_distances(Shape shape) { return py::array_t<std::int32_t>(std::move(shape)); }
+py::array_t<std::int64_t> empty_ids(Shape shape) { return py::array_t<std::int64_t>(std::move(shape)); }
+
+// Hands a vector's memory to numpy.
+template <class T>
+py::array_t<T> to_array(std::vector<T>&& values) {
+    auto owner = std::make_unique<std::vector<T>>(std::move(values));
+    T* data = owner->data();
+    const auto size = static_cast<py::ssize_t>(owner->size());
+    py::capsule capsule(owner.get(), [](void* p) { delete static_cast<std::vector<T>*>(p); });
+    owner.release();
+    return py::array_t<T>(size, data, capsule);
+}
+
+py::tuple topk_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& k,
+                     const py::object& ids, const py::object& mask, const py::object& threads) {
+    const Arguments in(codes, bits, queries, ids, mask, threads);
+    const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
+    const std::size_t kept = std::min(wanted, eligible(in.codes, in.options));
+    const Shape shape = {static_cast<py::ssize_t>(in.nq), static_cast<py::ssize_t>(kept)};
+    auto distances = empty_distances(shape);
+    auto found = empty_ids(shape);
+    auto* distance_data = distances.mutable_data();
+    auto* id_data = found.mutable_data();
+    {
+        const py::gil_scoped_release release;
+        topk(in.codes, in.queries, in.nq, kept, distance_data, id_data, in.options);
+    }
+    return py::make_tuple(distances, found);
+}
+
+py::tuple radius_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& radius_in,
+                       const py::object& ids, const py::object& mask, const py::object& threads) {
+    const Arguments in(codes, bits, queries, ids, mask, threads);
+    const auto within = whole_of(radius_in, "radius", 0, std::numeric_limits<long long>::max());
+    const auto capped = static_cast<unsigned>(std::min<long long>(within, in.codes.bits));
+    RadiusResult result;
+    {
+        const py::gil_scoped_release release;
+        result = radius(in.codes, in.queries, in.nq, capped, in.options);
+    }
+    return py::make_tuple(to_array(std::move(result.limits)), to_array(std::move(result.distances)),
+                          to_array(std::move(result.ids)));
+}
+
+py::tuple rank_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& ids,
+                     const py::object& mask, const py::object& threads) {
+    const Arguments in(codes, bits, queries, ids, mask, threads);
+    const Shape shape = {static_cast<py::ssize_t>(in.nq), static_cast<py::ssize_t>(eligible(in.codes, in.options))};
+    auto distances = empty_distances(shape);
+    auto found = empty_ids(shape);
+    auto* distance_data = distances.mutable_data();
+    auto* id_data = found.mutable_data();
+    {
+        const py::gil_scoped_release release;
+        rank(in.codes, in.queries, in.nq, distance_data, id_data, in.options);
+    }
+    return py::make_tuple(distances, found);
+}
+
+py::list isa_dicts() {
+    py::list list;
+    for (const Isa& isa : isa_list()) {
+        py::dict entry;
+        entry["name"] = isa.name;
+        entry["supported"] = isa.supported;
+        entry["active"] = isa.active;
+        list.append(entry);
+    }
+    return list;
+}
+
+bool padding_is_zero_array(const py::object& codes, const py::object& bits) {
+    Codes view;
+    view.bits = bits_of(bits);
+    view.data = codes_of(codes, "codes", view.bits, view.size);
+    const py::gil_scoped_release release;
+    return padding_is_zero(view);
+}
+
+std::uint32_t crc32c_buffer(const py::object& buffer, const py::object& seed) {
+    const auto start = static_cast<std::uint32_t>(whole_of(seed, "seed", 0, 0xffffffffLL));
+    Py_buffer view;
+    if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw py::error_already_set();
+    std::uint32_t result;
+    {
+        const py::gil_scoped_release release;
+        result = crc32c(view.buf, static_cast<std::size_t>(view.len), start);
+    }
+    PyBuffer_Release(&view);
+    return result;
+}
+
+void translate(std::exception_ptr pointer) {
+    try {
+        if (pointer) std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+        if (error.code() == ErrorCode::invalid_argument) {
+            PyErr_SetString(PyExc_ValueError, error.what());
+        } else {
+            const py::object type = py::module_::import("idcwh_search.errors").attr("IdcwhError");
+            PyErr_SetString(type.ptr(), error.what());
+        }
+    }
+}
+
+}  // namespace
+}  // namespace idcwh::bindings
+
+PYBIND11_MODULE(_core, m) {
+    using namespace idcwh::bindings;
+    using py::arg;
+    m.doc() = "Exact Hamming search over packed codes, in C++.";
+    py::register_local_exception_translator(translate);
+
+    const auto none = py::none();
+    m.def("topk", topk_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none, arg("mask") = none,
+          arg("threads") = 0, "(D, I): the k nearest codes of each query, by (distance, id).");
+    m.def("radius", radius_array, arg("codes"), arg("bits"), arg("queries"), arg("radius"), arg("ids") = none,
+          arg("mask") = none, arg("threads") = 0, "(lims, D, I): every code within radius, inclusive, by (distance, id).");
+    m.def("rank", rank_array, arg("codes"), arg("bits"), arg("queries"), arg("ids") = none, arg("mask") = none,
+          arg("threads") = 0, "(D, I): every code, by (distance, id).");
+    m.def("isa", isa_dicts, "Instruction sets compiled in: name, supported, active; slowest first.");
+    m.def("set_isa", &idcwh::isa_force, arg("name"), "Search with this instruction set from now on; 'auto' for the best.");
+    m.def("crc32c", crc32c_buffer, arg("buffer"), arg("seed") = 0, "CRC-32C of a contiguous buffer.");
+    m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"), "True when no row has a padding bit set.");
+}

@@ -1,0 +1,6 @@
+// The version of the headers a program was compiled with. CMakeLists.txt reads it from here.
+#pragma once
+
+#define IDCWH_VERSION_MAJOR 0
+#define IDCWH_VERSION_MINOR 1
+#define IDCWH_VERSION_PATCH 0

@@ -1,0 +1,91 @@
+// A list of implementations and one active: the best supported one, unless IDCWH_ISA or isa_force names another.
+#include "dispatch.hpp"
+
+#include <idcwh/error.hpp>
+#include <idcwh/isa.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#include "cpu.hpp"
+
+namespace idcwh {
+namespace {
+
+struct Candidate {
+    const kernels::Kernels* kernels;
+    bool supported;
+};
+
+// Slowest first.
+const std::vector<Candidate>& candidates() {
+    static const std::vector<Candidate> list = [] {
+        std::vector<Candidate> found = {{&kernels::portable, true}};
+#if defined(__x86_64__)
+        const auto& cpu = cpu::features();
+        found.push_back({&kernels::popcnt, cpu.popcnt});
+        found.push_back({&kernels::avx2, cpu.avx2});
+        found.push_back({&kernels::avx512, cpu.avx512});
+        found.push_back({&kernels::avx512vpopcnt, cpu.avx512vpopcnt});
+#endif
+        return found;
+    }();
+    return list;
+}
+
+std::string names() {
+    std::string text;
+    for (const auto& candidate : candidates())
+        if (candidate.supported) text += (text.empty() ? "" : ", ") + std::string(candidate.kernels->name);
+    return text;
+}
+
+const kernels::Kernels* best() {
+    const kernels::Kernels* found = nullptr;
+    for (const auto& candidate : candidates())
+        if (candidate.supported) found = candidate.kernels;
+    return found;
+}
+
+const kernels::Kernels* by_name(std::string_view name, const char* asker, ErrorCode unknown) {
+    if (name == "auto") return best();
+    for (const auto& candidate : candidates()) {
+        if (name != candidate.kernels->name) continue;
+        if (candidate.supported) return candidate.kernels;
+        throw Error(ErrorCode::unsupported, std::string(asker) + ": this machine lacks the instruction set '" +
+                                                std::string(name) + "'; it has " + names() + " (or auto)");
+    }
+    throw Error(unknown, std::string(asker) + ": unknown instruction set '" + std::string(name) + "'; expected one of " +
+                             names() + " (or auto)");
+}
+
+std::atomic<const kernels::Kernels*> active{nullptr};
+
+}  // namespace
+
+const kernels::Kernels& active_kernels() {
+    const auto* kernels = active.load(std::memory_order_acquire);
+    if (!kernels) {
+        const char* wish = std::getenv("IDCWH_ISA");
+        kernels = by_name(wish && *wish ? wish : "auto", "IDCWH_ISA", ErrorCode::unsupported);
+        active.store(kernels, std::memory_order_release);
+    }
+    return *kernels;
+}
+
+std::vector<Isa> isa_list() {
+    const auto* now = &active_kernels();
+    std::vector<Isa> list;
+    for (const auto& candidate : candidates())
+        list.push_back({candidate.kernels->name, candidate.supported, candidate.kernels == now});
+    return list;
+}
+
+std::string isa_active() { return active_kernels().name; }
+
+void isa_force(const std::string& name) {
+    active.store(by_name(name, "isa_force", ErrorCode::invalid_argument), std::memory_order_release);
+}
+
+}  // namespace idcwh

@@ -1,0 +1,54 @@
+// AVX2: bits are counted by table look-up, 32 half bytes an instruction.
+#if defined(__x86_64__) || defined(IDCWH_SIMDE)
+#include "kernels.hpp"
+
+#include <cstring>
+#include <type_traits>
+
+#include "intrinsics.hpp"
+#include "target.hpp"
+
+IDCWH_TARGET("avx2,popcnt,bmi,bmi2,lzcnt")
+
+#define IDCWH_POPCOUNT64(x) static_cast<std::uint32_t>(__builtin_popcountll(x))
+#include "planes.hpp"
+#include "rows256.hpp"
+#include "tile.hpp"
+
+namespace idcwh::kernels {
+namespace {
+
+struct Vector256 {
+    using type = __m256i;
+    using mask = std::uint32_t;
+    static constexpr std::size_t lanes = 32, planes_per_byte = 2;
+    static constexpr mask all = 0xffffffffu;
+    static IDCWH_INLINE type load(const std::uint8_t* p) { return load256(p); }
+    static IDCWH_INLINE void store(std::uint8_t* p, type x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x); }
+    static IDCWH_INLINE type set1(unsigned x) { return _mm256_set1_epi8(static_cast<char>(x)); }
+    static IDCWH_INLINE type table(const std::uint8_t* p) { return _mm256_broadcastsi128_si256(load128(p)); }
+    static IDCWH_INLINE type term(type table, type plane) { return _mm256_shuffle_epi8(table, plane); }
+    template <bool Saturate>
+    static IDCWH_INLINE type add(type a, type b) {
+        return Saturate ? _mm256_adds_epu8(a, b) : _mm256_add_epi8(a, b);
+    }
+    static IDCWH_INLINE type both(type a, type b) { return _mm256_and_si256(a, b); }
+    static IDCWH_INLINE mask signs(type x) { return static_cast<mask>(_mm256_movemask_epi8(x)); }
+    static IDCWH_INLINE type average(type a, type b) { return _mm256_avg_epu8(a, b); }
+    static IDCWH_INLINE mask at_most(type a, type b) { return signs(_mm256_cmpeq_epi8(_mm256_min_epu8(a, b), a)); }
+};
+
+}  // namespace
+
+const Kernels avx2 = {"avx2",
+                      scan_256<CountByTable>,
+                      distances_256<CountByTable>,
+                      Vector256::planes_per_byte,
+                      Vector256::lanes * tile_vectors,
+                      spread_planes<Vector256::lanes * tile_vectors, true>,
+                      prepare_halves,
+                      scan_tile<Vector256>};
+
+}  // namespace idcwh::kernels
+IDCWH_TARGET_END
+#endif

@@ -1,0 +1,132 @@
+// Four queries over the planes of a block: every load of codes serves four queries, every load of a table two vectors of codes, and the
+// sums stay in registers until the whole distance is known.
+//
+// V is the vector of an instruction set: V::term(table, plane) gives the bits in which one plane differs from the query.
+// Sums are bytes. With limits up to 127 a sum starts at 127 - limit and a hit is a sum below 128: its sign bit says so, and one
+// movemask tests all lanes. Above that (wide codes: the k-th of 512 random bits is at about 200) the two halves of a code are
+// summed apart, saturating, and their average picks candidates, which are then measured exactly.
+#pragma once
+
+#include "scalar.hpp"
+
+namespace idcwh::kernels {
+namespace {
+
+inline constexpr std::size_t tile_vectors = 2;
+
+template <class V>
+struct Sums {
+    typename V::type at[tile_queries][tile_vectors];
+};
+
+// Adds planes [first, last) of a group to the sums.
+template <class V, bool Saturate>
+IDCWH_INLINE void add_planes(Sums<V>& sums, const std::uint8_t* group, const TileQuery* queries, std::size_t first,
+                             std::size_t last) {
+    const std::uint8_t *t0 = queries[0].table, *t1 = queries[1].table, *t2 = queries[2].table, *t3 = queries[3].table;
+    for (std::size_t j = first; j < last; ++j) {
+        const auto plane0 = V::load(group + j * tile_vectors * V::lanes);
+        const auto plane1 = V::load(group + j * tile_vectors * V::lanes + V::lanes);
+        const typename V::type table[tile_queries] = {V::table(t0 + 16 * j), V::table(t1 + 16 * j), V::table(t2 + 16 * j),
+                                                      V::table(t3 + 16 * j)};
+#pragma GCC unroll 4
+        for (std::size_t q = 0; q < tile_queries; ++q) {
+            sums.at[q][0] = V::template add<Saturate>(sums.at[q][0], V::term(table[q], plane0));
+            sums.at[q][1] = V::template add<Saturate>(sums.at[q][1], V::term(table[q], plane1));
+        }
+    }
+}
+
+// The rare end: lanes of one vector below 128 are hits.
+template <class V>
+IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_t rows, unsigned bias, TileQuery& query) {
+    if (query.limit < 0) return;
+    alignas(64) std::uint8_t values[V::lanes];
+    V::store(values, sum);
+    for (auto mask = ~V::signs(sum) & V::all; mask; mask &= mask - 1) {
+        const auto lane = static_cast<std::size_t>(__builtin_ctzll(mask));
+        if (row + lane >= rows) break;
+        query.hits[query.count++] = {static_cast<std::uint16_t>(row + lane),
+                                     static_cast<std::uint16_t>(values[lane] - bias)};
+    }
+}
+
+template <class V, bool Saturate>
+IDCWH_INLINE void scan_biased(const std::uint8_t* planes, std::size_t rows, std::size_t bytes, TileQuery* queries) {
+    constexpr std::size_t group_rows = V::lanes * tile_vectors;
+    const std::size_t count = V::planes_per_byte * bytes;
+    unsigned bias[tile_queries];
+    for (std::size_t q = 0; q < tile_queries; ++q) bias[q] = static_cast<unsigned>(127 - queries[q].limit);
+    for (std::size_t row = 0; row < rows; row += group_rows, planes += count * group_rows) {
+        Sums<V> sums;
+#pragma GCC unroll 4
+        for (std::size_t q = 0; q < tile_queries; ++q) sums.at[q][0] = sums.at[q][1] = V::set1(bias[q]);
+        add_planes<V, Saturate>(sums, planes, queries, 0, count);
+#pragma GCC unroll 4
+        for (std::size_t q = 0; q < tile_queries; ++q) {
+            if (__builtin_expect(V::signs(V::both(sums.at[q][0], sums.at[q][1])) != V::all, 0)) {
+                put_biased<V>(sums.at[q][0], row, rows, bias[q], queries[q]);
+                put_biased<V>(sums.at[q][1], row + V::lanes, rows, bias[q], queries[q]);
+            }
+        }
+    }
+}
+
+template <class V>
+IDCWH_NOINLINE void put_candidates(typename V::mask mask, const std::uint8_t* codes, std::size_t row, std::size_t rows,
+                                   std::size_t bytes, TileQuery& query) {
+    for (; mask; mask &= mask - 1) {
+        const std::size_t at = row + static_cast<std::size_t>(__builtin_ctzll(mask));
+        if (at >= rows) break;
+        const auto distance = static_cast<std::int32_t>(row_distance(codes + at * bytes, query.code, bytes));
+        if (distance <= query.limit)
+            query.hits[query.count++] = {static_cast<std::uint16_t>(at), static_cast<std::uint16_t>(distance)};
+    }
+}
+
+template <class V>
+IDCWH_INLINE void scan_split(const std::uint8_t* codes, const std::uint8_t* planes, std::size_t rows, std::size_t bytes,
+                             TileQuery* queries) {
+    constexpr std::size_t group_rows = V::lanes * tile_vectors;
+    const std::size_t count = V::planes_per_byte * bytes;
+    for (std::size_t row = 0; row < rows; row += group_rows, planes += count * group_rows) {
+        Sums<V> low, high;
+        for (std::size_t q = 0; q < tile_queries; ++q)
+            low.at[q][0] = low.at[q][1] = high.at[q][0] = high.at[q][1] = V::set1(0);
+        add_planes<V, true>(low, planes, queries, 0, count / 2);
+        add_planes<V, true>(high, planes, queries, count / 2, count);
+#pragma GCC unroll 4
+        for (std::size_t q = 0; q < tile_queries; ++q) {
+            if (queries[q].limit < 0) continue;
+            // average rounds up: low + high <= limit implies average(low, high) <= (limit + 1) / 2
+            const auto bound = V::set1(static_cast<unsigned>(queries[q].limit + 1) / 2);
+            for (std::size_t v = 0; v < tile_vectors; ++v) {
+                const auto mask = V::at_most(V::average(low.at[q][v], high.at[q][v]), bound);
+                if (__builtin_expect(mask != 0, 0))
+                    put_candidates<V>(mask, codes, row + v * V::lanes, rows, bytes, queries[q]);
+            }
+        }
+    }
+}
+
+template <class V>
+void scan_tile(const std::uint8_t* codes, const std::uint8_t* planes, std::size_t rows, std::size_t bytes,
+               TileQuery* queries) {
+    std::int32_t limit = -1;
+    for (std::size_t q = 0; q < tile_queries; ++q) {
+        queries[q].count = 0;
+        if (queries[q].limit > limit) limit = queries[q].limit;
+    }
+    if (limit > 127)
+        scan_split<V>(codes, planes, rows, bytes, queries);
+    else if (bytes > 16)  // 127 + 128 still fits a byte: shorter codes need no saturation, which some processors add slower
+        scan_biased<V, true>(planes, rows, bytes, queries);
+    else
+        with_constant_width(bytes, [&](auto width) IDCWH_LAMBDA_INLINE {
+            scan_biased<V, false>(planes, rows, width, queries);
+            return 0;
+        });
+}
+
+}  // namespace
+}  // namespace idcwh::kernels

@@ -1,0 +1,51 @@
+// See plan.hpp.
+#include "plan.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "pool.hpp"
+
+namespace idcwh {
+namespace {
+
+constexpr std::size_t max_group = 256;         // queries whose tables fit the second-level cache together
+constexpr std::size_t queries_a_thread = 64;   // from here on each thread takes queries of its own, all rows
+constexpr std::size_t least_work = 1 << 20;    // bytes compared, below which a second thread costs more than it brings
+constexpr std::size_t least_chunk = 256 << 10;  // bytes of codes
+
+}  // namespace
+
+void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options) {
+    const auto fail = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
+    if (codes.bits < 1 || codes.bits > max_bits)
+        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(codes.bits));
+    if (codes.size && !codes.data) fail("codes.data is null, but codes.size is " + std::to_string(codes.size));
+    if (codes.size > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
+        fail("codes.size is " + std::to_string(codes.size) + ": more than the address space holds");
+    if (nq && !queries) fail("queries is null, but nq is " + std::to_string(nq));
+    if (options.threads > max_threads)
+        fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
+}
+
+Plan plan(const Codes& codes, std::size_t nq, const SearchOptions& options) {
+    const std::size_t size = codes.size * code_bytes(codes.bits);
+    const bool worthwhile = size >= least_work || (size && nq >= (least_work + size - 1) / size);
+    Plan plan{options.threads ? options.threads : pool::available_threads(), 1, std::max<std::size_t>(nq, 1), 1, codes.size};
+    if (!worthwhile && !options.threads) plan.threads = 1;
+    if (plan.threads == 1 || nq >= queries_a_thread * plan.threads) {
+        plan.group_queries = std::min(max_group, (nq + plan.threads - 1) / plan.threads);
+        plan.group_queries = std::max<std::size_t>(plan.group_queries, 1);
+    } else {
+        plan.group_queries = std::min(max_group, plan.group_queries);
+        // More chunks than threads: one that is held up by other work leaves its share to the others.
+        const std::size_t most = options.threads ? codes.size / 64 : size / least_chunk;
+        plan.chunks = std::clamp<std::size_t>(4 * plan.threads, 1, std::max<std::size_t>(most, 1));
+        plan.chunk_rows = (codes.size + plan.chunks - 1) / plan.chunks;
+        if (plan.chunk_rows) plan.chunks = (codes.size + plan.chunk_rows - 1) / plan.chunk_rows;
+    }
+    plan.groups = (nq + plan.group_queries - 1) / plan.group_queries;
+    return plan;
+}
+
+}  // namespace idcwh

@@ -1,0 +1,148 @@
+// Helpers are asked for, never waited for: the caller works through the tasks itself and takes back what no worker has begun.
+//
+// After a fork the child has none of the parent's threads, and a lock of the pool may be held by one that no longer exists: a pool
+// belongs to the process that made it, and a child makes its own (the parent's is left alone, not destroyed).
+#include "pool.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace idcwh::pool {
+namespace {
+
+long process_id() {
+#if defined(__unix__) || defined(__APPLE__)
+    return static_cast<long>(getpid());
+#else
+    return 0;
+#endif
+}
+
+// One call of run.
+struct Job {
+    const std::function<void(std::size_t)>* body;
+    std::size_t tasks;
+    std::atomic<std::size_t> next{0};
+    std::mutex lock;
+    std::exception_ptr failure;
+
+    void work() {
+        for (std::size_t task; (task = next.fetch_add(1)) < tasks;) {
+            try {
+                (*body)(task);
+            } catch (...) {
+                const std::lock_guard guard(lock);
+                if (!failure) failure = std::current_exception();
+                next.store(tasks);  // nobody needs the rest
+            }
+        }
+    }
+};
+
+class Pool {
+public:
+    const long process = process_id();
+
+    void run(Job& job, unsigned helpers) {
+        Request request{&job, 0, 0};
+        {
+            const std::lock_guard guard(lock_);
+            grow(helpers);
+            request.wanted = std::min<std::size_t>(helpers, size_);
+            if (request.wanted) requests_.push_back(&request);
+        }
+        for (unsigned i = 0; i < helpers; ++i) wake_.notify_one();
+        job.work();
+        std::unique_lock guard(lock_);
+        request.wanted = 0;
+        requests_.erase(std::remove(requests_.begin(), requests_.end(), &request), requests_.end());
+        done_.wait(guard, [&] { return request.running == 0; });
+    }
+
+private:
+    struct Request {
+        Job* job;
+        std::size_t wanted;   // helpers still asked for
+        std::size_t running;  // helpers at work
+    };
+
+    void grow(unsigned helpers) {
+        while (size_ < helpers) {
+            try {
+                std::thread([this] { serve(); }).detach();
+            } catch (const std::system_error&) {
+                return;  // no more threads to be had: fewer helpers, the same result
+            }
+            ++size_;
+        }
+    }
+
+    void serve() {
+        std::unique_lock guard(lock_);
+        for (;;) {
+            wake_.wait(guard, [&] { return !requests_.empty(); });
+            Request& request = *requests_.front();
+            if (--request.wanted == 0) requests_.pop_front();
+            ++request.running;
+            guard.unlock();
+            request.job->work();
+            guard.lock();
+            if (--request.running == 0) done_.notify_all();
+        }
+    }
+
+    std::mutex lock_;
+    std::condition_variable wake_, done_;
+    std::deque<Request*> requests_;
+    std::size_t size_ = 0;
+};
+
+// Never destroyed: its threads may outlive the statics of the program.
+Pool& instance() {
+    static std::atomic<Pool*> current{nullptr};
+    Pool* pool = current.load(std::memory_order_acquire);
+    while (!pool || pool->process != process_id()) {
+        auto fresh = std::make_unique<Pool>();
+        if (current.compare_exchange_strong(pool, fresh.get(), std::memory_order_acq_rel)) pool = fresh.release();
+    }
+    return *pool;
+}
+
+}  // namespace
+
+unsigned available_threads() {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+#endif
+    return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void run(std::size_t tasks, unsigned threads, const std::function<void(std::size_t)>& body) {
+    if (tasks < threads) threads = static_cast<unsigned>(tasks);
+    if (threads <= 1) {
+        for (std::size_t task = 0; task < tasks; ++task) body(task);
+        return;
+    }
+    Job job;
+    job.body = &body;
+    job.tasks = tasks;
+    instance().run(job, threads - 1);
+    if (job.failure) std::rethrow_exception(job.failure);
+}
+
+}  // namespace idcwh::pool

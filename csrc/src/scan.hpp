@@ -1,0 +1,76 @@
+// The scan shared by top-k and radius search: blocks of rows, in row order, against a group of queries.
+//
+// A Sink keeps what is found for one query: limit() is the largest distance it still wants (below 0: none), and
+// absorb(hits, count, block) takes what a block gave.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "blocks.hpp"
+#include "kernels/kernels.hpp"
+
+namespace idcwh {
+
+inline constexpr std::size_t min_batch = 3;  // queries from which spreading a block to planes pays
+
+// Rows of a block so that what the inner loop rereads for every query stays in the first-level cache.
+inline std::size_t block_rows(const kernels::Kernels& kernels, std::size_t bytes, bool batch) {
+    const std::size_t budget = batch ? 16384 / (kernels.planes_per_byte * bytes) : 32768 / bytes;
+    const std::size_t unit = batch ? kernels.group_rows : 64;
+    return std::clamp(budget / unit * unit, unit, kernels::max_block_rows);
+}
+
+template <class Sink>
+void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::size_t bytes, BlockReader& reader,
+          Sink* sinks, std::size_t nq) {
+    using kernels::Hit;
+    using kernels::tile_queries;
+    const bool batch = kernels.spread && nq >= min_batch;
+    const std::size_t whole_block = block_rows(kernels, bytes, batch);
+    std::vector<Hit> hits(tile_queries * whole_block);
+    std::vector<std::uint8_t> planes(batch ? kernels.planes_size(whole_block, bytes) : 0);
+    std::vector<std::uint8_t> tables(batch ? nq * kernels.table_size(bytes) : 0);
+    const auto table = [&](std::size_t q) { return tables.data() + q * kernels.table_size(bytes); };
+    if (batch)
+        for (std::size_t q = 0; q < nq; ++q) kernels.prepare(queries + q * bytes, bytes, table(q));
+
+    std::vector<std::size_t> tiled;  // queries of this block that share a tile
+    // Blocks begin small: the first one is nothing but hits, and the second knows a good k-th distance.
+    std::size_t rows = std::min<std::size_t>(64, whole_block);
+    for (Block block = reader.next(rows); block.rows; block = reader.next(rows)) {
+        rows = std::min(2 * rows, whole_block);
+        tiled.clear();
+        bool wanted = false;
+        for (std::size_t q = 0; q < nq; ++q) {
+            const std::int32_t limit = sinks[q].limit();
+            if (limit < 0) continue;
+            wanted = true;
+            if (batch && limit <= kernels::tile_max_limit) {
+                tiled.push_back(q);
+                continue;
+            }
+            const std::size_t count = kernels.scan(block.codes, block.rows, bytes, queries + q * bytes,
+                                                   static_cast<std::uint32_t>(limit), hits.data());
+            sinks[q].absorb(hits.data(), count, block);
+        }
+        if (!wanted) return;
+        if (tiled.empty()) continue;
+        kernels.spread(block.codes, block.rows, bytes, planes.data());
+        for (std::size_t first = 0; first < tiled.size(); first += tile_queries) {
+            kernels::TileQuery tile[tile_queries];
+            const std::size_t used = std::min(tile_queries, tiled.size() - first);
+            for (std::size_t i = 0; i < tile_queries; ++i) {
+                const std::size_t q = tiled[first + std::min(i, used - 1)];  // a short tile repeats its last query, unheard
+                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, hits.data() + i * whole_block, 0};
+            }
+            kernels.scan_tile(block.codes, planes.data(), block.rows, bytes, tile);
+            for (std::size_t i = 0; i < used; ++i)
+                if (tile[i].count) sinks[tiled[first + i]].absorb(tile[i].hits, tile[i].count, block);
+        }
+    }
+}
+
+}  // namespace idcwh

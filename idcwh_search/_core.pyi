@@ -1,0 +1,67 @@
+"""The C++ engine (csrc/bindings/core.cpp). Arrays are used where they lie, memory-mapped files included: never cast, never copied.
+
+codes and queries: C-contiguous uint8, shape (n, ceil(bits / 8)), bits 1 to 65535, padding bits zero (not checked here; see
+padding_is_zero). ids: int64 [n], unique, in any order; None: row numbers. mask: bool or uint8 [n], the rows to search; None: all.
+threads: 0 takes as many as the process may run on. Distances are int32, ids int64, in the order (distance, id), ascending.
+A wrong type is a TypeError, a wrong shape, layout or range a ValueError, with expected and actual.
+
+Where ids ascend with the rows, passing None and mapping the result (ids[I]) gives the same order and is faster: a later row then
+can never displace an equal distance.
+"""
+from typing import Any, TypedDict
+
+import numpy as np
+from collections.abc import Buffer
+from numpy.typing import NDArray
+
+class _Isa(TypedDict):
+    name: str
+    supported: bool
+    active: bool
+
+def topk(
+    codes: NDArray[np.uint8],
+    bits: int,
+    queries: NDArray[np.uint8],
+    k: int,
+    ids: NDArray[np.int64] | None = None,
+    mask: NDArray[Any] | None = None,
+    threads: int = 0,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """(D, I), both (nq, min(k, eligible)): the k nearest codes of each query. k >= 0; never padded."""
+
+def radius(
+    codes: NDArray[np.uint8],
+    bits: int,
+    queries: NDArray[np.uint8],
+    radius: int,
+    ids: NDArray[np.int64] | None = None,
+    mask: NDArray[Any] | None = None,
+    threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """(lims [nq + 1], D, I): every code at a distance <= radius; query i has D[lims[i]:lims[i + 1]].
+
+    radius >= 0, a whole number; above bits it takes in everything.
+    """
+
+def rank(
+    codes: NDArray[np.uint8],
+    bits: int,
+    queries: NDArray[np.uint8],
+    ids: NDArray[np.int64] | None = None,
+    mask: NDArray[Any] | None = None,
+    threads: int = 0,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """(D, I), both (nq, eligible): the whole Hamming ranking, by counting sort."""
+
+def isa() -> list[_Isa]:
+    """Instruction sets compiled in, slowest first. IdcwhError when IDCWH_ISA asks for one that is not there."""
+
+def set_isa(name: str) -> None:
+    """Searches from now on run on this one; "auto" for the best. ValueError: unknown; IdcwhError: not on this machine."""
+
+def crc32c(buffer: Buffer, seed: int = 0) -> int:
+    """CRC-32C (Castagnoli) of a contiguous buffer; seed continues an earlier one. crc32c(b"123456789") == 0xE3069283."""
+
+def padding_is_zero(codes: NDArray[np.uint8], bits: int) -> bool:
+    """True when the bits behind the last one are zero in every row."""
