@@ -1,17 +1,19 @@
-"""The C++ engine (csrc/bindings/core.cpp). Arrays are used where they lie, memory-mapped files included: never cast, never copied.
+"""The C++ engine (csrc/bindings/core.cpp). Arrays are used where they lie, memory-mapped files included: never cast,
+never copied.
 
-codes and queries: C-contiguous uint8, shape (n, ceil(bits / 8)), bits 1 to 65535, padding bits zero (not checked here; see
-padding_is_zero). ids: int64 [n], unique, in any order; None: row numbers. mask: bool or uint8 [n], the rows to search; None: all.
-threads: 0 takes as many as the process may run on. Distances are int32, ids int64, in the order (distance, id), ascending.
-A wrong type is a TypeError, a wrong shape, layout or range a ValueError, with expected and actual.
+codes and queries: C-contiguous uint8, shape (n, ceil(bits / 8)), bits 1 to 65535, padding bits zero (not checked
+here; see padding_is_zero). ids: int64 [n], unique, in any order; None: row numbers. mask: bool or uint8 [n], the rows
+to search; None: all. threads: 0 takes as many as the process may run on. Distances are int32, ids int64, in the order
+(distance, id), ascending. A wrong type is a TypeError, a wrong shape, layout or range a ValueError, with expected and
+actual.
 
-Where ids ascend with the rows, passing None and mapping the result (ids[I]) gives the same order and is faster: a later row then
-can never displace an equal distance.
+Where ids ascend with the rows, passing None and mapping the result (ids[I]) gives the same order and is faster: a
+later row then can never displace an equal distance.
 """
+
 from typing import Any, TypedDict
 
 import numpy as np
-from collections.abc import Buffer
 from numpy.typing import NDArray
 
 class _Isa(TypedDict):
@@ -58,10 +60,12 @@ def isa() -> list[_Isa]:
     """Instruction sets compiled in, slowest first. IdcwhError when IDCWH_ISA asks for one that is not there."""
 
 def set_isa(name: str) -> None:
-    """Searches from now on run on this one; "auto" for the best. ValueError: unknown; IdcwhError: not on this machine."""
+    """Searches from now on run on this one; "auto" for the best. ValueError: unknown; IdcwhError: not on this
+    machine."""
 
-def crc32c(buffer: Buffer, seed: int = 0) -> int:
-    """CRC-32C (Castagnoli) of a contiguous buffer; seed continues an earlier one. crc32c(b"123456789") == 0xE3069283."""
+def crc32c(buffer: bytes | bytearray | memoryview | NDArray[Any], seed: int = 0) -> int:
+    """CRC-32C (Castagnoli) of a contiguous buffer; seed continues an earlier one. crc32c(b"123456789") ==
+    0xE3069283."""
 
 def padding_is_zero(codes: NDArray[np.uint8], bits: int) -> bool:
     """True when the bits behind the last one are zero in every row."""
