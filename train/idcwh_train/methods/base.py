@@ -1,7 +1,4 @@
-"""What a method is: a loss with its state, as the loop sees it.
-
-To add one: a file here with a class that sets `name`, and a line in `_MODULES`.
-"""
+"""What a method is: a loss with its state, as the loop sees it."""
 from __future__ import annotations
 
 import importlib
@@ -12,7 +9,7 @@ from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
 
-_MODULES = {"idcwh": "idcwh", "idcwh-single": "idcwh"}
+from . import MODULES
 
 
 @dataclass
@@ -56,9 +53,9 @@ class Method(nn.Module):
 
 def create(name: str, classes: int, bits: int, images: int, options: dict[str, Any]) -> Method:
     """A method by name. IdcwhError for an unknown name, TypeError or ValueError for a wrong option."""
-    if name not in _MODULES:
-        raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(_MODULES)}")
-    module = importlib.import_module(f".{_MODULES[name]}", __package__)
+    if name not in MODULES:
+        raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
+    module = importlib.import_module(f".{MODULES[name]}", __package__)
     found = next(c for c in vars(module).values() if isinstance(c, type) and getattr(c, "name", None) == name)
     method: Method = found(classes, bits, images, **options)
     return method

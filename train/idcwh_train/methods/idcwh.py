@@ -12,11 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from . import L2_REDUCTIONS, REDUCTIONS
 from .base import Loss, Method
-
-L2_REDUCTIONS = ("sum/Z", "sum", "sum/ZC", "sum/n")
-"""What the sum over the Z x C terms of L2 is divided by; "sum" is eq. 11 as it stands, "sum/ZC" the mean."""
-REDUCTIONS = ("mean", "sum")
 
 
 def sgn(x: Tensor) -> Tensor:

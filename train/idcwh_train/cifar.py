@@ -1,0 +1,55 @@
+"""CIFAR-10 and CIFAR-100 through torchvision: the sources `cifar10:DIR` and `cifar100:DIR`."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.errors import IdcwhError
+
+
+def cifar10(directory: str) -> LabelledImages:
+    """All 60,000 images of CIFAR-10 in the official order and split, read from `directory`, or downloaded into it."""
+    return _load("CIFAR10", directory)
+
+
+def cifar100(directory: str) -> LabelledImages:
+    """All 60,000 images of CIFAR-100 with their 100 fine labels, as `cifar10`."""
+    return _load("CIFAR100", directory)
+
+
+def _load(name: str, directory: str) -> LabelledImages:
+    spec = f"{name.lower()}:{directory}"
+    if not directory:
+        raise IdcwhError(f"{spec} names no folder; expected {spec}DIR, where the images are or shall be downloaded to")
+    train, test = _read(name, directory, True), _read(name, directory, False)
+    parts = ("train", train), ("test", test)
+    return LabelledImages(
+        keys=[f"{part}/{i:05d}" for part, images in parts for i in range(len(images))],
+        labels=np.array([*train.targets, *test.targets], np.int64),
+        classes=list(train.classes),
+        pictures=np.concatenate([train.data, test.data]),
+        split=[part for part, images in parts for _ in range(len(images))],
+        spec=spec,
+    )
+
+
+def _read(name: str, directory: str, train: bool) -> Any:
+    from torchvision import datasets
+
+    source = getattr(datasets, name)
+    try:
+        return source(directory, train=train, download=False)
+    except RuntimeError:  # not there, or incomplete
+        pass
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        return source(directory, train=train, download=True)
+    except (OSError, RuntimeError, ValueError) as error:  # a missing network shows as any of these
+        cause = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise IdcwhError(
+            f"{name.lower()}:{directory}: {name} is not in this folder and could not be downloaded ({cause}); "
+            f"put torchvision's {source.base_folder} there"
+        ) from None

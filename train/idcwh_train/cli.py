@@ -1,0 +1,171 @@
+"""idcwh-train: labelled images to model.pt."""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from idcwh_search import protocols
+from idcwh_search.cli import common
+from idcwh_search.errors import IdcwhError
+
+from . import methods, recipes
+
+_EPILOG = """\
+examples:
+  idcwh-train --data photos --query-per-class 20 --freeze --bits 48 --out runs/photos
+  idcwh-train --data cifar10:data --protocol cifar10-mini --bits 48 --device cuda --out runs/mini     (the paper's way)
+  idcwh-train --out runs/mini --resume
+
+DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of path,label[,label...],
+or cifar10:DIR or cifar100:DIR.
+
+exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted (model.pt and
+checkpoint.pt are written all the same; go on with --resume)
+"""
+_METHOD_OPTIONS = ("sigma2", "gamma", "beta", "l2_reduction", "reduction")
+_NOT_OPTIONS = ("out", "resume", "overwrite", "device", "cache", "recipe", "json")
+
+
+def parser() -> common.Parser:
+    """Every option without a default of its own: those come from the recipe."""
+    p = common.Parser(
+        prog="idcwh-train", description="Train a model that turns images into binary codes.", epilog=_EPILOG,
+        argument_default=argparse.SUPPRESS,
+    ).with_version()  # fmt: skip
+    run = p.add_argument_group("run").add_argument
+    run("--out", metavar="DIR", type=Path, required=True, help="folder for model.pt and the rest")
+    run("--resume", action="store_true", default=False, help="go on from DIR/checkpoint.pt, bit for bit")
+    run("--overwrite", action="store_true", default=False, help="replace an earlier run in DIR")
+    run("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
+    run("--seed", type=common.natural, help="of the split, the first weights, the batches (default 0)")
+    run("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    run("--json", action="store_true", default=False, help="the last epoch's numbers on stdout, as JSON")
+
+    data = p.add_argument_group("data").add_argument
+    data("--data", metavar="DATA", help="labelled images, see below")
+    data("--protocol", choices=protocols.NAMES, help="how they are split (default auto)")
+    data("--query-per-class", type=common.positive, metavar="N")
+    data("--train-per-class", type=common.positive, metavar="N")
+    data("--validation", type=float, metavar="SHARE", help="of the training images: watched, not trained on")
+
+    net = p.add_argument_group("network").add_argument
+    net("--backbone", metavar="NAME", help="of torchvision, or timm:NAME (default googlenet)")
+    net("--weights", metavar="FILE", help="imagenet (default), none, or a file with a state_dict")
+    net("--bits", type=common.positive, metavar="L", help="code length (default 48)")
+    net("--freeze", action="store_true", help="train only the hash layer, on features computed once")
+    net("--cache", type=Path, metavar="DIR", help="where features are kept (default: the user's cache folder)")
+    net("--resize", type=common.positive, metavar="PIXELS", help="of the shorter side (default 240)")
+    net("--crop", type=common.positive, metavar="PIXELS", help="side of the square the network sees (default 224)")
+    net("--flip", action=argparse.BooleanOptionalAction, help="mirror half of the training images")
+    net("--precision", choices=recipes.PRECISIONS, help="of the backbone in fine-tuning (default float32)")
+
+    loss = p.add_argument_group("method and optimisation (defaults: the recipe's)").add_argument
+    loss("--method", choices=methods.MODULES, help="(default idcwh)")
+    loss("--sigma2", type=float, help="variance around the centers")
+    loss("--gamma", type=float, help="weight of the centers similarity L2")
+    loss("--beta", type=float, help="weight of the quantization term Q")
+    loss("--l2-reduction", choices=methods.L2_REDUCTIONS, help="what the sum in L2 is divided by")
+    loss("--reduction", choices=methods.REDUCTIONS, help="of L1 and Q over the batch")
+    loss("--epochs", type=common.positive, metavar="N")
+    loss("--batch-size", type=common.positive, metavar="N")
+    loss("--lr", type=float, help="of the network")
+    loss("--center-lr", type=float, help="of the class centers")
+    loss("--weight-decay", type=float)
+    loss("--momentum", type=float)
+    loss("--schedule", choices=recipes.SCHEDULES, help="x 0.1 after each third of the epochs, or half a cosine")
+    loss("--dropout", type=float, help="share of the features dropped before the hash layer")
+    return p
+
+
+@common.command
+def main(argv: list[str] | None = None) -> int:
+    """The command; see the epilog for its exit codes."""
+    arguments = vars(parser().parse_args(argv))
+    setting = {name: arguments.pop(name) for name in _NOT_OPTIONS if name in arguments}
+    out: Path = setting["out"]
+    given = _given(arguments)
+    if setting["resume"]:
+        options = _resumed(out, given, setting)
+    else:
+        if not given.get("data"):
+            raise IdcwhError("--data is missing: a folder, a manifest, or cifar10:DIR (see idcwh-train --help)")
+        _check_free(out, setting["overwrite"])
+        options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
+
+    from . import features, run  # from here on torch is needed
+
+    device = _device(setting["device"])
+    outcome = run.train(options, out, device, setting.get("cache", features.default_cache()), resume=setting["resume"])
+    if setting["json"]:
+        print(json.dumps({**outcome.record, "finished": outcome.finished, "unreadable": outcome.failed}))
+    return _report(outcome, out)
+
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    method_options = {name: arguments.pop(name) for name in _METHOD_OPTIONS if name in arguments}
+    return {**arguments, **({"method_options": method_options} if method_options else {})}
+
+
+def _check_free(out: Path, overwrite: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise IdcwhError(f"{out}: is a file; --out names a folder")
+    earlier = [name for name in ("model.pt", "checkpoint.pt") if (out / name).exists()]
+    if earlier and not overwrite:
+        raise IdcwhError(f"{out}: holds {earlier[0]} of an earlier run; --resume goes on, --overwrite replaces it")
+
+
+def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recipes.Options:
+    """The options of the checkpoint; anything else on the command line has to agree with them."""
+    from . import checkpoint
+
+    saved: Any = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT).get("options")
+    if setting.get("recipe"):
+        raise IdcwhError("--resume keeps the settings of the run; leave --recipe out")
+    try:
+        options = recipes.Options(**saved)
+    except (TypeError, ValueError) as error:
+        raise IdcwhError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
+    asked = {**given, **given.get("method_options", {})}
+    asked.pop("method_options", None)
+    known = {**saved, **saved["method_options"]}
+    for name, value in asked.items():
+        if name not in known or known[name] != value:
+            flag = f"--{name.replace('_', '-')}"
+            raise IdcwhError(f"{flag} {value}: the run in {out} has {known.get(name, 'its default')}; leave {flag} out")
+    return options
+
+
+def _device(asked: str) -> Any:
+    import torch
+
+    if asked == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        common.note(f"device: cuda ({torch.cuda.get_device_name()})")
+        return torch.device("cuda")
+    why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
+    if asked == "cuda":
+        raise IdcwhError(f"--device cuda: {why}; --device cpu works")
+    common.note(f"device: cpu, {torch.get_num_threads()} threads ({why})")
+    return torch.device("cpu")
+
+
+def _report(outcome: Any, out: Path) -> int:
+    failed = outcome.failed
+    for key, reason in list(failed.items())[:20]:
+        common.note(f"skipped {key}: {reason}")
+    if failed:
+        more = ", the first 20 are named above" if len(failed) > 20 else ""
+        common.note(f"{len(failed)} unreadable images were skipped{more}")
+    common.note(f"wrote {out / 'model.pt'}")
+    if not outcome.finished:
+        common.note(f"interrupted; go on with: idcwh-train --out {out} --resume")
+        return common.INTERRUPTED
+    return common.SKIPPED if failed else common.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

@@ -1,0 +1,127 @@
+"""Features of a frozen backbone: computed once, in float32, and kept on disk for the next run.
+
+A cache file is found by what its content depends on: the backbone and its weights, the preprocessing, and the bytes of
+the pictures. Float32 on purpose: the hash layer is trained on what the exported model will compute, so a code does not
+change between the two.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from idcwh_search.cli.common import note, progress_bar
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.files import replacing
+from idcwh_search.images import Preprocess
+
+from .fold import folded
+from .model import HashModel
+from .reading import read
+
+_BATCH = {"cpu": 4, "cuda": 128}
+"""Images at a time. On a CPU four images' activations stay in the cache: twice as fast as 32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """x: float32 [m, features]; rows: int64 [m], the rows of the set that could be read; failed: key -> reason."""
+
+    x: Tensor
+    rows: np.ndarray
+    failed: dict[str, str]
+
+
+def extract(
+    model: HashModel,
+    dataset: LabelledImages,
+    rows: np.ndarray,
+    preprocess: Preprocess,
+    device: torch.device,
+    cache: Path | None,
+) -> Features:
+    """The features of pictures `rows` of the set, from `cache` (a folder) when they are there, else computed and kept.
+
+    Works in channels-last with batch norm folded away. A picture that cannot be read is left out and listed.
+    """
+    file = None if cache is None else cache / f"{_key(model, dataset, rows, preprocess)}.npz"
+    if file is not None and (found := _load(file)):
+        note(f"features: {len(found.rows):,} images from {file}")
+        return found
+    features = _compute(model, dataset, rows, preprocess, device)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as out:
+            np.savez(out, x=features.x.numpy(), rows=features.rows, failed=np.array(json.dumps(features.failed)))
+    return features
+
+
+def default_cache() -> Path:
+    """Where features are kept unless told otherwise: the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / "features"
+
+
+def _compute(
+    model: HashModel, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, device: torch.device
+) -> Features:
+    size = _BATCH[device.type]
+    example = torch.rand(2, 3, preprocess.crop, preprocess.crop)
+    network = folded(model.backbone, example).to(memory_format=torch.channels_last).to(device)
+    mean, std = model.mean.to(device), model.std.to(device)
+    parts: list[Tensor] = []
+    kept: list[Tensor] = []
+    failed: dict[str, str] = {}
+    started = time.monotonic()
+    plan = [rows[i : i + size] for i in range(0, len(rows), size)]
+    with torch.inference_mode(), progress_bar(total=len(rows), desc="features", unit=" images") as bar:
+        for batch in read(dataset, plan, preprocess):
+            if len(batch.rows):
+                parts.append(network((batch.pixels.to(device).float() - mean) / std).float().cpu())
+            kept.append(batch.rows)
+            failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
+            bar.update(len(batch.rows) + len(batch.failed))
+    x = torch.cat(parts) if parts else torch.zeros(0, model.features)
+    seconds = time.monotonic() - started
+    note(f"features: {len(x):,} images in {seconds:.1f} s, {len(x) / seconds:.0f} images/s on {device.type}")
+    return Features(x.clone(), torch.cat(kept).numpy(), failed)  # cloned out of inference mode, to be trained on
+
+
+def _key(model: HashModel, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> str:
+    digest = hashlib.sha256(json.dumps(["features", 1, preprocess.to_dict(), rows.tolist()]).encode())
+    for tensor in (model.mean, model.std):
+        digest.update(tensor.cpu().numpy().tobytes())
+    for name, tensor in model.backbone.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    for row in rows:
+        digest.update(_picture(dataset, int(row)))
+    return digest.hexdigest()[:32]
+
+
+def _picture(dataset: LabelledImages, row: int) -> bytes:
+    """SHA-256 of a picture as it is stored; of a file that cannot be read, a constant."""
+    path = dataset.path(row)
+    if path is None:
+        return hashlib.sha256(np.asarray(dataset.pictures[row]).tobytes()).digest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.sha256(file.read()).digest()
+    except OSError:
+        return bytes(32)
+
+
+def _load(file: Path) -> Features | None:
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            failed: dict[str, str] = json.loads(str(content["failed"]))
+            return Features(torch.from_numpy(content["x"]), content["rows"], failed)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None  # not there, or damaged: computed again
