@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from idcwh_search import __version__
 from idcwh_search.errors import IdcwhError
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def _strip(model: onnx.ModelProto) -> None:
     """
     import onnx
 
+    model.producer_name, model.producer_version = "idcwh-export", __version__
     model.doc_string = ""
     model.ir_version = onnx.helper.find_min_ir_version_for(list(model.opset_import))
     graph = model.graph

@@ -59,10 +59,10 @@ class Comparison:
 
     def problem(self) -> str | None:
         """Why the file must not be used, in one line; None if it is as good as the model."""
-        if not self.images:
-            return "no images to compare on"
         if self.faults:
             return self.faults[0]
+        if not self.images:
+            return "no images to compare on"
         if self.largest > ZERO * self.scale:
             return (
                 f"{self.differing} of {self.bits} bits differ, one at |logit| {self.largest:.3g}, "

@@ -1,0 +1,74 @@
+"""A small hash model on real pictures, so that most of what the exporter does is tested in seconds."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from idcwh_export import graph
+from idcwh_train.model import HashModel
+from torch import nn
+
+from idcwh_search.images import Preprocess, list_images, load_image
+from idcwh_search.modelinfo import ModelInfo
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+SIDE, BITS = 32, 12
+
+
+def small_network(bits: int = BITS, seed: int = 0) -> HashModel:
+    """A convolution, batch norm with statistics of its own, and a hash layer; in eval mode."""
+    torch.manual_seed(seed)
+    body = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU6(), nn.AdaptiveAvgPool2d(2), nn.Flatten()
+    )
+    norm = body[1]
+    assert isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None and norm.running_var is not None
+    norm.running_mean.uniform_(-0.5, 0.5)
+    norm.running_var.uniform_(0.5, 2)
+    return HashModel(body, 32, bits, (0.49, 0.48, 0.45), (0.25, 0.24, 0.26), dropout=0.5).eval()
+
+
+def small_info(bits: int = BITS) -> ModelInfo:
+    """What the file of the small network says."""
+    classes = ["cat", "Straße"]
+    return ModelInfo(bits, Preprocess(SIDE, SIDE), classes, {"name": "idcwh"}, {"name": "small"}, "ab" * 32)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> np.ndarray:
+    """uint8 [40, 32, 32, 3]: real photographs."""
+    paths = list_images(PICTURES)[::5][:40]
+    return np.stack([load_image(path, Preprocess(SIDE, SIDE)) for path in paths])
+
+
+@pytest.fixture(scope="session")
+def exported() -> dict[int, bytes]:
+    """The small network as ONNX, by its number of bits."""
+    return {bits: export(bits).SerializeToString(deterministic=True) for bits in (1, BITS, 100)}
+
+
+def export(bits: int = BITS) -> onnx.ModelProto:
+    """Build it afresh."""
+    return graph.build(small_network(bits), bits, SIDE, small_info(bits).to_metadata())
+
+
+@pytest.fixture
+def network() -> HashModel:
+    """The small network of BITS bits, the same every time."""
+    return small_network()
+
+
+@pytest.fixture
+def make_network():  # type: ignore[no-untyped-def]
+    """`small_network`, for other bits or seeds."""
+    return small_network
+
+
+@pytest.fixture
+def info() -> ModelInfo:
+    """What the file of the small network says."""
+    return small_info()

@@ -1,0 +1,127 @@
+"""The comparison that decides: it accepts what is right, and finds every fault that was put in. Faults are put into the
+ONNX file by hand, as a wrong exporter would."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from idcwh_export import verify
+from onnx import numpy_helper
+from torch import nn
+
+from idcwh_search.encoder import Encoder
+
+BITS = 12
+
+
+def changed(file: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]) -> bytes:
+    """The model with one of its constants changed; `name` is the end of its name."""
+    model = onnx.load_from_string(file)
+    (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith(name)]
+    value = np.asarray(change(numpy_helper.to_array(tensor).copy()), np.float32)
+    tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return model.SerializeToString()
+
+
+def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) -> verify.Comparison:
+    (folder / "m.onnx").write_bytes(file)
+    encoder = Encoder(folder / "m.onnx", batch_size=verify.LARGEST)
+    return verify.verify(network, encoder, verify.chunks(list(pixels)))
+
+
+def test_a_faithful_file_passes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    found = compared(network, exported[BITS], tmp_path, pictures)
+    assert found.problem() is None
+    assert (found.images, found.differing, found.largest) == (40, 0, 0.0)
+    assert found.bits == (4 * 32 + 8) * BITS and found.batches == {1, 3, 8, 32}
+    assert 0 <= found.distance <= 1e-5 * found.scale
+    with torch.inference_mode():
+        logits = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).double()
+    assert found.scale == pytest.approx(float(logits.square().mean().sqrt()), rel=1e-5)
+    assert "0 of 1,632 bits differ" in str(found)
+
+
+def test_few_pictures_are_run_in_every_size_all_the_same(
+    exported: Any, network: nn.Module, pictures: np.ndarray, tmp_path: Path
+) -> None:
+    found = compared(network, exported[BITS], tmp_path, pictures[:2])
+    assert found.problem() is None and found.images == 2 and found.batches == {1, 3, 8, 2}
+
+
+FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
+    "mean off by a thousandth": ("mean", lambda v: v + 0.255, "logits differ by|bits differ"),
+    "mean of another convention": ("mean", lambda v: v * 0 + 127.5, "differ"),
+    "deviation off": ("std", lambda v: v * 1.01, "differ"),
+    "one sign flipped": ("hash.weight", lambda v: v * np.where(np.arange(len(v)) == 5, -1, 1)[:, None], "bits differ"),
+    "channels swapped": ("0.weight", lambda v: v[:, ::-1], "differ"),
+    "bits in the other order": ("packing", lambda v: v[::-1], "not its logits packed by sign"),
+    "a bit lost": ("packing", lambda v: v * (np.arange(len(v)) != 3)[:, None], "not its logits packed by sign"),
+    "a weight that is no number": ("hash.weight", lambda v: v * np.nan, "not finite"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_is_found(fault: str, exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    name, change, complaint = FAULTS[fault]
+    found = compared(network, changed(exported[BITS], name, change), tmp_path, pictures)
+    problem = found.problem()
+    assert problem is not None and "\n" not in problem
+    assert any(word in problem for word in complaint.split("|")), problem
+
+
+def test_a_fault_of_one_batch_size(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    """As where the number of images was frozen into the graph: right for one size, wrong for another."""
+    (tmp_path / "m.onnx").write_bytes(exported[BITS])
+    encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
+    honest = encoder.run
+    for size in (1, 3, 8, 32):
+
+        def run(pixels: np.ndarray, size: int = size) -> Any:
+            return honest(pixels[::-1]) if len(pixels) == size > 1 else honest(255 - pixels if size == 1 else pixels)
+
+        encoder.run = run  # type: ignore[method-assign]
+        assert verify.verify(network, encoder, [pictures[:32]]).problem()
+
+
+def test_rounding_at_zero_is_no_fault_and_more_is() -> None:
+    found = verify.Comparison(images=8, bits=96, logits=96, squares=96.0, differing=1, largest=0.9e-4, distance=1.1e-4)
+    assert found.scale == 1.0 and found.problem() is None
+    assert "1 of 96 bits differ, largest |logit| among them 9e-05" in str(found)
+    found.largest = 1.1e-4
+    assert "one at |logit| 0.00011" in (found.problem() or "")
+    found.largest, found.distance = 0.0, 3.1e-4
+    assert "logits differ by 0.00031" in (found.problem() or "")
+
+
+def test_the_line_moves_with_the_logits(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    """A network whose logits are a million times as small is held to the same standard."""
+    with torch.no_grad():
+        network.hash.weight.mul_(1e-6)
+        network.hash.bias.mul_(1e-6)
+    small = changed(exported[BITS], "hash.weight", lambda v: v * 1e-6)
+    assert compared(network, small, tmp_path, pictures).problem() is None
+    wrong = changed(small, "mean", lambda v: v + 0.255)
+    assert compared(network, wrong, tmp_path, pictures).problem() is not None
+
+
+def test_a_model_that_gives_no_numbers(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    with torch.no_grad():
+        network.hash.bias.fill_(float("nan"))
+    assert "the model itself" in (compared(network, exported[BITS], tmp_path, pictures).problem() or "")
+
+
+def test_no_pictures_prove_nothing(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    assert compared(network, exported[BITS], tmp_path, pictures[:0]).problem() == "no images to compare on"
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (32, [32]), (70, [32, 32, 6])])
+def test_chunks(count: int, sizes: list[int]) -> None:
+    pixels = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    made = list(verify.chunks(iter(pixels)))
+    assert [len(part) for part in made] == sizes
+    assert np.array_equal(np.concatenate(made) if made else pixels, pixels)
