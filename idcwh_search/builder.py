@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from . import codesbin, files
-from .codes import check_codes
+from .codes import check_bits, check_codes
 from .codesbin import ITEMS, JSON, MANIFEST
-from .database import Database
+from .database import Database, SegmentView
 from .errors import IdcwhError
 from .segment import MAX_KEY_BYTES, Pending
 from .selection import Where
@@ -28,9 +28,8 @@ class DatabaseBuilder(Database):
     """A database that is being made: `add`, search what is there, `close` to let it appear under its name."""
 
     def __init__(self, path: Path, bits: int, model: dict[str, Any] | None, *, replace: bool) -> None:
-        if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= codesbin.MAX_BITS:
-            raise ValueError(f"bits: expected a whole number from 1 to {codesbin.MAX_BITS}, not {bits!r}")
-        if path.exists() and not replace:
+        bits = check_bits(bits)
+        if path.exists() and not path.is_dir() and not replace:
             raise IdcwhError(f"{path}: already exists; choose another name or ask to replace it")
         manifest = json.dumps(model or {}, ensure_ascii=False, allow_nan=False).encode(errors="surrogateescape")
         self._replace = replace
@@ -100,9 +99,9 @@ class DatabaseBuilder(Database):
     def __len__(self) -> int:
         return self._ids_seen.count
 
-    def _each_segment(self, queries: np.ndarray, where: Where, threads: int | None) -> Iterable[tuple[Any, ...]]:
+    def _each_segment(self, queries: np.ndarray, where: Where) -> Iterable[SegmentView]:
         self._refresh()
-        return super()._each_segment(queries, where, threads)
+        return super()._each_segment(queries, where)
 
     def _rows(self, ids: Sequence[int] | np.ndarray | None) -> Iterable[tuple[Any, int]]:
         self._refresh()

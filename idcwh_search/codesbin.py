@@ -17,13 +17,13 @@ from typing import BinaryIO
 import numpy as np
 
 from ._core import crc32c
+from .codes import MAX_BITS
 from .errors import IdcwhError
 
 MAGIC = b"\x89IDCWH\r\n"  # like PNG's: a transfer that changes line ends or the eighth bit destroys it visibly
 VERSION = 1
 ALIGN = 64  # every record and section begins on a cache line
 BLOCK = 1 << 16  # bytes that one checksum covers
-MAX_BITS = 1 << 16
 
 HEADER = struct.Struct("<8sII16s28x")  # magic, version, bits, file id; then CRC-32C of these 60 bytes
 RECORD = struct.Struct("<4sIQQQIIQQQ")  # see Record; then the sections; then CRC-32C of the head
@@ -49,10 +49,9 @@ def aligned(size: int) -> int:
     return -(-size // ALIGN) * ALIGN
 
 
-def block_checksums(data: memoryview | bytes) -> np.ndarray:
+def block_checksums(data: memoryview) -> np.ndarray:
     """CRC-32C of every 64 KiB block of `data`, as uint32."""
-    view = memoryview(data)
-    return np.array([crc32c(view[i : i + BLOCK]) for i in range(0, len(view), BLOCK)], dtype="<u4")
+    return np.array([crc32c(data[i : i + BLOCK]) for i in range(0, len(data), BLOCK)], dtype="<u4")
 
 
 @dataclass
@@ -246,7 +245,7 @@ class Writer:
         position = aligned(head_size)
         entries, parts = b"", []
         for name, content in sections.items():
-            data = memoryview(content).cast("B") if len(content) else memoryview(b"")
+            data = np.frombuffer(content, dtype="u1").data
             table = block_checksums(data).tobytes()
             table_at = position + len(data) + -len(data) % 4
             entries += SECTION.pack(name, crc32c(table), position, len(data), table_at)

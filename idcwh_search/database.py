@@ -25,6 +25,8 @@ from .selection import Where, eligible_rows
 if TYPE_CHECKING:
     from .builder import DatabaseBuilder
 
+SegmentView = tuple[np.ndarray, np.ndarray | None, np.ndarray | None]
+
 
 class Database:
     """A codes.bin: `create` a new one and `add` to it, or `open` one. A context manager both ways."""
@@ -70,15 +72,21 @@ class Database:
         self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `k` nearest: distances int32 and ids int64, both (queries, min(k, eligible))."""
-        parts = [_core.topk(*common[:3], k, *common[3:]) for common in self._each_segment(queries, where, threads)]
-        return _merge(parts, k, len(queries))
+        parts = [
+            _core.topk(codes, self.bits, queries, k, ids, mask, threads or 0)
+            for codes, ids, mask in self._each_segment(queries, where)
+        ]
+        return _merge(parts, k)
 
     def rank(
         self, queries: np.ndarray, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The full Hamming ranking of every eligible item: distances int32 and ids int64, both (queries, eligible)."""
-        parts = [_core.rank(*common) for common in self._each_segment(queries, where, threads)]
-        return _merge(parts, len(self), len(queries))
+        parts = [
+            _core.rank(codes, self.bits, queries, ids, mask, threads or 0)
+            for codes, ids, mask in self._each_segment(queries, where)
+        ]
+        return _merge(parts, len(self))
 
     def range_search(
         self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
@@ -88,35 +96,23 @@ class Database:
         The hits of query q are those at limits[q]:limits[q + 1], in order.
         """
         parts = [
-            _core.radius(*common[:3], radius, *common[3:]) for common in self._each_segment(queries, where, threads)
+            _core.radius(codes, self.bits, queries, radius, ids, mask, threads or 0)
+            for codes, ids, mask in self._each_segment(queries, where)
         ]
-        if len(parts) == 1:
-            return parts[0]
-        limits = (
-            np.sum([part[0] for part in parts], axis=0, dtype=np.int64)
-            if parts
-            else np.zeros(len(queries) + 1, np.int64)
-        )
-        rows = np.concatenate(
-            [np.empty(0, np.int64), *(np.repeat(np.arange(len(queries)), np.diff(part[0])) for part in parts)]
-        )
-        distances = np.concatenate([np.empty(0, np.int32), *(part[1] for part in parts)])
-        ids = np.concatenate([np.empty(0, np.int64), *(part[2] for part in parts)])
-        order = np.lexsort((ids, distances, rows))
-        return limits, distances[order], ids[order]
+        return _merge_ranges(parts)
 
-    def _each_segment(self, queries: np.ndarray, where: Where, threads: int | None) -> Iterable[tuple[Any, ...]]:
-        """(codes, bits, queries, ids, mask, threads) of each segment."""
+    def _each_segment(self, queries: np.ndarray, where: Where) -> Iterable[SegmentView]:
+        """Codes, ids (None: row numbers) and mask (None: all) of each segment, at least one."""
         check_codes(queries, self.bits, name="queries")
-        mask_of_all = isinstance(where, np.ndarray) and where.dtype == bool
-        if mask_of_all and np.shape(where) != (len(self),):
-            raise ValueError(
-                f"where: a mask has one entry per item: expected shape ({len(self)},), not {np.shape(where)}"
-            )
+        mask = where if isinstance(where, np.ndarray) and where.dtype == bool else None
+        if mask is not None and mask.shape != (len(self),):
+            raise ValueError(f"where: a mask has one entry per item: expected shape ({len(self)},), not {mask.shape}")
+        if not self._segments:
+            yield self.codes, None, None
         for start, segment in zip(self._starts[:-1], self._segments, strict=True):
-            rows = where[start : start + segment.items] if mask_of_all else where  # type: ignore[index]
+            rows = where if mask is None else mask[start : start + segment.items]
             ids = None if segment.first_id == 0 else segment.ids
-            yield segment.codes, self.bits, queries, ids, eligible_rows(rows, segment.ids), threads or 0
+            yield segment.codes, ids, None if rows is None else eligible_rows(rows, segment.ids)
 
     # looking up
 
@@ -207,11 +203,20 @@ def _contents(mapped: codesbin.Mapped) -> tuple[dict[str, Any], list[Segment]]:
     return manifest, segments
 
 
-def _merge(parts: list[tuple[np.ndarray, np.ndarray]], k: int, queries: int) -> tuple[np.ndarray, np.ndarray]:
+def _merge(parts: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `k` of several ranked lists a query, in the order (distance, id)."""
     if len(parts) == 1:
         return parts[0]
-    distances = np.concatenate([np.empty((queries, 0), np.int32), *(part[0] for part in parts)], axis=1)
-    ids = np.concatenate([np.empty((queries, 0), np.int64), *(part[1] for part in parts)], axis=1)
+    distances, ids = (np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
     order = np.lexsort((ids, distances), axis=1)[:, :k]
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
+
+
+def _merge_ranges(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The hits of several searches within a radius, each query's in the order (distance, id)."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = [np.repeat(np.arange(len(limits) - 1), np.diff(limits)) for limits, _, _ in parts]
+    limits, distances, ids = zip(*parts, strict=True)
+    order = np.lexsort((np.concatenate(ids), np.concatenate(distances), np.concatenate(rows)))
+    return np.add.reduce(limits, axis=0), np.concatenate(distances)[order], np.concatenate(ids)[order]
