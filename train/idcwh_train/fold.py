@@ -22,7 +22,7 @@ def folded(network: nn.Module, example: Tensor) -> nn.Module:
     """
     network = network.eval()
     copied = copy.deepcopy(network)
-    with torch.inference_mode():
+    with torch.no_grad():
         expected = network(example)
         for conv, name in _pairs(copied, example):
             norm = copied.get_submodule(name)

@@ -131,7 +131,7 @@ class Trainer:
     def _count(self, loss: Loss) -> None:
         """Add the terms to the epoch's sums; a loss that is no number stops everything before it reaches a weight."""
         at = self.position
-        values = {"loss": float(loss.total), **{name: float(term) for name, term in loss.terms.items()}}
+        values = {"loss": float(loss.total.detach()), **{name: float(term) for name, term in loss.terms.items()}}
         if not math.isfinite(values["loss"]):
             terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
             where = f"epoch {at.epoch + 1}, step {at.step + 1}"

@@ -7,6 +7,7 @@
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from idcwh_search.protocols import Split
 
 from . import backbones, checkpoint
 from .backbones import Backbone
-from .features import extract
+from .features import extract, one_thread
 from .interrupt import Stop
 from .loop import Record, Trainer
 from .methods.base import create
@@ -79,6 +80,7 @@ class _Run:
     def prepare(self, device: torch.device, cache: Path | None) -> None:
         """Everything up to the first step; features take the time."""
         options, split, dataset = self.options, self.split, self.dataset
+        self.device = device
         self.model.to(device)
         rows = _labelled(dataset, split.train)
         self.source, rows = self._source(rows, device, cache)
@@ -117,7 +119,9 @@ class _Run:
             self._restore(saved)
             with log.open("ab") as file:  # lines of epochs that the checkpoint does not know are run again
                 file.truncate(saved["log_bytes"])
-        with Stop() as stop, log.open("ab", buffering=0) as self.log:
+        # The hash layer alone is too small for two threads, and one thread adds up in the same order on every machine.
+        threads = one_thread(self.device) if self.options.freeze else contextlib.nullcontext()
+        with threads, Stop() as stop, log.open("ab", buffering=0) as self.log:
             self.trainer.run(stop, self._on_step, self._on_epoch)
             self._save_checkpoint()
             self._save_model()
