@@ -61,8 +61,8 @@ def _row(query: Query, bits: int, pictures: _Pictures) -> str:
     )
     label = f"<b>{escape(query.label)}</b>" if query.label else ""
     return (
-        f'<section><figure class="query">{pictures.show(query.path, query.name)}'
-        f"<figcaption>query {label}<small>{escape(_printable(query.name))}</small></figcaption></figure>"
+        f'<section><figure class="query" title="{escape(_printable(query.name))}">{pictures.show(query.path, query.name)}'
+        f"<figcaption>query {label}<small>{escape(_printable(_short(query.name)))}</small></figcaption></figure>"
         f'<div class="hits">{hits}</div></section>'
     )
 
@@ -76,6 +76,11 @@ def _hit(hit: Hit, wanted: str | None, bits: int, pictures: _Pictures) -> str:
         f'<span class="distance" title="Hamming distance of {bits} bits">{hit.distance}</span>'
         f"<figcaption><i>{hit.rank}</i> {label}<small>{escape(_printable(name))}</small></figcaption></figure>"
     )
+
+
+def _short(name: str) -> str:
+    """The end of a path: its file and the folder it is in."""
+    return "/".join(name.split("/")[-2:])
 
 
 def _printable(name: str) -> str:
