@@ -91,6 +91,9 @@ def build(
     if opset not in OPSETS:
         raise ValueError(f"opset must be one of {OPSETS.start} to {OPSETS.stop - 1}, not {opset}")
     module = check_network(PackedHash(network, bits)).cpu()
+    for layer in module.modules():
+        if getattr(layer, "inplace", None) is True:
+            layer.inplace = False  # computes the same, and torch exports it in half the time
     example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # two: one would be taken for a constant
     try:
         with _quiet():
