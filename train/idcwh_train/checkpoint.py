@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +108,18 @@ def read(path: Path, format: str) -> Content:
     return content
 
 
+def _canonical(value: Any) -> Any:
+    """For equal contents, equal bytes: pickle refers back to a string that is the same object, not to an equal one."""
+    if isinstance(value, dict):
+        return {_canonical(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return sys.intern(value) if type(value) is str else value
+
+
 def write(path: Path, content: Content) -> None:
     """Save so that a reader sees the old file or the new one, whole."""
     buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
-    torch.save(content, buffer)
+    torch.save(_canonical(content), buffer)
     with replacing(path) as file:
         file.write(buffer.getbuffer())

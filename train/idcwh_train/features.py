@@ -75,7 +75,8 @@ def _compute(
     model: HashModel, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, device: torch.device
 ) -> Features:
     size = _BATCH[device.type]
-    example = torch.rand(2, 3, preprocess.crop, preprocess.crop)
+    generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
+    example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator)
     network = folded(model.backbone, example).to(memory_format=torch.channels_last).to(device)
     mean, std = model.mean.to(device), model.std.to(device)
 

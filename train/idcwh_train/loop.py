@@ -81,8 +81,8 @@ class Trainer:
                 record = self._epoch(stop, on_step, bar)
                 if record is not None:
                     on_epoch(record)
-                    shown = {name: value for name, value in record.items() if name not in ("epoch", "seconds", "lr")}
-                    bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items() if value}, refresh=False)
+                    shown = {name: record[name] for name in ("loss", "L1", "L2", "Q", "map") if name in record}
+                    bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
 
     def _epoch(self, stop: Stop, on_step: Callable[[], None], bar: Any) -> Record | None:
         """The rest of the current epoch; its record, or None when it was stopped before its end."""

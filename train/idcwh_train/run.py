@@ -28,7 +28,7 @@ from . import backbones, checkpoint
 from .backbones import Backbone
 from .features import extract, one_thread
 from .interrupt import Stop
-from .loop import Record, Trainer
+from .loop import Record, Trainer, mixed
 from .methods.base import create
 from .model import HashModel
 from .recipes import Options
@@ -93,6 +93,7 @@ class _Run:
         self.train_positions = torch.from_numpy(np.searchsorted(rows, train))
         self.held_positions = torch.from_numpy(np.searchsorted(rows, held))
         classes = len(dataset.classes)
+        torch.manual_seed(mixed(options.seed, options.bits))  # the centers, whatever was drawn before them
         self.method = create(options.method, classes, options.bits, len(train), options.method_options).to(device)
         labels = self.labels[self.train_positions]
         self.trainer = Trainer(

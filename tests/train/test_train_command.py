@@ -1,0 +1,293 @@
+"""idcwh-train from its command line, on small pictures and a small random network."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from idcwh_train import backbones, checkpoint, cli, features, loop
+from idcwh_train.checkpoint import load_model
+from PIL import Image
+
+from idcwh_search import datasets
+from idcwh_search.images import Preprocess
+
+NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
+
+
+def write_images(root: Path, classes: int = 3, each: int = 14, size: int = 40) -> Path:
+    """Pictures that a random network can tell apart: a colour and a stripe a class, with noise."""
+    rng = np.random.default_rng(0)
+    for c in range(classes):
+        for i in range(each):
+            picture = rng.integers(0, 60, (size, size, 3))
+            picture[:, :, c % 3] += 120
+            picture[c % 7 :: 7] += 70
+            path = root / ("test" if i < 3 else "train") / f"class{c}" / f"{i:02d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).save(path)
+    return root
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory) -> Path:
+    return write_images(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Operators on pictures this small only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def cached(tmp_path_factory) -> list[str]:
+    return ["--cache", str(tmp_path_factory.getbasetemp() / "features"), "--device", "cpu"]
+
+
+def log(out: Path) -> list[dict]:
+    """log.jsonl without what a clock put into it."""
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+
+
+def test_frozen_run_writes_a_model_that_agrees_with_itself(images, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "12", "--json", "--out", str(out), *cached]
+    assert cli.main(command) == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    assert record["epoch"] == 12 and record["finished"] and record["unreadable"] == {}
+    assert "9 queries, 33 training, 33 database, of which 33 are also training" in said.err
+    model, content = load_model(out / "model.pt")
+    assert content["format"] == "idcwh-model" and content["version"] == 1 and content["bits"] == 12
+    assert content["classes"] == ["class0", "class1", "class2"]
+    assert content["method"]["name"] == "idcwh" and content["method"]["sigma2"] == pytest.approx(4.0)
+    assert content["centers"].shape == (3, 12)
+    assert content["preprocess"]["crop"] == 32
+    sample = content["sample"]["images"]
+    assert sample.dtype == torch.uint8 and sample.shape == (32, 32, 32, 3) and len(content["sample"]["keys"]) == 32
+    with torch.inference_mode():
+        h = model(sample.permute(0, 3, 1, 2))
+        assert h.shape == (32, 12) and h.dtype == torch.float32
+        assert torch.equal(model(sample.permute(0, 3, 1, 2).float()), h), "uint8 and float pixels mean the same"
+    assert len(log(out)) == 12
+    assert sum("map" in line for line in log(out)) >= 5
+    split = json.loads((out / "protocol.json").read_text())
+    assert content["training"]["protocol"]["sha256"] == split["sha256"]
+    assert sorted(p.name for p in out.iterdir()) == ["checkpoint.pt", "log.jsonl", "model.pt", "protocol.json"]
+
+
+def test_codes_of_the_model_are_those_that_the_hash_layer_was_trained_on(images, tmp_path, cached):
+    """Features come from a folded, channels-last copy of the backbone; the saved model computes without that."""
+    out = tmp_path / "run"
+    cli.main(["--data", str(images), *NET, "--freeze", "--epochs", "3", "--out", str(out), *cached])
+    model, _ = load_model(out / "model.pt")
+    dataset, pre = datasets.load(str(images)), Preprocess(36, 32)
+    rows = np.arange(len(dataset))
+    found = features.extract(model, dataset, rows, pre, torch.device("cpu"), None)
+    pixels = torch.from_numpy(np.stack([dataset.image(i, pre) for i in rows])).permute(0, 3, 1, 2)
+    with torch.inference_mode():
+        torch.testing.assert_close(model.head(found.x), model(pixels), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--validation", "0.2"]])
+def test_the_same_seed_gives_the_same_bytes(images, tmp_path, cached, how):
+    command = ["--data", str(images), *NET, *how, "--epochs", "2", "--batch-size", "12", *cached]
+    for name, seed in (("a", "3"), ("b", "3"), ("c", "4")):
+        assert cli.main([*command, "--seed", seed, "--out", str(tmp_path / name)]) == 0
+    a, b, c = ((tmp_path / name / "model.pt").read_bytes() for name in "abc")
+    assert a == b and a != c
+    assert log(tmp_path / "a") == log(tmp_path / "b")
+
+
+@pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--dropout", "0.3", "--flip"]])
+def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, tmp_path, cached, how, monkeypatch):
+    """Stopped after every few steps and resumed, the run ends with the bytes of one that was left alone."""
+    command = ["--data", str(images), *NET, *how, "--epochs", "3", "--batch-size", "8", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
+
+    steps = 0
+    step = loop.Trainer._step
+
+    def stopping(self, *arguments):
+        nonlocal steps
+        step(self, *arguments)
+        steps += 1
+        if steps % 2 == 0:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(loop.Trainer, "_step", stopping)
+    out = tmp_path / "pieces"
+    assert cli.main([*command, "--out", str(out)]) == 130
+    assert load_model(out / "model.pt")[1]["training"]["finished"] is False
+    for _ in range(20):
+        if cli.main(["--out", str(out), "--resume", *cached]) == 0:
+            break
+    assert steps in (9, 12), "no step is run twice"
+    assert (out / "model.pt").read_bytes() == (tmp_path / "whole" / "model.pt").read_bytes()
+    assert log(out) == log(tmp_path / "whole")
+
+
+def test_ctrl_c_on_a_real_process(images, tmp_path, cached):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "idcwh_train.cli", "--data", str(images), *NET, "--freeze", "--epochs", "1000000"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen([*command, "--out", str(out), *cached], env=env, stderr=subprocess.PIPE, text=True)
+    log_file = out / "log.jsonl"
+    while process.poll() is None and not (log_file.exists() and log_file.stat().st_size > 2000):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said and "--resume" in said
+    model, content = load_model(out / "model.pt")
+    assert content["training"]["finished"] is False and content["training"]["epochs"] > 1
+    position = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]["position"]
+    assert position["epoch"] == content["training"]["epochs"] == len(log(out))
+    assert model.bits == 12
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_fine_tuning_learns(images, tmp_path, cached, precision):
+    """The whole network trains: the backbone's weights move, and held-out images of a class find their own."""
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--epochs", "6", "--batch-size", "9", "--lr", "0.003"]
+    command += ["--validation", "0.34", "--precision", precision, "--out", str(out), *cached]
+    assert cli.main(command) == 0
+    lines = log(out)
+    assert lines[-1]["L1"] < lines[0]["L1"]
+    assert lines[-1]["map"] > 0.6
+    torch.manual_seed(0)
+    fresh = backbones.create("timm:test_resnet", "none", 32).network.state_dict()
+    trained = load_model(out / "model.pt")[0].backbone.state_dict()
+    first = next(iter(fresh))
+    assert not torch.equal(fresh[first], trained[first])
+
+
+def test_googlenet_fine_tunes(images, tmp_path, cached):
+    out = tmp_path / "run"
+    command = ["--data", str(images), "--weights", "none", "--resize", "72", "--crop", "64", "--bits", "8"]
+    assert cli.main([*command, "--epochs", "1", "--batch-size", "8", "--out", str(out), *cached]) == 0
+    model, content = load_model(out / "model.pt")
+    assert content["backbone"] == {"name": "googlenet", "transform_input": False, "features": 1024}
+    assert model.backbone.aux1 is None and model.backbone.dropout.p == pytest.approx(0.2)
+
+
+def test_unreadable_images_are_skipped_named_and_counted(tmp_path, cached, capsys):
+    data = write_images(tmp_path / "data")
+    (data / "train/class1/05.png").write_bytes(b"not a picture")
+    (data / "train/class1/06.png").write_bytes(b"")
+    for how in (["--freeze"], ["--validation", "0.3", "--lr", "0.001"]):
+        out = tmp_path / how[0]
+        command = ["--data", str(data), *NET, *how, "--epochs", "2", "--batch-size", "9", "--out", str(out), *cached]
+        assert cli.main(command) == 3
+        said = capsys.readouterr().err
+        assert "train/class1/05.png: not an image" in said and "train/class1/06.png: an empty file" in said
+        assert "2 unreadable images were skipped" in said
+        assert "train/class1/05.png" not in load_model(out / "model.pt")[1]["sample"]["keys"]
+
+
+def test_a_class_of_one_image_and_fewer_images_than_a_batch(tmp_path, cached):
+    data = write_images(tmp_path / "data", classes=2, each=5)
+    only = data / "train" / "rare" / "1.png"
+    only.parent.mkdir()
+    Image.new("RGB", (50, 30), "white").save(only)
+    out = tmp_path / "run"
+    assert cli.main(["--data", str(data), *NET, "--freeze", "--epochs", "2", "--out", str(out), *cached]) == 0
+    assert load_model(out / "model.pt")[1]["classes"] == ["class0", "class1", "rare"]
+
+
+def test_multi_label_manifest_with_an_unlabelled_line(images, tmp_path, cached, capsys):
+    lines = ["path,split,label"]
+    for c in range(3):
+        for i in range(12):
+            part = "test" if i < 3 else "train"
+            labels = "" if (c, i) == (0, 5) else f"class{c}" + (",bright" if i % 2 else "")
+            lines.append(f"{images}/{part}/class{c}/{i:02d}.png,{part},{labels}")
+    manifest = tmp_path / "set.csv"
+    manifest.write_text("\n".join(lines))
+    out = tmp_path / "run"
+    assert cli.main(["--data", str(manifest), *NET, "--freeze", "--epochs", "4", "--out", str(out), *cached]) == 0
+    assert "1 training images have no label: skipped" in capsys.readouterr().err
+    assert load_model(out / "model.pt")[1]["classes"] == ["bright", "class0", "class1", "class2"]
+
+
+def test_collapse_is_said(images, tmp_path, cached, capsys, monkeypatch):
+    """A network whose features are the same for every image gives every image the same code."""
+    monkeypatch.setattr(features, "_compute", lambda model, dataset, rows, *_: constant(model, rows))
+
+    def constant(model, rows):
+        return features.Features(torch.ones(len(rows), model.features), rows, {})
+
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "3", "--out", str(out), "--device", "cpu"]
+    assert cli.main([*command, "--cache", str(tmp_path / "cache")]) == 0
+    assert "the codes have collapsed: the outputs are constant for" in capsys.readouterr().err
+    assert "collapse" in log(out)[-1] and log(out)[-1]["distinct_codes"] == 1
+    assert torch.isfinite(load_model(out / "model.pt")[0].hash.weight).all()
+
+
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(images, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--freeze", "--lr", "1e30", "--epochs", "50", "--out", str(out), *cached]
+    assert cli.main(command) == 1
+    said = capsys.readouterr().err
+    assert "error: the loss is not finite in epoch" in said and "L1" in said
+    assert not (out / "model.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--data", "nowhere"], "nowhere: no such folder"),
+        (["--backbone", "nope"], "unknown backbone 'nope'"),
+        (["--backbone", "timm:nope"], "backbone timm:nope"),
+        (["--weights", "missing.pt"], "missing.pt: no such weights file"),
+        (["--protocol", "cifar10-mini"], "cifar10-mini is defined on 60000"),
+        (["--train-per-class", "100"], "class class0 has 11 training pictures, the protocol wants 100"),
+        (["--method", "idcwh-single", "--gamma", "1"], "gamma = 0"),
+        (["--sigma2", "-1"], "sigma2: expected a number above 0"),
+        (["--dropout", "1"], "dropout: expected a share"),
+        (["--crop", "64"], "crop <= resize"),
+    ],
+)
+def test_mistakes_are_one_line(images, tmp_path, cached, capsys, extra, message):
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, *extra]) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("error: ") and message in last
+
+
+def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "1", "--out", str(out), *cached]
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+    assert "checkpoint.pt: no such file" in capsys.readouterr().err
+    assert cli.main(command) == 0
+    before = (out / "model.pt").read_bytes()
+    assert cli.main(command) == 1
+    assert "--resume goes on, --overwrite replaces it" in capsys.readouterr().err
+    assert cli.main([*command, "--overwrite", "--data", "nowhere"]) == 1
+    assert (out / "model.pt").read_bytes() == before, "nothing is removed before the new run can start"
+    assert cli.main(["--out", str(out), "--resume", "--bits", "24", *cached]) == 1
+    assert "--bits 24: the run in" in capsys.readouterr().err
+    assert cli.main(["--out", str(out), "--resume", "--bits", "12", *cached]) == 0
+    assert (out / "model.pt").read_bytes() == before
+    assert cli.main([*command, "--overwrite"]) == 0
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys; from idcwh_train import cli; cli.parser(); print('torch' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout == "False\n"
