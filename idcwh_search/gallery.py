@@ -61,7 +61,8 @@ def _row(query: Query, bits: int, pictures: _Pictures) -> str:
     )
     label = f"<b>{escape(query.label)}</b>" if query.label else ""
     return (
-        f'<section><figure class="query" title="{escape(_printable(query.name))}">{pictures.show(query.path, query.name)}'
+        f'<section><figure class="query" title="{escape(_printable(query.name))}">'
+        f"{pictures.show(query.path, query.name)}"
         f"<figcaption>query {label}<small>{escape(_printable(_short(query.name)))}</small></figcaption></figure>"
         f'<div class="hits">{hits}</div></section>'
     )
