@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.metrics import evaluate
 from idcwh_search.protocols import draw
@@ -63,10 +64,6 @@ def watch(source: Source, train: Tensor, held: Tensor, labels: np.ndarray) -> Wa
         if _any_relevant(q, d):
             value = evaluate(pack(h_queries.numpy()), q, pack(h_database.numpy()), d, bits=h.shape[1], at=()).map
     return Watch(value, distinct, len(h), _collapse(h, distinct, labels[database.numpy()]))
-
-
-def pack(h: np.ndarray) -> np.ndarray:
-    return np.packbits(h >= 0, axis=1, bitorder="little")
 
 
 def _any_relevant(queries: np.ndarray, database: np.ndarray) -> bool:
