@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "blocks.hpp"
@@ -23,6 +24,20 @@ inline std::size_t block_rows(const kernels::Kernels& kernels, std::size_t bytes
     return std::clamp(budget / unit * unit, unit, kernels::max_block_rows);
 }
 
+// Uninitialised memory on a cache line's boundary: a vector that straddles two lines is loaded at half the speed.
+class AlignedBytes {
+public:
+    explicit AlignedBytes(std::size_t size)
+        : data_(static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size, 1), std::align_val_t{64}))) {}
+    ~AlignedBytes() { ::operator delete(data_, std::align_val_t{64}); }
+    AlignedBytes(const AlignedBytes&) = delete;
+    AlignedBytes& operator=(const AlignedBytes&) = delete;
+    std::uint8_t* data() { return data_; }
+
+private:
+    std::uint8_t* data_;
+};
+
 template <class Sink>
 void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::size_t bytes, BlockReader& reader,
           Sink* sinks, std::size_t nq) {
@@ -31,8 +46,8 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
     const bool batch = kernels.spread && nq >= min_batch;
     const std::size_t whole_block = block_rows(kernels, bytes, batch);
     std::vector<Hit> hits(tile_queries * whole_block);
-    std::vector<std::uint8_t> planes(batch ? kernels.planes_size(whole_block, bytes) : 0);
-    std::vector<std::uint8_t> tables(batch ? nq * kernels.table_size(bytes) : 0);
+    AlignedBytes planes(batch ? kernels.planes_size(whole_block, bytes) : 0);
+    AlignedBytes tables(batch ? nq * kernels.table_size(bytes) : 0);
     const auto table = [&](std::size_t q) { return tables.data() + q * kernels.table_size(bytes); };
     if (batch)
         for (std::size_t q = 0; q < nq; ++q) kernels.prepare(queries + q * bytes, bytes, table(q));

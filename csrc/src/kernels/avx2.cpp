@@ -29,8 +29,16 @@ struct Vector256 {
     static IDCWH_INLINE type table(const std::uint8_t* p) { return _mm256_broadcastsi128_si256(load128(p)); }
     static IDCWH_INLINE type term(type table, type plane) { return _mm256_shuffle_epi8(table, plane); }
     template <bool Saturate>
-    static IDCWH_INLINE type add(type a, type b) {
-        return Saturate ? _mm256_adds_epu8(a, b) : _mm256_add_epi8(a, b);
+    static IDCWH_INLINE void add(type& sum, type x) {
+#if defined(IDCWH_SIMDE)
+        sum = Saturate ? _mm256_adds_epu8(sum, x) : _mm256_add_epi8(sum, x);
+#else
+        // In place, by hand: GCC otherwise regroups the additions until the sums spill, or copies them from register to register.
+        if constexpr (Saturate)
+            __asm__("vpaddusb %1, %0, %0" : "+x"(sum) : "x"(x));
+        else
+            __asm__("vpaddb %1, %0, %0" : "+x"(sum) : "x"(x));
+#endif
     }
     static IDCWH_INLINE type both(type a, type b) { return _mm256_and_si256(a, b); }
     static IDCWH_INLINE mask signs(type x) { return static_cast<mask>(_mm256_movemask_epi8(x)); }

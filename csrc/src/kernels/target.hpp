@@ -24,3 +24,10 @@
 #define IDCWH_INLINE inline __attribute__((always_inline))
 #define IDCWH_NOINLINE __attribute__((noinline))
 #define IDCWH_LAMBDA_INLINE __attribute__((always_inline))
+
+// Holds a vector in a register: GCC would otherwise load it again for each use, and regroup sums until they spill.
+#if defined(IDCWH_SIMDE)
+#define IDCWH_IN_REGISTER(x) (void)(x)
+#else
+#define IDCWH_IN_REGISTER(x) __asm__("" : "+v"(x))
+#endif

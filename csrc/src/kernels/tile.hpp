@@ -19,22 +19,34 @@ struct Sums {
     typename V::type at[tile_queries][tile_vectors];
 };
 
-// Adds planes [first, last) of a group to the sums.
+// Adds one plane to the sums.
+template <class V, bool Saturate>
+IDCWH_INLINE void add_plane(Sums<V>& sums, const std::uint8_t* plane, const std::uint8_t* const* tables, std::size_t at) {
+    auto plane0 = V::load(plane);
+    auto plane1 = V::load(plane + V::lanes);
+    IDCWH_IN_REGISTER(plane0);
+    IDCWH_IN_REGISTER(plane1);
+#pragma GCC unroll 4
+    for (std::size_t q = 0; q < tile_queries; ++q) {
+        const auto table = V::table(tables[q] + at);
+        V::template add<Saturate>(sums.at[q][0], V::term(table, plane0));
+        V::template add<Saturate>(sums.at[q][1], V::term(table, plane1));
+    }
+}
+
+// Adds the planes of the bytes [first, last) of a group.
 template <class V, bool Saturate>
 IDCWH_INLINE void add_planes(Sums<V>& sums, const std::uint8_t* group, const TileQuery* queries, std::size_t first,
                              std::size_t last) {
-    const std::uint8_t *t0 = queries[0].table, *t1 = queries[1].table, *t2 = queries[2].table, *t3 = queries[3].table;
-    for (std::size_t j = first; j < last; ++j) {
-        const auto plane0 = V::load(group + j * tile_vectors * V::lanes);
-        const auto plane1 = V::load(group + j * tile_vectors * V::lanes + V::lanes);
-        const typename V::type table[tile_queries] = {V::table(t0 + 16 * j), V::table(t1 + 16 * j), V::table(t2 + 16 * j),
-                                                      V::table(t3 + 16 * j)};
-#pragma GCC unroll 4
-        for (std::size_t q = 0; q < tile_queries; ++q) {
-            sums.at[q][0] = V::template add<Saturate>(sums.at[q][0], V::term(table[q], plane0));
-            sums.at[q][1] = V::template add<Saturate>(sums.at[q][1], V::term(table[q], plane1));
+    constexpr std::size_t plane = tile_vectors * V::lanes;
+    const std::uint8_t* const tables[tile_queries] = {queries[0].table, queries[1].table, queries[2].table,
+                                                      queries[3].table};
+    for (std::size_t byte = first; byte < last; ++byte)
+#pragma GCC unroll 2
+        for (std::size_t i = 0; i < V::planes_per_byte; ++i) {
+            const std::size_t j = byte * V::planes_per_byte + i;
+            add_plane<V, Saturate>(sums, group + j * plane, tables, 16 * j);
         }
-    }
 }
 
 // The rare end: lanes of one vector below 128 are hits.
@@ -51,8 +63,10 @@ IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_
     }
 }
 
-template <class V, bool Saturate>
-IDCWH_INLINE void scan_biased(const std::uint8_t* planes, std::size_t rows, std::size_t bytes, TileQuery* queries) {
+// plain: how many bytes of a code can be added without saturation, which some processors (Zen 3) do on the ports of the shuffles.
+template <class V>
+IDCWH_INLINE void scan_biased(const std::uint8_t* planes, std::size_t rows, std::size_t bytes, std::size_t plain,
+                              TileQuery* queries) {
     constexpr std::size_t group_rows = V::lanes * tile_vectors;
     const std::size_t count = V::planes_per_byte * bytes;
     unsigned bias[tile_queries];
@@ -61,7 +75,8 @@ IDCWH_INLINE void scan_biased(const std::uint8_t* planes, std::size_t rows, std:
         Sums<V> sums;
 #pragma GCC unroll 4
         for (std::size_t q = 0; q < tile_queries; ++q) sums.at[q][0] = sums.at[q][1] = V::set1(bias[q]);
-        add_planes<V, Saturate>(sums, planes, queries, 0, count);
+        add_planes<V, false>(sums, planes, queries, 0, plain);
+        add_planes<V, true>(sums, planes, queries, plain, bytes);
 #pragma GCC unroll 4
         for (std::size_t q = 0; q < tile_queries; ++q) {
             if (__builtin_expect(V::signs(V::both(sums.at[q][0], sums.at[q][1])) != V::all, 0)) {
@@ -93,8 +108,13 @@ IDCWH_INLINE void scan_split(const std::uint8_t* codes, const std::uint8_t* plan
         Sums<V> low, high;
         for (std::size_t q = 0; q < tile_queries; ++q)
             low.at[q][0] = low.at[q][1] = high.at[q][0] = high.at[q][1] = V::set1(0);
-        add_planes<V, true>(low, planes, queries, 0, count / 2);
-        add_planes<V, true>(high, planes, queries, count / 2, count);
+        // The first 31 bytes of a half are at most 248 bits.
+        const std::size_t middle = bytes / 2, half = bytes - middle;
+        const std::size_t plain_low = middle < 31 ? middle : 31, plain_high = middle + (half < 31 ? half : 31);
+        add_planes<V, false>(low, planes, queries, 0, plain_low);
+        add_planes<V, true>(low, planes, queries, plain_low, middle);
+        add_planes<V, false>(high, planes, queries, middle, plain_high);
+        add_planes<V, true>(high, planes, queries, plain_high, bytes);
 #pragma GCC unroll 4
         for (std::size_t q = 0; q < tile_queries; ++q) {
             if (queries[q].limit < 0) continue;
@@ -112,20 +132,23 @@ IDCWH_INLINE void scan_split(const std::uint8_t* codes, const std::uint8_t* plan
 template <class V>
 void scan_tile(const std::uint8_t* codes, const std::uint8_t* planes, std::size_t rows, std::size_t bytes,
                TileQuery* queries) {
-    std::int32_t limit = -1;
+    std::int32_t most = -1, least = tile_max_limit;
     for (std::size_t q = 0; q < tile_queries; ++q) {
         queries[q].count = 0;
-        if (queries[q].limit > limit) limit = queries[q].limit;
+        if (queries[q].limit > most) most = queries[q].limit;
+        if (queries[q].limit >= 0 && queries[q].limit < least) least = queries[q].limit;
     }
-    if (limit > 127)
+    if (most > 127) {
         scan_split<V>(codes, planes, rows, bytes, queries);
-    else if (bytes > 16)  // 127 + 128 still fits a byte: shorter codes need no saturation, which some processors add slower
-        scan_biased<V, true>(planes, rows, bytes, queries);
-    else
+    } else if (bytes > 16) {
+        const auto plain = static_cast<std::size_t>(128 + least) / 8;  // 127 - limit + 8 * plain <= 255
+        scan_biased<V>(planes, rows, bytes, plain < bytes ? plain : bytes, queries);
+    } else {
         with_constant_width(bytes, [&](auto width) IDCWH_LAMBDA_INLINE {
-            scan_biased<V, false>(planes, rows, width, queries);
+            scan_biased<V>(planes, rows, width, width, queries);
             return 0;
         });
+    }
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ struct Vector512 {
     // The masked form of the broadcast only because GCC warns about the operand that the plain one leaves undefined.
     static IDCWH_INLINE type table(const std::uint8_t* p) { return _mm512_maskz_broadcast_i32x4(0xffff, load128(p)); }
     template <bool Saturate>
-    static IDCWH_INLINE type add(type a, type b) {
-        return Saturate ? _mm512_adds_epu8(a, b) : _mm512_add_epi8(a, b);
+    static IDCWH_INLINE void add(type& sum, type x) {
+        sum = Saturate ? _mm512_adds_epu8(sum, x) : _mm512_add_epi8(sum, x);
+        IDCWH_IN_REGISTER(sum);
     }
     static IDCWH_INLINE type both(type a, type b) { return _mm512_and_si512(a, b); }
     static IDCWH_INLINE mask signs(type x) { return _mm512_movepi8_mask(x); }

@@ -1,0 +1,86 @@
+"""What every benchmark shares: what it ran on, fair timing of two things beside each other, and the JSON it leaves."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+# The flags that decide which kernels run.
+_FLAGS = ("popcnt", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_vpopcntdq", "avx512_bitalg", "asimd")
+
+
+def machine(*packages: str) -> dict[str, Any]:
+    """Processor, its flags, cores this process may use, Python, and the versions of these packages."""
+    fields: dict[str, str] = {}
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().split("\n\n")[0].splitlines():
+            key, _, value = line.partition(":")
+            fields[key.strip()] = value.strip()
+    flags = set(fields.get("flags", fields.get("Features", "")).split())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cpu": fields.get("model name", platform.processor()),
+        "family": f"{fields.get('cpu family', '?')}/{fields.get('model', '?')}",
+        "flags": [flag for flag in _FLAGS if flag in flags],
+        "cores": cores,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in packages},
+    }
+
+
+def describe(machine: Mapping[str, Any]) -> str:
+    """One line for a person."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    return (
+        f"{machine['cpu']} (family {machine['family']}), {machine['cores']} cores, {' '.join(machine['flags'])}; "
+        f"Python {machine['python']}, {versions}"
+    )
+
+
+def alternate(
+    candidates: Mapping[str, Callable[[], object]], seconds: float = 2.0, least: int = 3, most: int = 200
+) -> dict[str, list[float]]:
+    """Run the candidates in turn, round after round, so that what else the machine does meets all of them alike.
+
+    Stops after `seconds` in all, but not before `least` rounds and at the latest after `most`. Returns the seconds of
+    every round by name; compare their medians.
+    """
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for run in candidates.values():
+        run()  # caches, pages, dispatch
+    begin = time.perf_counter()
+    for turn in range(most):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+        if turn + 1 >= least and time.perf_counter() - begin > seconds:
+            break
+    return times
+
+
+def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def write_json(path: str | None, machine: Mapping[str, Any], rows: list[dict[str, Any]]) -> None:
+    """{"command", "machine", "rows"} to `path`, where one is given."""
+    if path:
+        command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        Path(path).write_text(json.dumps({"command": command, "machine": machine, "rows": rows}, indent=1) + "\n")
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,48 @@
+// Arguments that cannot be searched are errors with a code, never a crash.
+#include <idcwh/isa.hpp>
+#include <idcwh/search.hpp>
+
+#include <functional>
+#include <string>
+
+#include "check.hpp"
+
+namespace {
+
+bool refused(idcwh::ErrorCode code, const std::string& word, const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const idcwh::Error& error) {
+        if (error.code() == code && std::string(error.what()).find(word) != std::string::npos) return true;
+        std::printf("unexpected: %s\n", error.what());
+    }
+    return false;
+}
+
+}  // namespace
+
+int main() {
+    using idcwh::ErrorCode;
+    const std::uint8_t memory[16] = {};
+    std::int32_t distances[4];
+    std::int64_t ids[4];
+    const auto topk = [&](idcwh::Codes codes, const std::uint8_t* queries, idcwh::SearchOptions options) {
+        return [=, &distances, &ids] { idcwh::topk(codes, queries, 1, 1, distances, ids, options); };
+    };
+    CHECK(refused(ErrorCode::invalid_argument, "bits", topk({memory, 2, 0}, memory, {})));
+    CHECK(refused(ErrorCode::invalid_argument, "65535", topk({memory, 2, 65536}, memory, {})));
+    CHECK(refused(ErrorCode::invalid_argument, "null", topk({nullptr, 2, 64}, memory, {})));
+    CHECK(refused(ErrorCode::invalid_argument, "null", topk({memory, 2, 64}, nullptr, {})));
+    CHECK(refused(ErrorCode::invalid_argument, "address space", topk({memory, ~std::size_t{0} / 8, 64}, memory, {})));
+    idcwh::SearchOptions many;
+    many.threads = 100000;
+    CHECK(refused(ErrorCode::invalid_argument, "threads", topk({memory, 2, 64}, memory, many)));
+    CHECK(refused(ErrorCode::invalid_argument, "null", [&] {
+        idcwh::topk({memory, 2, 64}, memory, 1, 1, nullptr, nullptr);
+    }));
+    CHECK(refused(ErrorCode::invalid_argument, "abacus", [] { idcwh::isa_force("abacus"); }));
+    for (const auto& isa : idcwh::isa_list())
+        if (!isa.supported) CHECK(refused(ErrorCode::unsupported, isa.name, [&] { idcwh::isa_force(isa.name); }));
+    CHECK(!refused(ErrorCode::unsupported, "", [] { idcwh::isa_force("auto"); }));
+    return check::finish();
+}
