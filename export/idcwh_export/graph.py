@@ -93,7 +93,8 @@ def build(
     module = check_network(PackedHash(network, bits)).cpu()
     for layer in module.modules():
         if getattr(layer, "inplace", None) is True:
-            layer.inplace = False  # computes the same, and torch exports it in half the time
+            # Computes the same, and torch exports it in half the time.
+            layer.inplace = False  # type: ignore[assignment]
     example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # two: one would be taken for a constant
     try:
         with _quiet():
