@@ -137,8 +137,9 @@ class Encoder:
         for start in range(0, len(pixels), self.batch_size):
             batch = np.ascontiguousarray(pixels[start : start + self.batch_size])
             stop = start + len(batch)
-            if self.device == "cuda" and len(batch) < self.batch_size:
-                # cuDNN plans anew for every batch size it has not seen, which takes longer than the run itself.
+            if self.device == "cuda" and 1 < len(batch) < self.batch_size:
+                # cuDNN plans anew for every batch size it has not seen, which takes longer than the run itself: so
+                # there are two, the full batch and the single query.
                 batch = np.concatenate([batch, np.zeros((self.batch_size - len(batch), *batch.shape[1:]), np.uint8)])
             out = session.run(["codes", "logits"], {"image": batch})
             codes[start:stop], logits[start:stop] = out[0][: stop - start], out[1][: stop - start]

@@ -154,7 +154,8 @@ def list_images(source: str | os.PathLike[str]) -> list[str]:
     """
     text = os.fspath(source)
     if text == "-":
-        return _some(_lines(sys.stdin.buffer, ""), "standard input names no images; expected one path a line")
+        lines = _lines(sys.stdin.buffer, "") if sys.stdin else []  # None where standard input is closed
+        return _some(lines, "standard input names no images; expected one path a line")
     path = Path(text)
     if path.is_dir():
         found = sorted(_walk(text), key=lambda name: name.split(os.sep))
@@ -182,7 +183,7 @@ def _lines(file: IO[bytes], folder: str) -> list[str]:
 
 def _walk(top: str) -> Iterator[str]:
     seen: set[tuple[int, int]] = set()
-    for folder, below, files in os.walk(top, followlinks=True):
+    for folder, below, files in os.walk(top, onerror=_raise, followlinks=True):
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in seen:  # a link back up, or a second way to the same folder
             below.clear()
@@ -192,6 +193,11 @@ def _walk(top: str) -> Iterator[str]:
         for name in files:
             if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
                 yield os.path.join(folder, name)
+
+
+def _raise(error: OSError) -> None:
+    """A folder that cannot be read is an error: images would be missing and nobody would know."""
+    raise error
 
 
 @cache

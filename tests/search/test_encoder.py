@@ -395,8 +395,9 @@ def test_cuda_runs_batches_of_one_shape_without_shortcuts(make: Make, monkeypatc
     monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
     encoder = Encoder(make(), batch_size=8)
     assert encoder.device == "cuda" and encoder.parallel() == (encoder.run, 1)
-    assert np.array_equal(encoder.encode(pictures(21)), expected_codes(pictures(21), 12))
-    assert set(shapes) == {(8, SIDE, SIDE, 3)}
+    for n in (21, 3, 8, 1):
+        assert np.array_equal(encoder.encode(pictures(n)), expected_codes(pictures(n), 12))
+    assert [shape[0] for shape in shapes] == [8, 8, 8, 8, 8, 1] and {shape[1:] for shape in shapes} == {(SIDE, SIDE, 3)}
     (name, cuda), cpu = asked["providers"]
     assert (name, cpu) == (runtime._CUDA, runtime._CPU) and asked["enable_fallback"] == 0
     assert cuda["use_tf32"] == "0" and cuda["cudnn_conv_algo_search"] == "HEURISTIC"

@@ -441,6 +441,20 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     assert [Path(path).name for path in list_images(tmp_path / "top")] == ["1.jpg"]
 
 
+def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path, "a/1.jpg", "b/2.jpg")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path).name == "b":
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match="b"):
+        list_images(tmp_path)
+
+
 def test_a_file_is_itself(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg")
     assert list_images(tmp_path / "a.jpg") == [str(tmp_path / "a.jpg")]
@@ -456,6 +470,9 @@ def test_a_list_is_relative_to_itself(tmp_path: Path) -> None:
 def test_a_list_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x/1.jpg\n2.jpg\n")))
     assert list_images("-") == ["x/1.jpg", "2.jpg"]
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(IdcwhError, match="standard input names no images"):
+        list_images("-")
 
 
 def test_names_in_another_encoding_can_be_opened(tmp_path: Path) -> None:
