@@ -127,8 +127,7 @@ class EncodeRun:
                 while pending:
                     yield pending.popleft().result()
             finally:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
+                stop.set()  # chunks under way end at their next picture, those in the queue at once
 
     def _work(self, members: range, run: Run, turns: threading.Semaphore, stop: threading.Event) -> _Chunk:
         side = self._encoder.preprocess.crop

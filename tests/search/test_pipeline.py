@@ -171,6 +171,25 @@ def test_leaving_early_stops_the_work(leave: str) -> None:
     assert len(loaded) == count < 1000
 
 
+def test_leaving_early_does_not_finish_the_chunks_under_way() -> None:
+    loaded: list[int] = []
+    leaving = threading.Event()
+
+    def load(position: int) -> np.ndarray:
+        if position >= 64:
+            leaving.wait(5)
+        loaded.append(position)
+        return numbered(position)
+
+    steps = iter(start(Numbered(64), 10_000, load, workers=2))
+    next(steps)
+    timer = threading.Timer(0.1, leaving.set)  # by then close() has said stop, and waits for the two that hang in load
+    timer.start()
+    steps.close()  # type: ignore[attr-defined]
+    timer.join()
+    assert len(loaded) <= 64 + 2
+
+
 def test_a_slow_reader_bounds_what_is_in_memory() -> None:
     loaded: list[int] = []
 
