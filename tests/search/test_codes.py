@@ -1,0 +1,99 @@
+"""pack, unpack and check_codes, against numpy and the contract of one code."""
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search.codes import check_codes, code_bytes
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 12, 48, 64, 100, 1024])
+def test_pack_is_numpy_packbits_little_and_unpack_undoes_it(bits, rng):
+    h = rng.normal(size=(50, bits))
+    codes = ih.pack(h)
+    assert codes.dtype == np.uint8 and codes.shape == (50, code_bytes(bits)) == (50, -(-bits // 8))
+    np.testing.assert_array_equal(codes, np.packbits(h >= 0, axis=1, bitorder="little"))
+    np.testing.assert_array_equal(ih.unpack(codes, bits), h >= 0)
+    np.testing.assert_array_equal(ih.pack(ih.unpack(codes, bits)), codes)
+    assert ih.unpack(codes, bits).dtype == bool
+
+
+def test_bit_i_is_in_byte_i_div_8_at_position_i_mod_8():
+    for i in range(20):
+        h = -np.ones((1, 20))
+        h[0, i] = 1
+        assert ih.pack(h)[0].tolist() == [1 << i % 8 if byte == i // 8 else 0 for byte in range(3)]
+
+
+def test_zero_is_one_whatever_its_sign():
+    assert ih.pack(np.array([[0.0, -0.0, 1e-300, -1e-300, np.inf, -np.inf]])).tolist() == [[0b010111]]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64])
+def test_every_real_dtype(dtype):
+    assert ih.pack(np.array([[1, -1, 0, -2, 3]], dtype)).tolist() == [[0b10101]]
+
+
+def test_bool_is_taken_as_it_is_and_unsigned_integers_are_real_numbers():
+    assert ih.pack(np.array([[True, False, True]])).tolist() == [[0b101]]
+    assert ih.pack(np.array([[1, 0, 1]], np.uint8)).tolist() == [[0b111]]
+
+
+def test_strided_input_and_no_rows():
+    h = np.arange(-40, 40, dtype=float).reshape(4, 20)
+    np.testing.assert_array_equal(ih.pack(h[::2, ::2]), ih.pack(h[::2, ::2].copy()))
+    assert ih.pack(np.zeros((0, 12))).shape == (0, 2)
+    assert ih.unpack(np.zeros((0, 2), np.uint8), 12).shape == (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("h", "error", "words"),
+    [
+        (np.array([[1.0, np.nan]]), ValueError, "NaN, but row 0"),
+        (np.ones(4), ValueError, r"\(n, bits\), not \(4,\)"),
+        (np.ones((2, 2, 2)), ValueError, r"not \(2, 2, 2\)"),
+        (np.ones((2, 0)), ValueError, "bits must be 1 to 65535, not 0"),
+        (np.ones((2, 2), complex), TypeError, "real numbers or bool, not complex128"),
+        (np.array([["a"]]), TypeError, "real numbers or bool"),
+    ],
+)
+def test_what_pack_refuses(h, error, words):
+    with pytest.raises(error, match=words):
+        ih.pack(h)
+
+
+@pytest.mark.parametrize(
+    ("codes", "error", "words"),
+    [
+        (np.zeros((2, 2), np.int8), TypeError, "uint8 of shape .n, 2. for 12 bits, not int8"),
+        (np.zeros((2, 2), bool), TypeError, "not bool"),
+        ([[0, 0]], TypeError, "not list"),
+        (np.zeros(2, np.uint8), ValueError, r"not of shape \(2,\)"),
+        (np.zeros((2, 3), np.uint8), ValueError, r"not of shape \(2, 3\)"),
+        (np.zeros((4, 2), np.uint8)[::2], ValueError, "C-contiguous"),
+        (np.asfortranarray(np.zeros((4, 2), np.uint8)), ValueError, "C-contiguous"),
+        (np.array([[0, 0], [0, 0x10]], np.uint8), ValueError, "row 1 has bits set beyond bit 11"),
+    ],
+)
+def test_what_check_codes_refuses(codes, error, words):
+    with pytest.raises(error, match=words) as caught:
+        check_codes(codes, 12, name="queries")
+    assert str(caught.value).startswith("queries")
+
+
+def test_check_codes_returns_the_array_itself_and_can_allow_strides():
+    codes = np.zeros((6, 2), np.uint8)
+    assert check_codes(codes, 12) is codes
+    strided = codes[::2]
+    assert check_codes(strided, 12, contiguous=False) is strided
+    codes[2, 1] = 0x80
+    with pytest.raises(ValueError, match="row 1 has bits set"):
+        check_codes(strided, 12, contiguous=False)
+
+
+@pytest.mark.parametrize(
+    ("bits", "error"), [(0, ValueError), (65536, ValueError), (1.5, TypeError), (True, TypeError), ("8", TypeError)]
+)
+def test_what_is_no_number_of_bits(bits, error):
+    with pytest.raises(error, match="bits must be"):
+        code_bytes(bits)

@@ -1,0 +1,79 @@
+"""What _core refuses: the message names what was expected and what came, and nothing is cast or copied in silence."""
+
+import numpy as np
+import pytest
+
+from idcwh_search import _core
+
+CODES = np.zeros((10, 6), np.uint8)
+BITS = 48
+
+
+@pytest.mark.parametrize(
+    ("codes", "error", "words"),
+    [
+        (CODES.astype(np.int8), TypeError, ["uint8", "int8"]),
+        (CODES.astype(bool), TypeError, ["uint8", "bool"]),
+        (CODES.astype(np.float32), TypeError, ["uint8", "float32"]),
+        (CODES.tolist(), TypeError, ["uint8", "list"]),
+        (None, TypeError, ["uint8", "NoneType"]),
+        (CODES[0], ValueError, [r"\(n, 6\)", r"\(6,\)"]),
+        (CODES[None], ValueError, [r"\(n, 6\)", r"\(1, 10, 6\)"]),
+        (np.zeros((10, 5), np.uint8), ValueError, [r"\(n, 6\)", r"\(10, 5\)"]),
+        (np.zeros((10, 12), np.uint8)[:, ::2], ValueError, ["C-contiguous", "not C-contiguous"]),
+        (np.zeros((20, 6), np.uint8)[::2], ValueError, ["C-contiguous", "not C-contiguous"]),
+        (np.asfortranarray(np.zeros((10, 6), np.uint8)), ValueError, ["C-contiguous", "not C-contiguous"]),
+    ],
+)
+def test_codes_and_queries(codes, error, words):
+    for arguments in ((codes, BITS, CODES), (CODES, BITS, codes)):
+        for call in (lambda a: _core.topk(*a, 3), lambda a: _core.radius(*a, 3), lambda a: _core.rank(*a)):
+            with pytest.raises(error) as caught:
+                call(arguments)
+            for word in words:
+                caught.match(word)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [(-1, ValueError), (-(2**70), ValueError), (24.5, TypeError), (24.0, TypeError), ("3", TypeError),
+                         (True, TypeError), (None, TypeError), (2**70, ValueError)]
+)  # fmt: skip
+def test_radius_and_k_are_whole_numbers(value, error):
+    with pytest.raises(error, match="radius"):
+        _core.radius(CODES, BITS, CODES, value)
+    with pytest.raises(error, match="k must"):
+        _core.topk(CODES, BITS, CODES, value)
+
+
+def test_radius_of_all_bits_and_more_takes_in_everything():
+    for radius in (BITS, BITS + 1, 10**6, 2**62, np.int32(BITS)):
+        assert _core.radius(CODES, BITS, CODES, radius)[0][-1] == 100
+
+
+@pytest.mark.parametrize(("bits", "error"), [(0, ValueError), (-8, ValueError), (65536, ValueError), (4.0, TypeError)])
+def test_bits(bits, error):
+    with pytest.raises(error, match="bits must be"):
+        _core.topk(CODES, bits, CODES, 1)
+
+
+def test_ids_mask_threads():
+    for ids, error in ((np.zeros(10, np.int32), TypeError), (np.zeros(9, np.int64), ValueError), (list(range(10)), TypeError),
+                       (np.zeros((10, 1), np.int64), ValueError), (np.zeros(20, np.int64)[::2], ValueError)):  # fmt: skip
+        with pytest.raises(error, match=r"ids must be C-contiguous int64 of shape \(10,\)"):
+            _core.topk(CODES, BITS, CODES, 1, ids=ids)
+    for mask, error in ((np.zeros(10, np.int64), TypeError), (np.zeros(9, bool), ValueError), ([True] * 10, TypeError)):
+        with pytest.raises(error, match=r"mask must be C-contiguous bool or uint8 of shape \(10,\)"):
+            _core.topk(CODES, BITS, CODES, 1, mask=mask)
+    for threads, error in ((-1, ValueError), (1025, ValueError), (1.5, TypeError)):
+        with pytest.raises(error, match="threads must be"):
+            _core.topk(CODES, BITS, CODES, 1, threads=threads)
+
+
+def test_nothing_to_search():
+    empty = np.zeros((0, 6), np.uint8)
+    assert _core.topk(empty, BITS, CODES, 5)[0].shape == (10, 0)
+    assert _core.topk(CODES, BITS, empty, 5)[1].shape == (0, 5)
+    assert _core.rank(empty, BITS, CODES)[0].shape == (10, 0)
+    lims, distances, ids = _core.radius(empty, BITS, CODES, 5)
+    assert lims.tolist() == [0] * 11 and len(distances) == len(ids) == 0
+    assert (distances.dtype, ids.dtype, lims.dtype) == (np.int32, np.int64, np.int64)

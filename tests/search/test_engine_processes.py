@@ -1,0 +1,132 @@
+"""The engine among other things in a process: fork, torch's threads, many Python threads, one query on all cores."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+from idcwh_search import _core
+
+PRELUDE = """
+import numpy as np
+from idcwh_search import _core
+rng = np.random.default_rng(1)
+codes = rng.integers(0, 256, (300_000, 8), dtype=np.uint8)
+queries = codes[[5, 77, 299_999]]
+def search():
+    for nq in (1, 3):
+        _, ids = _core.topk(codes, 64, queries[:nq], 5, threads=4)
+        assert ids[:, 0].tolist() == [5, 77, 299_999][:nq], ids
+"""
+
+
+def run(script: str, timeout: float = 60) -> str:
+    """Run in a fresh process; a hang is a failure."""
+    code = PRELUDE + textwrap.dedent(script)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_search_after_fork():
+    run(
+        """
+        import os
+        search()
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                search()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        search()
+        """
+    )
+
+
+def test_a_fork_while_other_threads_search():
+    run(
+        """
+        import os, threading
+        stop = threading.Event()
+        def busy():
+            while not stop.is_set():
+                search()
+        threads = [threading.Thread(target=busy) for _ in range(2)]
+        for thread in threads: thread.start()
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                search()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        stop.set()
+        for thread in threads: thread.join()
+        """
+    )
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_torch_in_the_same_process(order):
+    pytest.importorskip("torch")
+    torch = "import torch; torch.set_num_threads(2); (torch.rand(300, 300) @ torch.rand(300, 300)).sum().item()"
+    run("\n".join([torch, "search()", torch] if order == "before" else ["search()", torch, "search()"]))
+
+
+def test_many_python_threads_at_once(rng, code_maker):
+    codes, queries = code_maker.random(rng, 20_000, 64), code_maker.random(rng, 8, 64)
+    expected = _core.topk(codes, 64, queries, 10, threads=1)
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            distances, ids = _core.topk(codes, 64, queries, 10, threads=3)
+            if not (np.array_equal(distances, expected[0]) and np.array_equal(ids, expected[1])):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_one_query_uses_several_threads():
+    """The pool has workers after a single query over a large database; Linux tells how many threads a process has."""
+    out = run(
+        """
+        import os
+        before = len(os.listdir("/proc/self/task"))
+        _core.topk(codes, 64, queries[:1], 5, threads=1)
+        assert len(os.listdir("/proc/self/task")) == before
+        _core.topk(codes, 64, queries[:1], 5, threads=3)
+        print(len(os.listdir("/proc/self/task")) - before)
+        """
+    )
+    assert int(out) == 2
+
+
+def test_the_interpreter_is_free_during_a_search(rng, code_maker):
+    """With no forced switches, another thread gets to run before the search is over only if the search lets go of the GIL."""
+    codes, queries = code_maker.random(rng, 200_000, 64), code_maker.random(rng, 300, 64)
+    started, finished = threading.Event(), threading.Event()
+
+    def work():
+        started.set()
+        _core.topk(codes, 64, queries, 10, threads=1)
+        finished.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        threading.Thread(target=work).start()
+        started.wait()
+        over = finished.is_set()
+        finished.wait()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not over
