@@ -11,6 +11,7 @@ Three things take turns, so that what else the machine does meets all of them al
 The table gives the images/s of the median round and the ratios of the medians. Files are read once before, so that
 the disk is not measured.
 """
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,4 @@
-"""Top-k search over random codes, beside faiss IndexBinaryFlat: same codes, same queries, same number of threads, turn by turn.
+"""Top-k search over random codes beside faiss IndexBinaryFlat: same codes, queries and threads, turn by turn.
 
 Both results are compared, id for id, before anything is timed. Speed is in billions of codes compared a second.
 
@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
-
-import numpy as np
-
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent)]
+from collections.abc import Callable
+from typing import Any
 
 import common
+import numpy as np
 
 import idcwh_search as ih
 from idcwh_search import _core
 
+Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+
 
 def default_size(bits: int) -> int:
     """10 million codes, fewer where they would be more than 160 MB."""
-    return min(10_000_000, 1_280_000_000 // max(bits, 128))
+    return min(10_000_000, 1_280_000_000 // bits)
 
 
 def random_codes(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
@@ -33,9 +33,11 @@ def random_codes(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
     return codes
 
 
-def faiss_search(codes: np.ndarray, threads: int):
-    """A function (queries, k) -> (D, I), or None where faiss is not installed. Widths that are no multiple of 8 work as well:
-    their padding is zero."""
+def faiss_search(codes: np.ndarray, threads: int) -> Search | None:
+    """faiss over the same codes, or None where it is not installed.
+
+    It has whole bytes only, but zero padding adds nothing to a distance: other widths compare as well.
+    """
     try:
         import faiss
     except ImportError:
@@ -46,24 +48,40 @@ def faiss_search(codes: np.ndarray, threads: int):
     return index.search
 
 
-def compare(bits: int, n: int, nq: int, k: int, threads: int, seconds: float, seed: int, plain: bool) -> dict:
-    rng = np.random.default_rng(seed)
+def compare(bits: int, n: int, nq: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One row of the table."""
+    rng = np.random.default_rng(options.seed)
     codes, queries = random_codes(rng, n, bits), random_codes(rng, nq, bits)
-    runs = {"ours": lambda: _core.topk(codes, bits, queries, k, threads=threads)}
-    peer = None if plain else faiss_search(codes, threads)
-    if peer:
-        runs["faiss"] = lambda: peer(queries, k)
-        distances, ids = runs["ours"]()
-        peer_distances, peer_ids = runs["faiss"]()
-        if not (np.array_equal(distances, peer_distances) and np.array_equal(ids, peer_ids)):
+    k, threads = options.k, options.threads
+    runs: dict[str, Callable[[], object]] = {"ours": lambda: _core.topk(codes, bits, queries, k, threads=threads)}
+    peer = None if options.plain else faiss_search(codes, threads)
+    if peer is not None:
+        search = peer
+        runs["faiss"] = lambda: search(queries, k)
+        ours, theirs = _core.topk(codes, bits, queries, k, threads=threads), search(queries, k)
+        if not all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True)):
             raise SystemExit(f"error: results differ from faiss at {bits} bits, {n} codes, {nq} queries")
-    times = common.alternate(runs, seconds)
+    times = common.alternate(runs, options.seconds)
     middle = common.medians(times)
-    work = n * nq / 1e9
-    row = {"bits": bits, "n": n, "queries": nq, "k": k, "threads": threads, "seconds": middle, "rounds": len(times["ours"])}
-    row["gcodes_per_second"] = {name: work / value for name, value in middle.items()}
-    row["ratio"] = middle["faiss"] / middle["ours"] if peer else None
-    return row
+    return {
+        "bits": bits,
+        "n": n,
+        "queries": nq,
+        "k": k,
+        "threads": threads,
+        "rounds": len(times["ours"]),
+        "seconds": middle,
+        "gcodes_per_second": {name: n * nq / 1e9 / value for name, value in middle.items()},
+        "ratio": middle["faiss"] / middle["ours"] if "faiss" in middle else None,
+    }
+
+
+def line(row: dict[str, Any]) -> str:
+    seconds, speed = row["seconds"], row["gcodes_per_second"]
+    text = f"{row['bits']:>5} {row['n']:>11} {row['queries']:>7} {seconds['ours'] * 1e3:>10.2f} "
+    if row["ratio"] is None:
+        return text + f"{'-':>10} {speed['ours']:>8.2f} {'-':>8} {'-':>7}"
+    return text + f"{seconds['faiss'] * 1e3:>10.2f} {speed['ours']:>8.2f} {speed['faiss']:>8.2f} {row['ratio']:>7.1f}"
 
 
 def main() -> int:
@@ -74,33 +92,25 @@ def main() -> int:
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--isa", default="auto", help="instruction set of ours; faiss takes FAISS_SIMD_LEVEL")
-    parser.add_argument("--seconds", type=float, default=4.0, help="time a row (at least three rounds)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="time a row, at least three rounds (default 4)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plain", action="store_true", help="without faiss")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
 
     _core.set_isa(options.isa)
-    active = next(entry["name"] for entry in ih.isa() if entry["active"])
-    here = common.machine("idcwh", "numpy", "faiss-gpu", "faiss-cpu")
-    here["isa"] = active
+    here = common.machine("numpy", "faiss-gpu", "faiss-cpu")
+    here["isa"] = next(entry["name"] for entry in ih.isa() if entry["active"])
     print(common.describe(here))
-    print(f"instruction set {active}, {options.threads} thread(s), top {options.k}; G codes/s, medians of alternating runs")
-    print(f"{'bits':>5} {'codes':>11} {'queries':>7} {'ours ms':>10} {'faiss ms':>10} {'ours':>8} {'faiss':>8} {'ratio':>7}")
+    print(f"instruction set {here['isa']}, {options.threads} thread(s), top {options.k}")
+    print("billions of codes a second; medians of alternating runs")
+    titles = ("ours ms", "faiss ms", "ours", "faiss", "ratio")
+    print(f"{'bits':>5} {'codes':>11} {'queries':>7} " + "{:>10} {:>10} {:>8} {:>8} {:>7}".format(*titles))
     rows = []
     for bits in options.bits:
         for nq in options.queries:
-            n = options.n or default_size(bits)
-            row = compare(bits, n, nq, options.k, options.threads, options.seconds, options.seed, options.plain)
-            rows.append(row)
-            faiss_seconds = row["seconds"].get("faiss")
-            print(
-                f"{bits:>5} {n:>11} {nq:>7} {row['seconds']['ours'] * 1e3:>10.2f} "
-                + (f"{faiss_seconds * 1e3:>10.2f} " if faiss_seconds else f"{'-':>10} ")
-                + f"{row['gcodes_per_second']['ours']:>8.2f} "
-                + (f"{row['gcodes_per_second']['faiss']:>8.2f} {row['ratio']:>7.1f}" if faiss_seconds else f"{'-':>8} {'-':>7}"),
-                flush=True,
-            )
+            rows.append(compare(bits, options.n or default_size(bits), nq, options))
+            print(line(rows[-1]), flush=True)
     common.write_json(options.json, here, rows)
     return 0
 

@@ -109,7 +109,7 @@ def test_every_width_equals_numpy(bits, rng, code_maker):
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 6, 7, 9, 12, 17, 20, 31, 33, 40, 63, 65, 100])
 def test_each_single_bit_counts(width):
-    """Codes whose only set bit is in one place, tail bytes included: the distance to zero is 1, to all ones 8 * width - 1."""
+    """Codes whose only set bit is in one place, tail bytes included: 1 from zero, 8 * width - 1 from all ones."""
     bits = 8 * width
     codes = np.packbits(np.eye(bits, dtype=np.uint8), axis=1, bitorder="little")
     queries = np.repeat(np.array([[0x00], [0xFF]], np.uint8), width, axis=1)

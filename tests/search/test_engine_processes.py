@@ -111,7 +111,7 @@ def test_one_query_uses_several_threads():
 
 
 def test_the_interpreter_is_free_during_a_search(rng, code_maker):
-    """With no forced switches, another thread gets to run before the search is over only if the search lets go of the GIL."""
+    """With no forced switches, another thread runs before the search is over only if the search lets go of the GIL."""
     codes, queries = code_maker.random(rng, 200_000, 64), code_maker.random(rng, 300, 64)
     started, finished = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""HammingIndex against a dictionary of codes: ids, filters, removal, errors; and hypothesis for what nobody thought of."""
+"""HammingIndex against a dictionary of codes: ids, filters, removal, errors; hypothesis for what nobody thought of."""
 
 import numpy as np
 import pytest
