@@ -80,7 +80,8 @@ def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
 )
 def test_folders_that_are_no_sets(tmp_path, files, message):
     for name in files:
-        picture(tmp_path / name) if name.endswith("png") else picture(tmp_path / (name + ".png")).rename(tmp_path / name)
+        made = picture(tmp_path / f"{name}.png")
+        made.rename(tmp_path / name)
     with pytest.raises(IdcwhError, match=message):
         datasets.load(str(tmp_path))
 

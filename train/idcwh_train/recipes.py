@@ -61,7 +61,7 @@ class Options:
         return asdict(self)
 
 
-_PER_BIT = "per_bit"  # in a recipe: options of the method that grow with the code length
+_WITH_BITS = "with_bits"  # in a recipe: options of the method that depend on the code length
 
 RECIPES: dict[str, dict[str, Any]] = {
     # Section IV of the paper, as METHOD and docs/training.md read it: nothing differs from the defaults.
@@ -73,10 +73,11 @@ RECIPES: dict[str, dict[str, Any]] = {
         "epochs": 80,
         "schedule": "cosine",
         "lr": 0.05,
-        "center_lr": 0.025,
+        "center_lr": 0.05,
         "weight_decay": 5e-3,
         "dropout": 0.5,
-        _PER_BIT: {"sigma2": 1 / 3},  # ||h - mu||^2 grows with the bits, so the variance has to
+        # ||h - mu||^2 and Q are sums over the bits: so that no code length weighs them otherwise
+        _WITH_BITS: lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits},
     },
 }
 """Name -> what differs from the defaults. What the command line says wins over the recipe."""
@@ -87,7 +88,6 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
     if recipe not in RECIPES:
         raise IdcwhError(f"unknown recipe {recipe!r}; expected one of {', '.join(RECIPES)}")
     merged = {**RECIPES[recipe], **given}
-    bits = merged.get("bits", Options.bits)
-    scaled = {name: value * bits for name, value in merged.pop(_PER_BIT, {}).items()}
-    merged["method_options"] = {**scaled, **given.get("method_options", {})}
+    with_bits = merged.pop(_WITH_BITS, lambda bits: {})
+    merged["method_options"] = {**with_bits(merged.get("bits", Options.bits)), **given.get("method_options", {})}
     return Options(**merged)

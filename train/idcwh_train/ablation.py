@@ -1,0 +1,71 @@
+"""What each setting of the frozen recipe is worth: `python -m idcwh_train.ablation --data demo/cifar10`.
+
+Prints a table of MAP on held-out training images (a fifth of each class, the database being the rest); the queries of
+the protocol are not touched. The numbers in docs/training.md come from here.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from idcwh_search.cli import common
+
+from . import features, recipes, run
+
+_FROZEN = "frozen"
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "`--recipe paper`": ("paper", {}),
+    "paper, `--dropout 0.5 --sigma2 16`": ("paper", {"dropout": 0.5, "method_options": {"sigma2": 16.0}}),
+    "paper, `--weight-decay 2e-2`": ("paper", {"weight_decay": 2e-2}),
+    "**`--recipe frozen`**": (_FROZEN, {}),
+    "frozen, sigma2 4": (_FROZEN, {"method_options": {"sigma2": 4.0}}),
+    "frozen, beta 0.01": (_FROZEN, {"method_options": {"beta": 0.01}}),
+    "frozen, no dropout": (_FROZEN, {"dropout": 0.0}),
+    "frozen, the paper's learning rates": (_FROZEN, {"lr": 1e-2, "center_lr": 5e-3}),
+    "frozen, L2 as a mean (`sum/ZC`)": (_FROZEN, {"method_options": {"l2_reduction": "sum/ZC"}}),
+    "frozen, L2 as a sum (`sum`)": (_FROZEN, {"method_options": {"l2_reduction": "sum"}}),
+    "frozen, `--method idcwh-single`": (_FROZEN, {"method": "idcwh-single"}),
+}
+"""What the table calls it -> recipe, and what differs from it."""
+
+
+@common.command
+def main(argv: list[str] | None = None) -> int:
+    """Print the table as Markdown."""
+    parser = common.Parser(prog="python -m idcwh_train.ablation", description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0")
+    parser.add_argument("--bits", type=common.positive, nargs="+", default=[12, 24, 48])
+    parser.add_argument("--seeds", type=common.positive, default=3, help="runs a cell, seeds 0, 1, ...")
+    arguments = parser.parse_args(argv)
+    print("| settings |", *(f" {bits} bits |" for bits in arguments.bits), sep="")
+    print("|---|", *("---|" for _ in arguments.bits), sep="", flush=True)
+    for name, (recipe, changes) in ROWS.items():
+        cells = []
+        for bits in arguments.bits:
+            given = {**changes, "data": arguments.data, "backbone": arguments.backbone, "bits": bits}
+            values = [_map(recipes.options(recipe, {**given, "seed": seed})) for seed in range(arguments.seeds)]
+            spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+            cells.append(f" {statistics.mean(values):.3f}{spread} |")
+        print(f"| {name} |", *cells, sep="", flush=True)
+    return common.DONE
+
+
+def _map(options: recipes.Options) -> float:
+    """MAP on the held-out fifth at the last epoch."""
+    options = recipes.Options(**{**options.to_dict(), "freeze": True, "validation": 0.2})
+    quiet = contextlib.redirect_stderr(io.StringIO())
+    with tempfile.TemporaryDirectory() as folder, quiet:
+        outcome = run.train(options, Path(folder), torch.device("cpu"), features.default_cache())
+    return float(outcome.record["map"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))
