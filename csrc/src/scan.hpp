@@ -15,7 +15,8 @@
 
 namespace idcwh {
 
-inline constexpr std::size_t min_batch = 3;  // queries from which spreading a block to planes pays
+// Queries from which spreading a block to planes pays (measured on Zen 3).
+inline std::size_t min_batch(std::size_t bytes) { return bytes <= 4 ? 4 : 8; }
 
 // Rows of a block so that what the inner loop rereads for every query stays in the first-level cache.
 inline std::size_t block_rows(const kernels::Kernels& kernels, std::size_t bytes, bool batch) {
@@ -43,7 +44,7 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
           Sink* sinks, std::size_t nq) {
     using kernels::Hit;
     using kernels::tile_queries;
-    const bool batch = kernels.spread && nq >= min_batch;
+    const bool batch = kernels.spread && nq >= min_batch(bytes);
     const std::size_t whole_block = block_rows(kernels, bytes, batch);
     std::vector<Hit> hits(tile_queries * whole_block);
     AlignedBytes planes(batch ? kernels.planes_size(whole_block, bytes) : 0);

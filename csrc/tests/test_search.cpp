@@ -96,7 +96,7 @@ int main() {
         std::uint32_t seed = 1;
         for (const unsigned bits : {1u, 7u, 8u, 12u, 16u, 24u, 33u, 48u, 64u, 65u, 96u, 100u, 128u, 200u, 256u, 512u, 1024u})
             for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{2000}})
-                compare_all(bits, n, n == 2000 ? 2 : 5, ++seed);
+                compare_all(bits, n, n == 2000 ? 2 : 9, ++seed);
         compare_all(64, 500, 70, 99);
     }
     return check::finish();

@@ -87,7 +87,7 @@ def test_every_width_equals_numpy(bits, rng, code_maker):
     mask = rng.random(n) < 0.3
     for codes in kinds(rng, code_maker, n, bits).values():
         codes = np.ascontiguousarray(codes)
-        queries = np.concatenate([codes[5:6], code_maker.random(rng, 4, bits)])
+        queries = np.concatenate([codes[5:6], code_maker.random(rng, 8, bits)])
         for names in (None, ids):
             for rows in (None, np.flatnonzero(mask)):
                 eligible = None if rows is None else mask
@@ -130,7 +130,7 @@ def test_all_ones_against_all_zeros(bits, code_maker):
     """No sum wraps: the largest distance there is, in every operation, among nearer codes and alone."""
     ones = np.packbits(np.ones((1, bits), np.uint8), axis=1, bitorder="little")
     codes = np.zeros((100, ones.shape[1]), np.uint8)
-    for batch in (ones, np.repeat(ones, 5, axis=0)):
+    for batch in (ones, np.repeat(ones, 9, axis=0)):
         assert (_core.topk(codes, bits, batch, 5)[0] == bits).all()
         assert (_core.rank(codes, bits, batch)[0] == bits).all()
         assert _core.radius(codes, bits, batch, bits)[0][-1] == 100 * len(batch)
@@ -175,7 +175,7 @@ def test_identical_codes_come_in_id_order_whatever_k_and_threads(rng):
     ids = rng.permutation(20_000).astype(np.int64)
     for threads in (1, 2, 7):
         for names in (None, ids):
-            for nq in (1, 5):
+            for nq in (1, 9):
                 few = _core.topk(codes, 64, codes[:nq], 100, ids=names, threads=threads)[1]
                 many = _core.topk(codes, 64, codes[:nq], 10_000, ids=names, threads=threads)[1]
                 np.testing.assert_array_equal(few, many[:, :100])
@@ -183,7 +183,7 @@ def test_identical_codes_come_in_id_order_whatever_k_and_threads(rng):
 
 
 def test_masks_that_select_nothing_all_one_and_runs(rng, code_maker):
-    codes, queries = code_maker.random(rng, 10_000, 64), code_maker.random(rng, 4, 64)
+    codes, queries = code_maker.random(rng, 10_000, 64), code_maker.random(rng, 9, 64)
     run = np.zeros(10_000, np.uint8)
     run[3000:7000] = 200  # any non-zero byte selects
     single = np.zeros(10_000, bool)
@@ -191,7 +191,7 @@ def test_masks_that_select_nothing_all_one_and_runs(rng, code_maker):
     for mask in (np.zeros(10_000, bool), np.ones(10_000, bool), run, single, rng.random(10_000) < 0.01):
         rows = np.flatnonzero(mask)
         expected_d, expected_i = code_maker.ranking(queries, codes, rows=rows)
-        for nq in (1, 4):
+        for nq in (1, 9):
             distances, ids = _core.topk(codes, 64, queries[:nq], 30, mask=mask, threads=2)
             np.testing.assert_array_equal(distances, expected_d[:nq, :30])
             np.testing.assert_array_equal(ids, expected_i[:nq, :30])

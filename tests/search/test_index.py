@@ -192,7 +192,7 @@ def test_any_history_of_adds_and_removes(data):
             del model[number]
         assert len(index) == len(model) and index.ids.tolist() == list(model)
 
-        queries = np.packbits(rng.integers(0, 2, (data.draw(st.integers(0, 6)), bits)), axis=1, bitorder="little")
+        queries = np.packbits(rng.integers(0, 2, (data.draw(st.integers(0, 12)), bits)), axis=1, bitorder="little")
         names = np.array(list(model), np.int64)
         stored = np.array(list(model.values()), np.uint8).reshape(len(model), -(-bits // 8))
         k, threads = data.draw(st.integers(0, 60), label="k"), data.draw(st.sampled_from([None, 1, 3]), label="threads")
