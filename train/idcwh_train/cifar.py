@@ -27,11 +27,11 @@ def _load(name: str, directory: str) -> LabelledImages:
     train, test = _read(name, directory, True), _read(name, directory, False)
     parts = ("train", train), ("test", test)
     return LabelledImages(
-        keys=[f"{part}/{i:05d}" for part, images in parts for i in range(len(images))],
+        keys=[f"{part}/{i:05d}" for part, images in parts for i in range(len(images.data))],
         labels=np.array([*train.targets, *test.targets], np.int64),
         classes=list(train.classes),
         pictures=np.concatenate([train.data, test.data]),
-        split=[part for part, images in parts for _ in range(len(images))],
+        split=[part for part, images in parts for _ in range(len(images.data))],
         spec=spec,
     )
 

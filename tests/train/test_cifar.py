@@ -1,0 +1,47 @@
+"""The CIFAR sources, with torchvision's reader replaced: its files are checked by MD5 and cannot be made up."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torchvision
+from idcwh_train.cifar import cifar10, cifar100
+
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess
+
+
+class Fake:
+    base_folder = "cifar-10-batches-py"
+    classes = ("plane", "car")
+    there = True
+
+    def __init__(self, directory: str, train: bool, download: bool) -> None:
+        if download:
+            raise OSError("no network")
+        if not self.there:
+            raise RuntimeError("Dataset not found or corrupted. You can use download=True to download it")
+        n = 4 if train else 2
+        self.data = np.full((n, 32, 32, 3), 10 if train else 200, np.uint8)
+        self.targets = [0, 1] * (n // 2)
+
+
+@pytest.mark.parametrize(("source", "name"), [(cifar10, "CIFAR10"), (cifar100, "CIFAR100")])
+def test_order_split_and_labels_are_the_official_ones(source, name, monkeypatch):
+    monkeypatch.setattr(torchvision.datasets, name, Fake)
+    found = source("data")
+    assert found.keys == ["train/00000", "train/00001", "train/00002", "train/00003", "test/00000", "test/00001"]
+    assert found.split == ["train"] * 4 + ["test"] * 2
+    assert found.labels.tolist() == [0, 1, 0, 1, 0, 1] and found.classes == ["plane", "car"]
+    assert found.image(5, Preprocess(36, 32)).tolist() == np.full((32, 32, 3), 200).tolist()
+    assert found.spec == f"{name.lower()}:data"
+
+
+def test_images_that_are_not_there_and_cannot_be_downloaded(monkeypatch, tmp_path):
+    monkeypatch.setattr(torchvision.datasets, "CIFAR10", type("Missing", (Fake,), {"there": False}))
+    with pytest.raises(IdcwhError, match=r"not in this folder and could not be downloaded \(no network\); put"):
+        cifar10(str(tmp_path / "data"))
+
+
+def test_no_folder_named():
+    with pytest.raises(IdcwhError, match=r"cifar10: names no folder"):
+        cifar10("")
