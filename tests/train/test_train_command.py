@@ -208,6 +208,17 @@ def test_a_class_of_one_image_and_fewer_images_than_a_batch(tmp_path, cached):
     assert load_model(out / "model.pt")[1]["classes"] == ["class0", "class1", "rare"]
 
 
+@pytest.mark.parametrize("method", ["idcwh", "idcwh-single"])
+def test_one_image_one_class_one_bit(tmp_path, cached, method):
+    data = write_images(tmp_path / "data", classes=1, each=4)  # one of them trains
+    out = tmp_path / "one"
+    command = ["--data", str(data), *NET, "--freeze", "--epochs", "2", "--bits", "1", "--method", method, *cached]
+    assert cli.main([*command, "--out", str(out)]) == 0
+    assert load_model(out / "model.pt")[1]["centers"].shape == (1, 1)
+    many = write_images(tmp_path / "many", classes=7, each=5)  # more classes than codes
+    assert cli.main([*command, "--data", str(many), "--out", str(tmp_path / "more")]) == 0
+
+
 def test_multi_label_manifest_with_an_unlabelled_line(images, tmp_path, cached, capsys):
     lines = ["path,split,label"]
     for c in range(3):
@@ -267,6 +278,14 @@ def test_mistakes_are_one_line(images, tmp_path, cached, capsys, extra, message)
     assert cli.main([*command, *extra]) == 1
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("error: ") and message in last
+
+
+def test_cuda_that_is_not_there_is_an_error(images, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    command = ["--data", str(images), *NET, "--freeze", "--device", "cuda", "--out", str(tmp_path / "run")]
+    assert cli.main(command) == 1
+    assert capsys.readouterr().err.startswith("error: --device cuda: ")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, tmp_path, cached, capsys):
