@@ -24,18 +24,19 @@ inline std::string describe(const py::handle& value) {
 }
 
 // A C-contiguous array of T. A wrong shape or layout is a ValueError, a wrong type a TypeError, with expected and actual.
-template <class T>
-const T* data_of(const py::object& value, const char* name, const std::string& expected, py::ssize_t rows,
-                 py::ssize_t columns = -1) {
-    const std::string message = std::string(name) + " must be " + expected + ", not " + describe(value);
-    if (!py::isinstance<py::array>(value)) throw py::type_error(message);
+// expected() says what was expected: it is asked only when something is wrong, because a search of few codes takes microseconds.
+template <class T, class Expected>
+const T* data_of(const py::object& value, const char* name, Expected expected, py::ssize_t rows, py::ssize_t columns = -1) {
+    const auto message = [&] { return std::string(name) + " must be " + expected() + ", not " + describe(value); };
+    if (!py::isinstance<py::array>(value)) throw py::type_error(message());
     const auto array = py::reinterpret_borrow<py::array>(value);
     const py::dtype type = array.dtype();
     const bool mask = std::is_same_v<T, std::uint8_t> && columns < 0;  // masks may be bool
-    if (!type.equal(py::dtype::of<T>()) && !(mask && type.kind() == 'b')) throw py::type_error(message);
+    if (type.num() != py::dtype::num_of<T>() && !type.equal(py::dtype::of<T>()) && !(mask && type.kind() == 'b'))
+        throw py::type_error(message());
     const bool shape = columns < 0 ? array.ndim() == 1 && array.shape(0) == rows
                                    : array.ndim() == 2 && array.shape(1) == columns && (rows < 0 || array.shape(0) == rows);
-    if (!shape || !(array.flags() & py::array::c_style)) throw py::value_error(message);
+    if (!shape || !(array.flags() & py::array::c_style)) throw py::value_error(message());
     if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T))
         throw py::value_error(std::string(name) + " must be aligned to " + std::to_string(alignof(T)) + " bytes");
     return static_cast<const T*>(array.data());
@@ -63,7 +64,9 @@ inline unsigned bits_of(const py::object& bits) { return static_cast<unsigned>(w
 
 inline const std::uint8_t* codes_of(const py::object& value, const char* name, unsigned bits, std::size_t& rows) {
     const auto bytes = static_cast<py::ssize_t>(code_bytes(bits));
-    const std::string expected = "C-contiguous uint8 of shape (n, " + std::to_string(bytes) + ") for " + std::to_string(bits) + " bits";
+    const auto expected = [&] {
+        return "C-contiguous uint8 of shape (n, " + std::to_string(bytes) + ") for " + std::to_string(bits) + " bits";
+    };
     const auto* data = data_of<std::uint8_t>(value, name, expected, -1, bytes);
     rows = static_cast<std::size_t>(py::reinterpret_borrow<py::array>(value).shape(0));
     return data;
@@ -82,9 +85,11 @@ struct Arguments {
         codes.data = codes_of(codes_in, "codes", codes.bits, codes.size);
         queries = codes_of(queries_in, "queries", codes.bits, nq);
         const auto rows = static_cast<py::ssize_t>(codes.size);
-        const std::string shape = " of shape (" + std::to_string(rows) + ",), one for each code";
-        if (!ids.is_none()) options.ids = data_of<std::int64_t>(ids, "ids", "C-contiguous int64" + shape, rows);
-        if (!mask.is_none()) options.mask = data_of<std::uint8_t>(mask, "mask", "C-contiguous bool or uint8" + shape, rows);
+        const auto expected = [rows](const char* type) {
+            return [=] { return std::string("C-contiguous ") + type + " of shape (" + std::to_string(rows) + ",), one for each code"; };
+        };
+        if (!ids.is_none()) options.ids = data_of<std::int64_t>(ids, "ids", expected("int64"), rows);
+        if (!mask.is_none()) options.mask = data_of<std::uint8_t>(mask, "mask", expected("bool or uint8"), rows);
         options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
     }
 };

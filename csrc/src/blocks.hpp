@@ -23,7 +23,7 @@ struct Block {
 class BlockReader {
 public:
     BlockReader(const Codes& codes, const std::uint8_t* mask, std::size_t begin, std::size_t end);
-    // The next block, of at most max_rows rows; rows == 0 at the end.
+    // The next block, of at most max_rows rows (8 or more); rows == 0 at the end.
     Block next(std::size_t max_rows);
 
 private:

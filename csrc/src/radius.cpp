@@ -27,11 +27,6 @@ struct Collector {
 
 }  // namespace
 
-std::size_t eligible(const Codes& codes, const SearchOptions& options) {
-    if (!options.mask) return codes.size;
-    return codes.size - static_cast<std::size_t>(std::count(options.mask, options.mask + codes.size, std::uint8_t{0}));
-}
-
 RadiusResult radius(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
                     const SearchOptions& options) {
     check(codes, queries, nq, options);

@@ -46,7 +46,8 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
     using kernels::tile_queries;
     const bool batch = kernels.spread && nq >= min_batch(bytes);
     const std::size_t whole_block = block_rows(kernels, bytes, batch);
-    std::vector<Hit> hits(tile_queries * whole_block);
+    AlignedBytes hit_memory((batch ? tile_queries : 1) * whole_block * sizeof(Hit));
+    Hit* const hits = reinterpret_cast<Hit*>(hit_memory.data());
     AlignedBytes planes(batch ? kernels.planes_size(whole_block, bytes) : 0);
     AlignedBytes tables(batch ? nq * kernels.table_size(bytes) : 0);
     const auto table = [&](std::size_t q) { return tables.data() + q * kernels.table_size(bytes); };
@@ -69,8 +70,8 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
                 continue;
             }
             const std::size_t count = kernels.scan(block.codes, block.rows, bytes, queries + q * bytes,
-                                                   static_cast<std::uint32_t>(limit), hits.data());
-            sinks[q].absorb(hits.data(), count, block);
+                                                   static_cast<std::uint32_t>(limit), hits);
+            sinks[q].absorb(hits, count, block);
         }
         if (!wanted) return;
         if (tiled.empty()) continue;
@@ -80,7 +81,7 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
             const std::size_t used = std::min(tile_queries, tiled.size() - first);
             for (std::size_t i = 0; i < tile_queries; ++i) {
                 const std::size_t q = tiled[first + std::min(i, used - 1)];  // a short tile repeats its last query, unheard
-                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, hits.data() + i * whole_block, 0};
+                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, hits + i * whole_block, 0};
             }
             kernels.scan_tile(block.codes, planes.data(), block.rows, bytes, tile);
             for (std::size_t i = 0; i < used; ++i)
