@@ -1,4 +1,5 @@
-// What Python hands over, checked: numpy arrays of the right type, shape and layout, used where they lie. Nothing is cast or copied.
+// What Python hands over, checked: numpy arrays of the right type, shape and layout, used where they lie. Nothing is
+// cast or copied.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -23,10 +24,12 @@ inline std::string describe(const py::handle& value) {
     return text;
 }
 
-// A C-contiguous array of T. A wrong shape or layout is a ValueError, a wrong type a TypeError, with expected and actual.
-// expected() says what was expected: it is asked only when something is wrong, because a search of few codes takes microseconds.
+// A C-contiguous array of T. A wrong shape or layout is a ValueError, a wrong type a TypeError, with expected and
+// actual. expected() says what was expected: it is asked only when something is wrong, because a search of few codes
+// takes microseconds.
 template <class T, class Expected>
-const T* data_of(const py::object& value, const char* name, Expected expected, py::ssize_t rows, py::ssize_t columns = -1) {
+const T* data_of(const py::object& value, const char* name, Expected expected, py::ssize_t rows,
+                 py::ssize_t columns = -1) {
     const auto message = [&] { return std::string(name) + " must be " + expected() + ", not " + describe(value); };
     if (!py::isinstance<py::array>(value)) throw py::type_error(message());
     const auto array = py::reinterpret_borrow<py::array>(value);
@@ -34,8 +37,9 @@ const T* data_of(const py::object& value, const char* name, Expected expected, p
     const bool mask = std::is_same_v<T, std::uint8_t> && columns < 0;  // masks may be bool
     if (type.num() != py::dtype::num_of<T>() && !type.equal(py::dtype::of<T>()) && !(mask && type.kind() == 'b'))
         throw py::type_error(message());
-    const bool shape = columns < 0 ? array.ndim() == 1 && array.shape(0) == rows
-                                   : array.ndim() == 2 && array.shape(1) == columns && (rows < 0 || array.shape(0) == rows);
+    const bool shape = columns < 0
+                           ? array.ndim() == 1 && array.shape(0) == rows
+                           : array.ndim() == 2 && array.shape(1) == columns && (rows < 0 || array.shape(0) == rows);
     if (!shape || !(array.flags() & py::array::c_style)) throw py::value_error(message());
     if (reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T))
         throw py::value_error(std::string(name) + " must be aligned to " + std::to_string(alignof(T)) + " bytes");
@@ -53,9 +57,10 @@ inline long long whole_of(const py::object& value, const char* name, long long l
     if (number == -1 && PyErr_Occurred()) throw py::error_already_set();
     if (overflow || number < least || number > most) {
         const bool open = most == std::numeric_limits<long long>::max();
-        throw py::value_error(std::string(name) + " must be " + (open ? "at least " + std::to_string(least)
-                              : std::to_string(least) + " to " + std::to_string(most)) +
-                              ", not " + std::string(py::str(index)));
+        throw py::value_error(
+            std::string(name) + " must be " +
+            (open ? "at least " + std::to_string(least) : std::to_string(least) + " to " + std::to_string(most)) +
+            ", not " + std::string(py::str(index)));
     }
     return number;
 }
@@ -86,7 +91,10 @@ struct Arguments {
         queries = codes_of(queries_in, "queries", codes.bits, nq);
         const auto rows = static_cast<py::ssize_t>(codes.size);
         const auto expected = [rows](const char* type) {
-            return [=] { return std::string("C-contiguous ") + type + " of shape (" + std::to_string(rows) + ",), one for each code"; };
+            return [=] {
+                return std::string("C-contiguous ") + type + " of shape (" + std::to_string(rows) +
+                       ",), one for each code";
+            };
         };
         if (!ids.is_none()) options.ids = data_of<std::int64_t>(ids, "ids", expected("int64"), rows);
         if (!mask.is_none()) options.mask = data_of<std::uint8_t>(mask, "mask", expected("bool or uint8"), rows);

@@ -1,4 +1,5 @@
-// idcwh_search._core: the C++ engine for numpy. It only converts arguments and results; see _core.pyi for what the functions do.
+// idcwh_search._core: the C++ engine for numpy. It only converts arguments and results; see _core.pyi for what the
+// functions do.
 #include <idcwh/crc32c.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
@@ -44,8 +45,9 @@ py::tuple topk_array(const py::object& codes, const py::object& bits, const py::
     return py::make_tuple(distances, found);
 }
 
-py::tuple radius_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& radius_in,
-                       const py::object& ids, const py::object& mask, const py::object& threads) {
+py::tuple radius_array(const py::object& codes, const py::object& bits, const py::object& queries,
+                       const py::object& radius_in, const py::object& ids, const py::object& mask,
+                       const py::object& threads) {
     const Arguments in(codes, bits, queries, ids, mask, threads);
     const auto within = whole_of(radius_in, "radius", 0, std::numeric_limits<long long>::max());
     const auto capped = static_cast<unsigned>(std::min<long long>(within, in.codes.bits));
@@ -129,14 +131,17 @@ PYBIND11_MODULE(_core, m) {
     py::register_local_exception_translator(translate);
 
     const auto none = py::none();
-    m.def("topk", topk_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none, arg("mask") = none,
-          arg("threads") = 0, "(D, I): the k nearest codes of each query, by (distance, id).");
+    m.def("topk", topk_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none,
+          arg("mask") = none, arg("threads") = 0, "(D, I): the k nearest codes of each query, by (distance, id).");
     m.def("radius", radius_array, arg("codes"), arg("bits"), arg("queries"), arg("radius"), arg("ids") = none,
-          arg("mask") = none, arg("threads") = 0, "(lims, D, I): every code within radius, inclusive, by (distance, id).");
+          arg("mask") = none, arg("threads") = 0,
+          "(lims, D, I): every code within radius, inclusive, by (distance, id).");
     m.def("rank", rank_array, arg("codes"), arg("bits"), arg("queries"), arg("ids") = none, arg("mask") = none,
           arg("threads") = 0, "(D, I): every code, by (distance, id).");
     m.def("isa", isa_dicts, "Instruction sets compiled in: name, supported, active; slowest first.");
-    m.def("set_isa", &idcwh::isa_force, arg("name"), "Search with this instruction set from now on; 'auto' for the best.");
+    m.def("set_isa", &idcwh::isa_force, arg("name"),
+          "Search with this instruction set from now on; 'auto' for the best.");
     m.def("crc32c", crc32c_buffer, arg("buffer"), arg("seed") = 0, "CRC-32C of a contiguous buffer.");
-    m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"), "True when no row has a padding bit set.");
+    m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"),
+          "True when no row has a padding bit set.");
 }

@@ -48,7 +48,8 @@ Block BlockReader::next(std::size_t max_rows) {
 
 Block BlockReader::gather(std::size_t max_rows) {
     numbers_.clear();
-    // First the numbers, so that the codes, which lie far apart when the mask is thin, are on their way when they are copied.
+    // First the numbers, so that the codes, which lie far apart when the mask is thin, are on their way when they are
+    // copied.
     while (at_ < end_ && numbers_.size() + 8 <= max_rows) {
         const std::size_t rows = std::min<std::size_t>(8, end_ - at_);
         std::uint64_t eight = 0;

@@ -12,14 +12,14 @@ namespace idcwh {
 struct Block {
     const std::uint8_t* codes;
     std::size_t rows;
-    std::size_t first;          // the first row's number, where numbers is null
+    std::size_t first;           // the first row's number, where numbers is null
     const std::size_t* numbers;  // the row numbers of a block gathered through a mask
 
     std::size_t number(std::size_t row) const { return numbers ? numbers[row] : first + row; }
 };
 
-// Where the mask lets every row of a block through, the block lies in the caller's memory; otherwise its rows are gathered, so that
-// the kernels never measure what cannot be a hit.
+// Where the mask lets every row of a block through, the block lies in the caller's memory; otherwise its rows are
+// gathered, so that the kernels never measure what cannot be a hit.
 class BlockReader {
 public:
     BlockReader(const Codes& codes, const std::uint8_t* mask, std::size_t begin, std::size_t end);

@@ -1,11 +1,12 @@
-// CRC-32C by the SSE4.2 instruction, three streams at a time where there is enough, or by eight tables ("slicing by 8").
+// CRC-32C by the SSE4.2 instruction, three streams at a time where there is enough, or by eight tables ("slicing by
+// 8").
 #include <idcwh/crc32c.hpp>
 
 #include <array>
 #include <cstring>
 
-#include "crc32c_parts.hpp"
 #include "cpu.hpp"
+#include "crc32c_parts.hpp"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -27,8 +28,7 @@ constexpr Tables make_tables() {
         tables[0][b] = crc;
     }
     for (std::size_t k = 1; k < 8; ++k)
-        for (std::size_t b = 0; b < 256; ++b)
-            tables[k][b] = tables[k - 1][b] >> 8 ^ tables[0][tables[k - 1][b] & 0xff];
+        for (std::size_t b = 0; b < 256; ++b) tables[k][b] = tables[k - 1][b] >> 8 ^ tables[0][tables[k - 1][b] & 0xff];
     return tables;
 }
 
@@ -87,7 +87,8 @@ __attribute__((target("sse4.2"))) std::uint64_t word_crc(std::uint64_t crc, cons
 }
 
 // The instruction takes three cycles but one can start in each: three streams keep it busy.
-__attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc, const unsigned char* p, std::size_t size) {
+__attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc, const unsigned char* p,
+                                                             std::size_t size) {
     for (; size >= 3 * stream; p += 3 * stream, size -= 3 * stream) {
         std::uint64_t a = crc, b = 0, c = 0;
         for (std::size_t i = 0; i < stream; i += 8) {
@@ -113,8 +114,9 @@ namespace crc32c_parts {
 
 std::uint32_t update_portable(std::uint32_t crc, const unsigned char* p, std::size_t size) {
     for (; size >= 8; p += 8, size -= 8) {
-        const std::uint32_t low = crc ^ (p[0] | static_cast<std::uint32_t>(p[1]) << 8 | static_cast<std::uint32_t>(p[2]) << 16 |
-                                         static_cast<std::uint32_t>(p[3]) << 24);
+        const std::uint32_t low =
+            crc ^ (p[0] | static_cast<std::uint32_t>(p[1]) << 8 | static_cast<std::uint32_t>(p[2]) << 16 |
+                   static_cast<std::uint32_t>(p[3]) << 24);
         crc = tables[7][low & 0xff] ^ tables[6][low >> 8 & 0xff] ^ tables[5][low >> 16 & 0xff] ^ tables[4][low >> 24] ^
               tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^ tables[0][p[7]];
     }

@@ -56,8 +56,8 @@ const kernels::Kernels* by_name(std::string_view name, const char* asker, ErrorC
         throw Error(ErrorCode::unsupported, std::string(asker) + ": this machine lacks the instruction set '" +
                                                 std::string(name) + "'; it has " + names() + " (or auto)");
     }
-    throw Error(unknown, std::string(asker) + ": unknown instruction set '" + std::string(name) + "'; expected one of " +
-                             names() + " (or auto)");
+    throw Error(unknown, std::string(asker) + ": unknown instruction set '" + std::string(name) +
+                             "'; expected one of " + names() + " (or auto)");
 }
 
 std::atomic<const kernels::Kernels*> active{nullptr};

@@ -5,7 +5,8 @@ namespace idcwh {
 
 bool padding_is_zero(const Codes& codes) {
     if (codes.bits < 1 || codes.bits > max_bits)
-        throw Error(ErrorCode::invalid_argument, "bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(codes.bits));
+        throw Error(ErrorCode::invalid_argument,
+                    "bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(codes.bits));
     const unsigned used = codes.bits % 8;
     if (used == 0) return true;
     const std::size_t bytes = code_bytes(codes.bits);

@@ -9,9 +9,9 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t max_group = 256;         // queries whose tables fit the second-level cache together
-constexpr std::size_t queries_a_thread = 64;   // from here on each thread takes queries of its own, all rows
-constexpr std::size_t least_work = 1 << 20;    // bytes compared, below which a second thread costs more than it brings
+constexpr std::size_t max_group = 256;          // queries whose tables fit the second-level cache together
+constexpr std::size_t queries_a_thread = 64;    // from here on each thread takes queries of its own, all rows
+constexpr std::size_t least_work = 1 << 20;     // bytes compared, below which a second thread costs more than it brings
 constexpr std::size_t least_chunk = 256 << 10;  // bytes of codes
 
 }  // namespace
@@ -31,7 +31,8 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
 Plan plan(const Codes& codes, std::size_t nq, const SearchOptions& options) {
     const std::size_t size = codes.size * code_bytes(codes.bits);
     const bool worthwhile = size >= least_work || (size && nq >= (least_work + size - 1) / size);
-    Plan plan{options.threads ? options.threads : pool::available_threads(), 1, std::max<std::size_t>(nq, 1), 1, codes.size};
+    Plan plan{options.threads ? options.threads : pool::available_threads(), 1, std::max<std::size_t>(nq, 1), 1,
+              codes.size};
     if (!worthwhile && !options.threads) plan.threads = 1;
     if (plan.threads == 1 || nq >= queries_a_thread * plan.threads) {
         plan.group_queries = std::min(max_group, (nq + plan.threads - 1) / plan.threads);

@@ -1,7 +1,9 @@
-// Helpers are asked for, never waited for: the caller works through the tasks itself and takes back what no worker has begun.
+// Helpers are asked for, never waited for: the caller works through the tasks itself and takes back what no worker has
+// begun.
 //
-// After a fork the child has none of the parent's threads, and a lock of the pool may be held by one that no longer exists: a pool
-// belongs to the process that made it, and a child makes its own (the parent's is left alone, not destroyed).
+// After a fork the child has none of the parent's threads, and a lock of the pool may be held by one that no longer
+// exists: a pool belongs to the process that made it, and a child makes its own (the parent's is left alone, not
+// destroyed).
 #include "pool.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Two passes over the rows: measure every distance and count, then put each row where its distance and its turn say.
 //
-// Rows are visited in id order, so that equal distances come out in id order with no comparison. With threads, the rows go in
-// chunks, each with counts of its own: the chunks before it say where it writes.
+// Rows are visited in id order, so that equal distances come out in id order with no comparison. With threads, the rows
+// go in chunks, each with counts of its own: the chunks before it say where it writes.
 #include "ranking.hpp"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ struct Ranking {
     void measure(const std::uint8_t* query, std::size_t begin, std::size_t end, std::uint16_t* out) const {
         const std::size_t bytes = code_bytes(codes.bits);
         for (std::size_t at = begin; at < end; at += kernels::max_block_rows)
-            active_kernels().distances(codes.data + at * bytes, std::min(kernels::max_block_rows, end - at), bytes, query,
-                                       out + at);
+            active_kernels().distances(codes.data + at * bytes, std::min(kernels::max_block_rows, end - at), bytes,
+                                       query, out + at);
     }
 
     // Counts the distances of the positions [begin, end) of the id order.
@@ -72,8 +72,10 @@ struct Ranking {
         }
     }
 
-    // Writes the ids of the positions [begin, end) that belong among the first k; next: where each distance's next one goes.
-    void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next, std::int64_t* ids) const {
+    // Writes the ids of the positions [begin, end) that belong among the first k; next: where each distance's next one
+    // goes.
+    void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next,
+               std::int64_t* ids) const {
         for (std::size_t position = begin; position < end; ++position) {
             const std::size_t at = row(position);
             if (!eligible(at)) continue;
@@ -116,7 +118,8 @@ struct Ranking {
         pool::run(threads, threads, [&](std::size_t i) { measure(query, begin(i), begin(i + 1), measured.data()); });
         pool::run(threads, threads, [&](std::size_t i) { count(measured.data(), begin(i), begin(i + 1), counts[i]); });
         arrange(counts, distances);
-        pool::run(threads, threads, [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], ids); });
+        pool::run(threads, threads,
+                  [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], ids); });
     }
 };
 
@@ -133,8 +136,7 @@ void rank_by_counting(const Codes& codes, const std::uint8_t* queries, std::size
             ranking.in_chunks(queries + q * bytes, threads, distances + q * k, ids + q * k);
         return;
     }
-    pool::run(nq, threads,
-              [&](std::size_t q) { ranking.whole(queries + q * bytes, distances + q * k, ids + q * k); });
+    pool::run(nq, threads, [&](std::size_t q) { ranking.whole(queries + q * bytes, distances + q * k, ids + q * k); });
 }
 
 }  // namespace idcwh

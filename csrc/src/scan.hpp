@@ -80,7 +80,8 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
             kernels::TileQuery tile[tile_queries];
             const std::size_t used = std::min(tile_queries, tiled.size() - first);
             for (std::size_t i = 0; i < tile_queries; ++i) {
-                const std::size_t q = tiled[first + std::min(i, used - 1)];  // a short tile repeats its last query, unheard
+                const std::size_t q =
+                    tiled[first + std::min(i, used - 1)];  // a short tile repeats its last query, unheard
                 tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, hits + i * whole_block, 0};
             }
             kernels.scan_tile(block.codes, planes.data(), block.rows, bytes, tile);

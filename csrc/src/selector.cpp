@@ -48,11 +48,12 @@ void Selector::drop_far() {
 void Selector::finish(Selector* const* parts, std::size_t count, std::int32_t* distances, std::int64_t* ids) {
     std::vector<const std::vector<Entry>*> buffers(count);
     for (std::size_t i = 0; i < count; ++i) buffers[i] = &parts[i]->entries_;
-    sort_entries(buffers, static_cast<unsigned>(parts[0]->counts_.size() - 1), !parts[0]->ids_, parts[0]->k_, distances, ids);
+    sort_entries(buffers, static_cast<unsigned>(parts[0]->counts_.size() - 1), !parts[0]->ids_, parts[0]->k_, distances,
+                 ids);
 }
 
-void sort_entries(const std::vector<const std::vector<Entry>*>& parts, unsigned bits, bool in_id_order, std::size_t take,
-                  std::int32_t* distances, std::int64_t* ids) {
+void sort_entries(const std::vector<const std::vector<Entry>*>& parts, unsigned bits, bool in_id_order,
+                  std::size_t take, std::int32_t* distances, std::int64_t* ids) {
     std::vector<std::size_t> begins(static_cast<std::size_t>(bits) + 2);
     std::size_t total = 0;
     for (const auto* part : parts) {
@@ -79,8 +80,7 @@ void sort_entries(const std::vector<const std::vector<Entry>*>& parts, unsigned 
             if (at < room) out[at] = entry.id;
         }
     for (std::size_t d = 0; d < last; ++d) {
-        if (!in_id_order)
-            std::sort(out + begins[d], out + begins[d + 1]);
+        if (!in_id_order) std::sort(out + begins[d], out + begins[d + 1]);
         for (std::size_t at = begins[d]; at < std::min(begins[d + 1], take); ++at)
             distances[at] = static_cast<std::int32_t>(d);
     }

@@ -27,13 +27,14 @@ struct SharedSelector {
         selector.absorb(hits, count, block);
         if (!selector.full()) return;
         std::int32_t known = kth->load(std::memory_order_relaxed);
-        while (selector.kth() < known && !kth->compare_exchange_weak(known, selector.kth(), std::memory_order_relaxed)) {
+        while (selector.kth() < known &&
+               !kth->compare_exchange_weak(known, selector.kth(), std::memory_order_relaxed)) {
         }
     }
 };
 
-void topk_by_scan(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k, std::int32_t* distances,
-                  std::int64_t* ids, const SearchOptions& options) {
+void topk_by_scan(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
     const auto& kernels = active_kernels();
     const std::size_t bytes = code_bytes(codes.bits);
     const Plan plan = idcwh::plan(codes, nq, options);
@@ -63,19 +64,21 @@ void topk_by_scan(const Codes& codes, const std::uint8_t* queries, std::size_t n
             const std::size_t at = (first + q) * k;
             Selector::finish(parts.data(), parts.size(), distances + at, ids + at);
         }
-        for (std::size_t i = 0; i < plan.chunks; ++i) std::vector<SharedSelector>().swap(found[group * plan.chunks + i]);
+        for (std::size_t i = 0; i < plan.chunks; ++i)
+            std::vector<SharedSelector>().swap(found[group * plan.chunks + i]);
     });
 }
 
 }  // namespace
 
-std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k, std::int32_t* distances,
-                 std::int64_t* ids, const SearchOptions& options) {
+std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
     check(codes, queries, nq, options);
     const std::size_t rows = eligible(codes, options);
     k = std::min(k, rows);
     if (k == 0 || nq == 0) return k;
-    if (!distances || !ids) throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
+    if (!distances || !ids)
+        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
     if (k > rows / counting_share && rows > 256)
         rank_by_counting(codes, queries, nq, k, distances, ids, options);
     else
@@ -88,7 +91,8 @@ std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq
     check(codes, queries, nq, options);
     const std::size_t rows = eligible(codes, options);
     if (rows == 0 || nq == 0) return rows;
-    if (!distances || !ids) throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
+    if (!distances || !ids)
+        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
     rank_by_counting(codes, queries, nq, rows, distances, ids, options);
     return rows;
 }

@@ -33,7 +33,8 @@ inline std::vector<std::uint8_t> random_codes(std::size_t n, unsigned bits, std:
     const std::size_t bytes = (bits + 7) / 8;
     auto codes = random_bytes(n * bytes, seed);
     if (bits % 8)
-        for (std::size_t i = 0; i < n; ++i) codes[i * bytes + bytes - 1] &= static_cast<std::uint8_t>((1 << bits % 8) - 1);
+        for (std::size_t i = 0; i < n; ++i)
+            codes[i * bytes + bytes - 1] &= static_cast<std::uint8_t>((1 << bits % 8) - 1);
     return codes;
 }
 
@@ -46,7 +47,7 @@ inline std::uint32_t distance(const std::uint8_t* a, const std::uint8_t* b, std:
 
 }  // namespace check
 
-#define CHECK(condition) \
-    do { \
+#define CHECK(condition)                                               \
+    do {                                                               \
         if (!(condition)) check::fail(__FILE__, __LINE__, #condition); \
     } while (false)

@@ -1,4 +1,5 @@
-// CRC-32C against the values of RFC 3720 (B.4) and against a bit-by-bit division, for the instruction and for the tables.
+// CRC-32C against the values of RFC 3720 (B.4) and against a bit-by-bit division, for the instruction and for the
+// tables.
 #include <idcwh/crc32c.hpp>
 
 #include <cstring>

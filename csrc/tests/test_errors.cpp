@@ -37,9 +37,8 @@ int main() {
     idcwh::SearchOptions many;
     many.threads = 100000;
     CHECK(refused(ErrorCode::invalid_argument, "threads", topk({memory, 2, 64}, memory, many)));
-    CHECK(refused(ErrorCode::invalid_argument, "null", [&] {
-        idcwh::topk({memory, 2, 64}, memory, 1, 1, nullptr, nullptr);
-    }));
+    CHECK(refused(ErrorCode::invalid_argument, "null",
+                  [&] { idcwh::topk({memory, 2, 64}, memory, 1, 1, nullptr, nullptr); }));
     CHECK(refused(ErrorCode::invalid_argument, "abacus", [] { idcwh::isa_force("abacus"); }));
     for (const auto& isa : idcwh::isa_list())
         if (!isa.supported) CHECK(refused(ErrorCode::unsupported, isa.name, [&] { idcwh::isa_force(isa.name); }));

@@ -17,7 +17,8 @@ using namespace idcwh::kernels;
 namespace {
 
 // Codes near the query as well as far ones: every limit then has hits.
-std::unique_ptr<std::uint8_t[]> block_of(std::size_t rows, std::size_t bytes, const std::uint8_t* query, std::uint32_t seed) {
+std::unique_ptr<std::uint8_t[]> block_of(std::size_t rows, std::size_t bytes, const std::uint8_t* query,
+                                         std::uint32_t seed) {
     std::mt19937 random(seed);
     auto codes = std::make_unique<std::uint8_t[]>(rows * bytes);
     for (std::size_t row = 0; row < rows; ++row)
@@ -62,15 +63,15 @@ void check_block(const Kernels& kernels, std::size_t rows, std::size_t bytes, st
     }
 
     if (!kernels.spread) return;
-    std::vector<std::uint8_t> planes(kernels.planes_size(rows, bytes)), tables(tile_queries * kernels.table_size(bytes));
+    std::vector<std::uint8_t> planes(kernels.planes_size(rows, bytes)),
+        tables(tile_queries * kernels.table_size(bytes));
     kernels.spread(codes.get(), rows, bytes, planes.data());
     for (std::size_t q = 0; q < tile_queries; ++q)
         kernels.prepare(query(q), bytes, tables.data() + q * kernels.table_size(bytes));
     std::vector<std::vector<Hit>> found(tile_queries, std::vector<Hit>(rows));
     const auto widest = static_cast<std::int32_t>(std::min<std::size_t>(8 * bytes, tile_max_limit));
-    const std::int32_t limits[][tile_queries] = {{-1, -1, -1, -1},    {0, -1, 1, 2},
-                                                 {3, 5, 9, 14},       {20, 30, 40, 63},
-                                                 {127, 126, 100, 64}, {widest, 0, -1, widest / 2},
+    const std::int32_t limits[][tile_queries] = {{-1, -1, -1, -1},     {0, -1, 1, 2},       {3, 5, 9, 14},
+                                                 {20, 30, 40, 63},     {127, 126, 100, 64}, {widest, 0, -1, widest / 2},
                                                  {128, 200, 254, 255}, {256, 300, 400, 500}};
     for (const auto& limit : limits) {
         TileQuery tile[tile_queries];
@@ -104,12 +105,15 @@ int main(int argc, char** argv) {
     const std::string name = argc > 1 ? argv[1] : "portable";
     const Kernels* kernels = find(name);
     if (!kernels) {
-        std::printf("skipped: this processor has no %s (its kernels still run through SIMDe, where that is installed)\n", name.c_str());
+        std::printf(
+            "skipped: this processor has no %s (its kernels still run through SIMDe, where that is installed)\n",
+            name.c_str());
         return check::skipped;
     }
     std::uint32_t seed = 1;
     for (std::size_t bytes = 1; bytes <= 40; ++bytes)
-        for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 64, 100, 257}) check_block(*kernels, rows, bytes, seed += 7);
+        for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 64, 100, 257})
+            check_block(*kernels, rows, bytes, seed += 7);
     for (const std::size_t bytes : {48, 62, 63, 64, 65, 96, 127, 128, 129, 250, 1000})
         for (const std::size_t rows : {1, 16, 31, 130}) check_block(*kernels, rows, bytes, seed += 7);
     check_block(*kernels, max_block_rows, 8, 5);

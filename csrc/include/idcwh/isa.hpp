@@ -14,8 +14,8 @@ struct Isa {
     bool active;       // the one that searches run on
 };
 
-// Every instruction set compiled in, slowest first. Throws Error(unsupported) when the environment variable IDCWH_ISA names
-// one that is unknown or that this machine lacks.
+// Every instruction set compiled in, slowest first. Throws Error(unsupported) when the environment variable IDCWH_ISA
+// names one that is unknown or that this machine lacks.
 IDCWH_API std::vector<Isa> isa_list();
 
 // The name of the active one. Throws as isa_list does.

@@ -38,8 +38,8 @@ struct SearchOptions {
 // How many rows a search can return at most: all of them, or those the mask lets through.
 IDCWH_API std::size_t eligible(const Codes& codes, const SearchOptions& options = {});
 
-// The k nearest codes of each query. Writes min(k, eligible) distances and ids a query, row after row, to distances and ids,
-// which the caller has allocated. queries: nq rows of the same width. Returns min(k, eligible).
+// The k nearest codes of each query. Writes min(k, eligible) distances and ids a query, row after row, to distances and
+// ids, which the caller has allocated. queries: nq rows of the same width. Returns min(k, eligible).
 IDCWH_API std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                            std::int32_t* distances, std::int64_t* ids, const SearchOptions& options = {});
 

@@ -33,7 +33,8 @@ struct Vector256 {
 #if defined(IDCWH_SIMDE)
         sum = Saturate ? _mm256_adds_epu8(sum, x) : _mm256_add_epi8(sum, x);
 #else
-        // In place, by hand: GCC otherwise regroups the additions until the sums spill, or copies them from register to register.
+        // In place, by hand: GCC otherwise regroups the additions until the sums spill, or copies them from register to
+        // register.
         if constexpr (Saturate)
             __asm__("vpaddusb %1, %0, %0" : "+x"(sum) : "x"(x));
         else

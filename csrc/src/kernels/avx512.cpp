@@ -1,4 +1,5 @@
-// AVX-512 F, BW and VL: the batch path of AVX2 with vectors twice as long; a single query is bound by memory on AVX2 already.
+// AVX-512 F, BW and VL: the batch path of AVX2 with vectors twice as long; a single query is bound by memory on AVX2
+// already.
 #if defined(__x86_64__) || defined(IDCWH_SIMDE)
 #include "kernels.hpp"
 

@@ -16,8 +16,8 @@ struct Hit {
     std::uint16_t distance;
 };
 
-// Several queries over one block, sharing every load of it. The kernels read the codes from planes: for each byte of a code
-// (or half of one), the bytes of many codes side by side, one code a lane.
+// Several queries over one block, sharing every load of it. The kernels read the codes from planes: for each byte of a
+// code (or half of one), the bytes of many codes side by side, one code a lane.
 inline constexpr std::size_t tile_queries = 4;
 inline constexpr std::int32_t tile_max_limit = 500;  // the largest limit that scan_tile takes; scan takes any
 
@@ -32,7 +32,8 @@ struct TileQuery {
 struct Kernels {
     const char* name;
 
-    // Writes the rows with distance <= limit to hits, in row order, and returns their number. hits has room for all rows.
+    // Writes the rows with distance <= limit to hits, in row order, and returns their number. hits has room for all
+    // rows.
     std::size_t (*scan)(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, const std::uint8_t* query,
                         std::uint32_t limit, Hit* hits);
     // Writes the distance of every row.

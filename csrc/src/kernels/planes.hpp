@@ -1,8 +1,8 @@
 // From rows to planes: for each byte of a code, that byte of many codes side by side, one code a lane.
 //
-// Codes come in groups of `group` rows (a multiple of 16); plane j of group g is the `group` bytes at (g * planes + j) * group.
-// With Halves a byte makes two planes, its low and its high four bits, as indices of 16-entry tables. Lanes behind the last row
-// hold zeros.
+// Codes come in groups of `group` rows (a multiple of 16); plane j of group g is the `group` bytes at (g * planes + j)
+// * group. With Halves a byte makes two planes, its low and its high four bits, as indices of 16-entry tables. Lanes
+// behind the last row hold zeros.
 #pragma once
 
 #include "scalar.hpp"

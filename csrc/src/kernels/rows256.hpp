@@ -1,8 +1,9 @@
 // One query over row-major codes with 256-bit vectors: sixteen rows at a time become sixteen 16-bit distances.
 //
-// How a row gets from memory into lanes depends on its width alone, and is a class each below. How bits are counted depends
-// on the instruction set, and is the parameter Count: Count::bytes(x) counts in each byte, Count::words(x) in each 64-bit word.
-// Reads may run past the sixteen rows by `overrun` bytes, but never past the block: its last rows are done one by one.
+// How a row gets from memory into lanes depends on its width alone, and is a class each below. How bits are counted
+// depends on the instruction set, and is the parameter Count: Count::bytes(x) counts in each byte, Count::words(x) in
+// each 64-bit word. Reads may run past the sixteen rows by `overrun` bytes, but never past the block: its last rows are
+// done one by one.
 #pragma once
 
 #include "scalar.hpp"
@@ -16,8 +17,8 @@ IDCWH_INLINE __m256i load_halves(const std::uint8_t* low, const std::uint8_t* hi
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(low)), load128(high), 1);
 }
 
-// Four vectors of four 64-bit sums -> sixteen 16-bit ones: the 128-bit halves stay apart, a[0] a[1] b[0] b[1] ... in the low
-// half, a[2] a[3] b[2] b[3] ... in the high one.
+// Four vectors of four 64-bit sums -> sixteen 16-bit ones: the 128-bit halves stay apart, a[0] a[1] b[0] b[1] ... in
+// the low half, a[2] a[3] b[2] b[3] ... in the high one.
 IDCWH_INLINE __m256i pack_words(__m256i a, __m256i b, __m256i c, __m256i d) {
     return _mm256_packus_epi32(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
 }
@@ -89,15 +90,14 @@ struct Rows8 {
     __m256i query;
     IDCWH_INLINE Rows8(const std::uint8_t* q, std::size_t)
         : query(_mm256_set1_epi64x(static_cast<long long>(load_word(q)))) {}
-    IDCWH_INLINE __m256i four(const std::uint8_t* p) const {
-        return Count::words(_mm256_xor_si256(load256(p), query));
-    }
+    IDCWH_INLINE __m256i four(const std::uint8_t* p) const { return Count::words(_mm256_xor_si256(load256(p), query)); }
     IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t) const {
         return pack_words_in_order(four(p), four(p + 32), four(p + 64), four(p + 96));
     }
 };
 
-// 5 to 7 bytes a row: rows 2i, 2i + 1 in the low half and 2i + 8, 2i + 9 in the high one, so that the packing is in order.
+// 5 to 7 bytes a row: rows 2i, 2i + 1 in the low half and 2i + 8, 2i + 9 in the high one, so that the packing is in
+// order.
 template <class Count>
 struct RowsTo8 {
     static constexpr std::size_t overrun = 6;
@@ -110,7 +110,8 @@ struct RowsTo8 {
         return Count::words(_mm256_xor_si256(rows, query));
     }
     IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t bytes) const {
-        return pack_words(four(p, bytes), four(p + 2 * bytes, bytes), four(p + 4 * bytes, bytes), four(p + 6 * bytes, bytes));
+        return pack_words(four(p, bytes), four(p + 2 * bytes, bytes), four(p + 4 * bytes, bytes),
+                          four(p + 6 * bytes, bytes));
     }
 };
 
@@ -137,7 +138,8 @@ struct RowsTo16 {
         return _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
     }
     IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t bytes) const {
-        return pack_words(four(p, bytes), four(p + 2 * bytes, bytes), four(p + 4 * bytes, bytes), four(p + 6 * bytes, bytes));
+        return pack_words(four(p, bytes), four(p + 2 * bytes, bytes), four(p + 4 * bytes, bytes),
+                          four(p + 6 * bytes, bytes));
     }
 };
 
@@ -193,7 +195,8 @@ IDCWH_INLINE std::size_t vector_rows(std::size_t rows, std::size_t bytes) {
 }
 
 // Distances of sixteen rows of which at least one is a hit.
-IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::size_t row, Hit* hits, std::size_t count) {
+IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::size_t row, Hit* hits,
+                                  std::size_t count) {
     alignas(32) std::uint16_t values[16];
     _mm256_store_si256(reinterpret_cast<__m256i*>(values), distances);
     for (; mask; mask &= mask - 1) {
@@ -269,9 +272,8 @@ std::size_t scan_256(const std::uint8_t* codes, std::size_t rows, std::size_t by
 template <class Count>
 void distances_256(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, const std::uint8_t* query,
                    std::uint16_t* out) {
-    with_rows<Count>(bytes, [&]<class Rows>(std::size_t width) IDCWH_LAMBDA_INLINE {
-        distance_vectors<Rows>(codes, rows, width, query, out);
-    });
+    with_rows<Count>(bytes, [&]<class Rows>(std::size_t width)
+                                IDCWH_LAMBDA_INLINE { distance_vectors<Rows>(codes, rows, width, query, out); });
 }
 
 // Bits of each byte by two look-ups in a table of the sixteen half bytes.

@@ -1,5 +1,6 @@
-// One row after the other, a machine word at a time. Included into an anonymous namespace's file after its IDCWH_TARGET, with
-// IDCWH_POPCOUNT64 defined: the portable kernels are this and nothing else, the others finish their last rows with it.
+// One row after the other, a machine word at a time. Included into an anonymous namespace's file after its
+// IDCWH_TARGET, with IDCWH_POPCOUNT64 defined: the portable kernels are this and nothing else, the others finish their
+// last rows with it.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +41,8 @@ IDCWH_INLINE std::uint32_t row_distance(const std::uint8_t* a, const std::uint8_
     return sum;
 }
 
-// rows first .. rows - 1; branch-free, because hits can be frequent here (the slot after the last hit may be written to).
+// rows first .. rows - 1; branch-free, because hits can be frequent here (the slot after the last hit may be written
+// to).
 IDCWH_INLINE std::size_t scan_rows(const std::uint8_t* codes, std::size_t first, std::size_t rows, std::size_t bytes,
                                    const std::uint8_t* query, std::uint32_t limit, Hit* hits, std::size_t count) {
     for (std::size_t row = first; row < rows; ++row) {

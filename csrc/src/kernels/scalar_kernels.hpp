@@ -8,9 +8,8 @@ namespace {
 
 std::size_t scan_scalar(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, const std::uint8_t* query,
                         std::uint32_t limit, Hit* hits) {
-    return with_constant_width(bytes, [&](auto width) IDCWH_LAMBDA_INLINE {
-        return scan_rows(codes, 0, rows, width, query, limit, hits, 0);
-    });
+    return with_constant_width(
+        bytes, [&](auto width) IDCWH_LAMBDA_INLINE { return scan_rows(codes, 0, rows, width, query, limit, hits, 0); });
 }
 
 void distances_scalar(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, const std::uint8_t* query,

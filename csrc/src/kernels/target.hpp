@@ -1,11 +1,11 @@
 // Compiles the rest of a file for an instruction set that the build as a whole must not assume.
 //
-// IDCWH_TARGET("avx2,...") turns it on from there to the end of the file. Everything below it lives in an anonymous namespace and
-// uses nothing of the standard library: a template instantiated here would be emitted with these instructions, and the linker
-// might pick that copy for the whole program.
+// IDCWH_TARGET("avx2,...") turns it on from there to the end of the file. Everything below it lives in an anonymous
+// namespace and uses nothing of the standard library: a template instantiated here would be emitted with these
+// instructions, and the linker might pick that copy for the whole program.
 //
-// With IDCWH_SIMDE the same file is compiled against SIMDe instead, which spells out each intrinsic in plain C: so the kernels of
-// an instruction set can be tested on a machine that lacks it.
+// With IDCWH_SIMDE the same file is compiled against SIMDe instead, which spells out each intrinsic in plain C: so the
+// kernels of an instruction set can be tested on a machine that lacks it.
 #pragma once
 
 #define IDCWH_PRAGMA(text) _Pragma(#text)

@@ -1,10 +1,11 @@
-// Four queries over the planes of a block: every load of codes serves four queries, every load of a table two vectors of codes, and the
-// sums stay in registers until the whole distance is known.
+// Four queries over the planes of a block: every load of codes serves four queries, every load of a table two vectors
+// of codes, and the sums stay in registers until the whole distance is known.
 //
-// V is the vector of an instruction set: V::term(table, plane) gives the bits in which one plane differs from the query.
-// Sums are bytes. With limits up to 127 a sum starts at 127 - limit and a hit is a sum below 128: its sign bit says so, and one
-// movemask tests all lanes. Above that (wide codes: the k-th of 512 random bits is at about 200) the two halves of a code are
-// summed apart, saturating, and their average picks candidates, which are then measured exactly.
+// V is the vector of an instruction set: V::term(table, plane) gives the bits in which one plane differs from the
+// query. Sums are bytes. With limits up to 127 a sum starts at 127 - limit and a hit is a sum below 128: its sign bit
+// says so, and one movemask tests all lanes. Above that (wide codes: the k-th of 512 random bits is at about 200) the
+// two halves of a code are summed apart, saturating, and their average picks candidates, which are then measured
+// exactly.
 #pragma once
 
 #include "scalar.hpp"
@@ -21,7 +22,8 @@ struct Sums {
 
 // Adds one plane to the sums.
 template <class V, bool Saturate>
-IDCWH_INLINE void add_plane(Sums<V>& sums, const std::uint8_t* plane, const std::uint8_t* const* tables, std::size_t at) {
+IDCWH_INLINE void add_plane(Sums<V>& sums, const std::uint8_t* plane, const std::uint8_t* const* tables,
+                            std::size_t at) {
     auto plane0 = V::load(plane);
     auto plane1 = V::load(plane + V::lanes);
     IDCWH_IN_REGISTER(plane0);
@@ -51,7 +53,8 @@ IDCWH_INLINE void add_planes(Sums<V>& sums, const std::uint8_t* group, const Til
 
 // The rare end: lanes of one vector below 128 are hits.
 template <class V>
-IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_t rows, unsigned bias, TileQuery& query) {
+IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_t rows, unsigned bias,
+                               TileQuery& query) {
     if (query.limit < 0) return;
     alignas(64) std::uint8_t values[V::lanes];
     V::store(values, sum);
@@ -63,7 +66,8 @@ IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_
     }
 }
 
-// plain: how many bytes of a code can be added without saturation, which some processors (Zen 3) do on the ports of the shuffles.
+// plain: how many bytes of a code can be added without saturation, which some processors (Zen 3) do on the ports of the
+// shuffles.
 template <class V>
 IDCWH_INLINE void scan_biased(const std::uint8_t* planes, std::size_t rows, std::size_t bytes, std::size_t plain,
                               TileQuery* queries) {
