@@ -93,7 +93,7 @@ class Trainer:
         order = torch.randperm(self.images, generator=generator)
         plan = [self.positions[order[i * self.batch : (i + 1) * self.batch]] for i in range(at.step, self.steps)]
         for positions, x in self.source.batches(plan, at.epoch):
-            torch.manual_seed(mixed(self.options.seed, at.epoch, at.step))
+            self._seed(mixed(self.options.seed, at.epoch, at.step))
             if len(positions):
                 self._step(self._index[positions], x)
             at.step += 1
@@ -123,6 +123,14 @@ class Trainer:
         loss.total.backward()
         self.optimizer.step()
         at.unlabelled += loss.skipped
+
+    def _seed(self, seed: int) -> None:
+        """Dropout's generator. torch.manual_seed would do, but where CUDA is not in use it queues the call for later,
+        with a stack trace, every time.
+        """
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def _targets(self, images: Tensor) -> Tensor:
         labels = self.labels[images]
