@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torchvision
-from idcwh_train.cifar import cifar10, cifar100
 
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import Preprocess
+from idcwh_train.cifar import cifar10, cifar100
 
 
 class Fake:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from idcwh_train.methods import L2_REDUCTIONS
 from idcwh_train.methods.base import create
 from idcwh_train.methods.idcwh import IDCWH, IDCWHSingle, sgn

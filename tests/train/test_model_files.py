@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from idcwh_train import backbones, checkpoint, features
-from idcwh_train.fold import folded
-from idcwh_train.model import HashModel
-from idcwh_train.validation import hold_out, watch
 from PIL import Image
 from torch import nn
 
 from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import Preprocess
+from idcwh_train import backbones, checkpoint, features
+from idcwh_train.fold import folded
+from idcwh_train.model import HashModel
+from idcwh_train.validation import hold_out, watch
 
 TINY = "timm:test_resnet"
 

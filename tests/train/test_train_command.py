@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from idcwh_train import backbones, checkpoint, cli, features, loop
-from idcwh_train.checkpoint import load_model
 from PIL import Image
 
 from idcwh_search import datasets
 from idcwh_search.images import Preprocess
+from idcwh_train import backbones, checkpoint, cli, features, loop
+from idcwh_train.checkpoint import load_model
 
 NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
 
