@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from idcwh_train.checkpoint import load_model
-
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.images import Pixels, Preprocess, UnreadableImage, load_image
 from idcwh_search.modelinfo import ModelInfo
 from idcwh_search.runtime import check_device
+from idcwh_train.checkpoint import load_model
 
 from . import graph, verify
 

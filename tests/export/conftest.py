@@ -7,12 +7,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from idcwh_export import graph
-from idcwh_train.model import HashModel
 from torch import nn
 
+from idcwh_export import graph
 from idcwh_search.images import Preprocess, list_images, load_image
 from idcwh_search.modelinfo import ModelInfo
+from idcwh_train.model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"

@@ -16,15 +16,15 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from onnx import numpy_helper
+
 from idcwh_export import export, graph
 from idcwh_export.cli import main
+from idcwh_search.encoder import Encoder
+from idcwh_search.images import Preprocess, list_images, load_image
 from idcwh_train import backbones
 from idcwh_train.checkpoint import load_model, save_model
 from idcwh_train.model import HashModel
-from onnx import numpy_helper
-
-from idcwh_search.encoder import Encoder
-from idcwh_search.images import Preprocess, list_images, load_image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from idcwh_export import graph
 from onnx.reference import ReferenceEvaluator
 from torch import nn
 
+from idcwh_export import graph
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.modelinfo import ModelInfo

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from idcwh_export import verify
 from onnx import numpy_helper
 from torch import nn
 
+from idcwh_export import verify
 from idcwh_search.encoder import Encoder
 
 BITS = 12

@@ -14,8 +14,10 @@ import pytest
 import torch
 from PIL import Image
 
-from idcwh_search import datasets
+from idcwh_search import datasets, protocols
+from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
+from idcwh_search.metrics import evaluate
 from idcwh_train import backbones, checkpoint, cli, features, loop
 from idcwh_train.checkpoint import load_model
 
@@ -310,3 +312,31 @@ def test_help_does_not_wait_for_torch():
     code = "import sys; from idcwh_train import cli; cli.parser(); print('torch' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001"]])
+def test_evaluate_scores_the_queries_and_changes_nothing(images, tmp_path, cached, capsys, how):
+    """The number is that of the codes of the saved model, computed apart; the model is the same without it."""
+    command = ["--data", str(images), *NET, *how, "--epochs", "2", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "plain")]) == 0
+    capsys.readouterr()
+    assert cli.main([*command, "--out", str(tmp_path / "scored"), "--evaluate", "--json"]) == 0
+    said = capsys.readouterr()
+    assert (tmp_path / "plain" / "model.pt").read_bytes() == (tmp_path / "scored" / "model.pt").read_bytes()
+
+    model, content = load_model(tmp_path / "scored" / "model.pt")
+    dataset = datasets.load(str(images))
+    split = protocols.load(tmp_path / "scored" / "protocol.json", dataset)
+    preprocess = Preprocess.from_dict(content["preprocess"])
+
+    def codes(rows: np.ndarray) -> np.ndarray:
+        pixels = torch.from_numpy(np.stack([dataset.image(int(i), preprocess) for i in rows])).permute(0, 3, 1, 2)
+        with torch.inference_mode():
+            return pack(model(pixels).numpy())
+
+    expected = evaluate(
+        codes(split.query), dataset.labels[split.query], codes(split.database), dataset.labels[split.database], bits=12
+    )
+    found = json.loads(said.out)["evaluation"]
+    assert found["map"] == expected.map and found["queries"] == 9 and found["database"] == 33
+    assert f"MAP {expected.map:.4f}" in said.err

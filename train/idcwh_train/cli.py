@@ -26,7 +26,7 @@ exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read,
 checkpoint.pt are written all the same; go on with --resume)
 """
 _METHOD_OPTIONS = ("sigma2", "gamma", "beta", "l2_reduction", "reduction")
-_NOT_OPTIONS = ("out", "resume", "overwrite", "device", "cache", "recipe", "json")
+_NOT_OPTIONS = ("out", "resume", "overwrite", "device", "cache", "recipe", "json", "evaluate")
 
 
 def parser() -> common.Parser:
@@ -39,6 +39,7 @@ def parser() -> common.Parser:
     run("--out", metavar="DIR", type=Path, required=True, help="folder for model.pt and the rest")
     run("--resume", action="store_true", default=False, help="go on from DIR/checkpoint.pt, bit for bit")
     run("--overwrite", action="store_true", default=False, help="replace an earlier run in DIR")
+    run("--evaluate", action="store_true", default=False, help="at the end, MAP of the protocol's queries and database")
     run("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
     run("--seed", type=common.natural, help="of the split, the first weights, the batches (default 0)")
     run("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -98,9 +99,16 @@ def main(argv: list[str] | None = None) -> int:
     from . import features, run  # from here on torch is needed
 
     device = _device(setting["device"])
-    outcome = run.train(options, out, device, setting.get("cache", features.default_cache()), resume=setting["resume"])
+    cache = setting.get("cache", features.default_cache())
+    outcome = run.train(options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"])
+    found = outcome.evaluation
+    if found is not None:
+        spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
+        common.note(f"MAP {found.map:.4f} ({spread}): {found.queries:,} queries, {found.database:,} database images")
     if setting["json"]:
-        print(json.dumps({**outcome.record, "finished": outcome.finished, "unreadable": outcome.failed}))
+        evaluation = found.to_dict() if found is not None else None
+        print(json.dumps({**outcome.record, "finished": outcome.finished, "unreadable": outcome.failed,
+                          "evaluation": evaluation}))  # fmt: skip
     return _report(outcome, out)
 
 

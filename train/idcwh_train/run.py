@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets, metrics, protocols
 from idcwh_search.cli.common import note
+from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
+from idcwh_search.evaluation import Evaluation
 from idcwh_search.images import Preprocess, UnreadableImage
 from idcwh_search.protocols import Split
 
@@ -42,15 +44,30 @@ _WATCHES = 10  # times in a run that the held-out images are looked at
 
 @dataclass(frozen=True)
 class Outcome:
-    """finished: False when it was interrupted; failed: pictures that could not be read, key -> reason."""
+    """finished: False when it was interrupted; failed: pictures that could not be read, key -> reason.
+
+    evaluation: of the protocol's queries against its database, None unless asked for (or interrupted).
+    """
 
     finished: bool
     record: Record
     failed: dict[str, str]
+    evaluation: Evaluation | None
 
 
-def train(options: Options, out: Path, device: torch.device, cache: Path | None, resume: bool = False) -> Outcome:
-    """Train and write the four files into the folder `out`. With `resume`, go on from its checkpoint, bit for bit."""
+def train(
+    options: Options,
+    out: Path,
+    device: torch.device,
+    cache: Path | None,
+    resume: bool = False,
+    evaluate: bool = False,
+) -> Outcome:
+    """Train and write the four files into the folder `out`. With `resume`, go on from its checkpoint, bit for bit.
+
+    With `evaluate`, the finished model's codes of the queries are searched in those of the database. That is the only
+    time the queries are looked at, and nothing follows from it.
+    """
     dataset = datasets.load(options.data)
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT) if resume else None
     if saved is not None:
@@ -64,8 +81,10 @@ def train(options: Options, out: Path, device: torch.device, cache: Path | None,
         split.save(out / "protocol.json", dataset)
     note(split.describe())
     run = _Run(options, out, dataset, split)
-    run.prepare(device, cache)
-    return run.go(saved)
+    run.prepare(device, cache, evaluate)
+    finished = run.go(saved)
+    evaluation = run.evaluate() if evaluate and finished else None
+    return Outcome(finished, run.record, run.failed(), evaluation)
 
 
 class _Run:
@@ -77,21 +96,22 @@ class _Run:
         torch.manual_seed(options.seed)  # again, whatever it took to get the backbone
         self.model = _model(self.backbone, options)
 
-    def prepare(self, device: torch.device, cache: Path | None) -> None:
+    def prepare(self, device: torch.device, cache: Path | None, evaluate: bool) -> None:
         """Everything up to the first step; features take the time."""
         options, split, dataset = self.options, self.split, self.dataset
         self.device = device
         self.model.to(device)
         rows = _labelled(dataset, split.train)
-        self.source, rows = self._source(rows, device, cache)
+        wanted = np.union1d(rows, np.union1d(split.query, split.database)) if evaluate else rows
+        self.source, self.rows = self._source(wanted, device, cache)
+        rows = rows[np.isin(rows, self.rows)]
         if not len(rows):
             raise IdcwhError("none of the training images could be read")
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             note(f"no images held out: {options.validation:g} of the largest class is less than one image")
-        self.labels = torch.from_numpy(dataset.labels[rows])
-        self.train_positions = torch.from_numpy(np.searchsorted(rows, train))
-        self.held_positions = torch.from_numpy(np.searchsorted(rows, held))
+        self.labels = torch.from_numpy(dataset.labels[self.rows])
+        self.train_positions, self.held_positions = self._positions(train), self._positions(held)
         classes = len(dataset.classes)
         torch.manual_seed(mixed(options.seed, options.bits))  # the centers, whatever was drawn before them
         self.method = create(options.method, classes, options.bits, len(train), options.method_options).to(device)
@@ -110,7 +130,29 @@ class _Run:
         source.failed.update(found.failed)
         return source, found.rows
 
-    def go(self, saved: dict[str, Any] | None) -> Outcome:
+    def _positions(self, rows: np.ndarray) -> torch.Tensor:
+        """Where these rows of the set are in the source; those that could not be read are left out."""
+        return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
+
+    def failed(self) -> dict[str, str]:
+        return dict(sorted(self.source.failed.items()))
+
+    def evaluate(self) -> Evaluation:
+        """The protocol's queries against its database."""
+        (queries, h_queries), (database, h_database) = (
+            self.source.encode(self._positions(rows)) for rows in (self.split.query, self.split.database)
+        )
+        labels = self.labels.numpy()
+        return metrics.evaluate(
+            pack(h_queries.numpy()),
+            labels[queries.numpy()],
+            pack(h_database.numpy()),
+            labels[database.numpy()],
+            bits=self.options.bits,
+        )
+
+    def go(self, saved: dict[str, Any] | None) -> bool:
+        """Train to the end, or until interrupted (then False), and write model.pt."""
         log = self.out / "log.jsonl"
         if saved is None:
             for name in ("model.pt", "checkpoint.pt"):  # of an earlier run: never to be taken for this one's
@@ -126,7 +168,7 @@ class _Run:
             self.trainer.run(stop, self._on_step, self._on_epoch)
             self._save_checkpoint()
             self._save_model()
-        return Outcome(self.trainer.finished, self.record, dict(sorted(self.source.failed.items())))
+        return self.trainer.finished
 
     def _on_step(self) -> None:
         if time.monotonic() - self._saved_at > _CHECKPOINT_SECONDS:
