@@ -26,7 +26,8 @@ SOURCES = "idcwh.sources"
 
 SPLITS = ("train", "test", "")
 _SPLIT_NAMES = {"train": "train", "test": "test", "query": "test", "database": "", "": ""}
-_NOT_CLASSES = frozenset({"train", "test", "val", "valid", "validation"})
+SPLIT_FOLDERS = frozenset({"train", "test", "val", "valid", "validation"})
+"""Folders of these names are parts of a set, not classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def _registered(name: str) -> Any:
 
 def _folder(root: Path, spec: str) -> LabelledImages:
     tops = _subfolders(root)
-    if "train" in tops and set(tops) <= _NOT_CLASSES and _subfolders(root / "train"):
+    if "train" in tops and set(tops) <= SPLIT_FOLDERS and _subfolders(root / "train"):
         if extra := sorted(set(tops) - {"train", "test"}):
             raise IdcwhError(f"{root}: has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest")
         parts = [str(part) for part in ("train", "test") if part in tops]

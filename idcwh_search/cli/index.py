@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..database import Database
+from ..datasets import SPLIT_FOLDERS
 from ..errors import IdcwhError
 from . import common
 
@@ -21,8 +22,6 @@ EPILOG = """examples:
   idcwh-index verify codes.bin
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some images could not be read (they are named and counted)."""
-
-SPLIT_FOLDERS = {"train", "test", "val", "valid", "validation"}
 
 
 def parser() -> common.Parser:
