@@ -35,8 +35,9 @@ Plan plan(const Codes& codes, std::size_t nq, const SearchOptions& options) {
               codes.size};
     if (!worthwhile && !options.threads) plan.threads = 1;
     if (plan.threads == 1 || nq >= queries_a_thread * plan.threads) {
-        plan.group_queries = std::min(max_group, (nq + plan.threads - 1) / plan.threads);
-        plan.group_queries = std::max<std::size_t>(plan.group_queries, 1);
+        // More groups than threads, for the same reason as below; a group of 64 still spreads a block cheaply enough.
+        const std::size_t tasks = plan.threads == 1 ? 1 : std::size_t{4} * plan.threads;
+        plan.group_queries = std::clamp((nq + tasks - 1) / tasks, queries_a_thread, max_group);
     } else {
         plan.group_queries = std::min(max_group, plan.group_queries);
         // More chunks than threads: one that is held up by other work leaves its share to the others.
