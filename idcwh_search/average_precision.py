@@ -8,6 +8,7 @@ relevant. All functions take `items` (the n) and `relevant` (the p) as int64 [qu
 Everything is a sum of (a + b t) / (N + t) over a run of t, that is a multiple of H(N + m) - H(N), H the harmonic
 numbers.
 """
+
 from __future__ import annotations
 
 from fractions import Fraction

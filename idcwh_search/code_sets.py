@@ -2,6 +2,7 @@
 
 The file lets codes made anywhere be measured by the same metrics; docs/metrics.md says how to write one.
 """
+
 from __future__ import annotations
 
 import zipfile

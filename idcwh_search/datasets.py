@@ -3,6 +3,7 @@
 A set is listed without opening a picture; one that cannot be read shows when it is read. How it is split into query,
 training and database is `protocols.py`'s business.
 """
+
 from __future__ import annotations
 
 import csv

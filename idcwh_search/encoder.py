@@ -3,6 +3,7 @@
 What the model says of itself is read in modelinfo.py, the device is chosen and opened in runtime.py, and keeping every
 core busy with many files is the business of pipeline.py.
 """
+
 from __future__ import annotations
 
 import hashlib

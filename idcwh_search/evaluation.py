@@ -1,6 +1,7 @@
 """What `metrics.evaluate` returns: the numbers, by name. How each is defined: docs/metrics.md; how it is computed:
 `metrics.py`.
 """
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields

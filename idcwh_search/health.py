@@ -1,4 +1,5 @@
 """Code health: what the codes look like, whatever they retrieve. A collapsed or wasteful code shows here first."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

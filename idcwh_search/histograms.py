@@ -4,6 +4,7 @@ Per query: how many database items, and how many relevant ones, lie at each Hamm
 that is not a function of those two rows (ties broken by id), the sums of precision at the relevant items. What the
 numbers mean is decided in `average_precision.py` and `metrics.py`; a faster pass only has to fill the same arrays.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

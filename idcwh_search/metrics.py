@@ -4,6 +4,7 @@ One pass counts (`histograms.py`), closed formulas turn the counts into averages
 checks the arguments and takes the means. What it returns is in `evaluation.py`; definitions and conventions are in
 docs/metrics.md.
 """
+
 from __future__ import annotations
 
 import math

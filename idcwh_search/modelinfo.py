@@ -1,4 +1,5 @@
 """What a model.onnx says of itself: its metadata, written by the exporter and read back by whoever runs it."""
+
 from __future__ import annotations
 
 import json

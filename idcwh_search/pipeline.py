@@ -4,6 +4,7 @@ The pictures are cut into chunks of one batch. A thread takes a chunk, decodes i
 On a CPU there are as many threads as cores and each runs the model with one thread, so that decoding and inference
 overlap with no queue between them and without waiting for one another. On a GPU the threads take turns at the model.
 """
+
 from __future__ import annotations
 
 import threading

@@ -1,4 +1,5 @@
 """Evaluations as pictures: PNG files by matplotlib, which is imported only here and only when something is drawn."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

@@ -3,6 +3,7 @@
 The pictures a seed picks are the first of their class in the order of SHA-256(seed, key): the same on every machine,
 for every version of numpy, and whatever order the files were listed in. A query is never in training or the database.
 """
+
 from __future__ import annotations
 
 import hashlib

@@ -3,6 +3,7 @@
 Two items are relevant to each other when they share a label, the convention of every protocol here (single- and
 multi-label).
 """
+
 from __future__ import annotations
 
 from typing import Any, Protocol

@@ -1,4 +1,5 @@
 """Evaluations as text: one column a set of codes, one line a number, aligned for a terminal."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

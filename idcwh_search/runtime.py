@@ -2,6 +2,7 @@
 
 What the model is and what its outputs mean is the business of encoder.py.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -1,4 +1,5 @@
 """`idcwh-export`: model.pt to model.onnx, and no file unless it computes what the model computes."""
+
 from __future__ import annotations
 
 import json

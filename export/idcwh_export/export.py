@@ -1,4 +1,5 @@
 """From model.pt to a verified model.onnx: the steps in their order, for the command and for other programs."""
+
 from __future__ import annotations
 
 import hashlib

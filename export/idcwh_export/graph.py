@@ -4,6 +4,7 @@ Nothing is left for the program that runs it: layout, normalisation (inside the 
 graph.
 Whether the file computes what torch computes is the business of verify.py.
 """
+
 from __future__ import annotations
 
 import contextlib

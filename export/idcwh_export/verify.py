@@ -11,6 +11,7 @@ the logits of the images at hand, since only the size of logits relative to each
 Measured on GoogLeNet and EfficientNet-Lite0 (docs/export.md), rounding stays below 3e-5 * scale, and the smallest fault
 tried, a mean that is off by 1/10,000 of the range of a pixel, moves logits by 6e-4 * scale or more.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,5 @@
 """idcwh-eval: retrieval metrics of models on a protocol, or of codes made elsewhere."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """The whole road on real photographs: train, export, index, search, evaluate, with a small random network."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """A small hash model on real pictures, so that most of what the exporter does is tested in seconds."""
+
 from __future__ import annotations
 
 from pathlib import Path

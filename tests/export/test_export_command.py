@@ -2,6 +2,7 @@
 
 Slow parts (building a graph) are done once a backbone; what is tested on top of them uses the small network.
 """
+
 from __future__ import annotations
 
 import json

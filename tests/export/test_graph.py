@@ -1,4 +1,5 @@
 """The ONNX graph: packing, signature, operators, batches, what is refused. Oracles: numpy, torch, onnx's reference."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,6 @@
 """The comparison that decides: it accepts what is right, and finds every fault that was put in. Faults are put into the
 ONNX file by hand, as a wrong exporter would."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

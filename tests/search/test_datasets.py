@@ -1,4 +1,5 @@
 """Labelled sets from folders, manifests and registered sources."""
+
 from __future__ import annotations
 
 import json

@@ -2,6 +2,7 @@
 
 The model is a linear map with small whole numbers, built with onnx.helper, so that float32 is exact.
 """
+
 from __future__ import annotations
 
 import hashlib

@@ -1,4 +1,5 @@
 """idcwh-eval: files of codes, models on a protocol, tables, JSON, plots, and mistakes in one line."""
+
 from __future__ import annotations
 
 import json

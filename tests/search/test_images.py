@@ -1,4 +1,5 @@
 """Files to pixels: every kind of picture, every kind of damage. The oracles are Pillow itself and plain numpy."""
+
 from __future__ import annotations
 
 import io

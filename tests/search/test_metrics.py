@@ -1,4 +1,5 @@
 """Metrics against every order of ties, in exact fractions, and against plain loops over explicit sorts."""
+
 from __future__ import annotations
 
 import importlib.util

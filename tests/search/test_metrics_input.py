@@ -1,4 +1,5 @@
 """Wrong arguments of evaluate: an error that names what was expected and what came."""
+
 from __future__ import annotations
 
 import numpy as np

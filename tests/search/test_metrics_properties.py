@@ -1,4 +1,5 @@
 """What must hold for any codes and labels whatever."""
+
 from __future__ import annotations
 
 import numpy as np

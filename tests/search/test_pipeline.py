@@ -3,6 +3,7 @@
 The encoder is a stand-in whose code for a picture is the picture's number, so that a lost, doubled or exchanged picture
 shows; the real one is tested beside it in test_encoder.py.
 """
+
 from __future__ import annotations
 
 import os
@@ -109,7 +110,10 @@ def test_the_unreadable_are_reported_in_order_and_left_out(tmp_path: Path) -> No
     skipped: list[tuple[str, str]] = []
     dealt: list[int] = []
     run = encode_files(
-        Numbered(), paths, on_skip=lambda path, why: skipped.append((path, why)), progress=dealt.append  # type: ignore[arg-type]
+        Numbered(),
+        paths,
+        on_skip=lambda path, why: skipped.append((path, why)),
+        progress=dealt.append,  # type: ignore[arg-type]
     )
     found = list(run)
     good = [i for i in range(60) if i not in bad]

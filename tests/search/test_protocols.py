@@ -1,4 +1,5 @@
 """Protocols: sizes, disjointness, stability, files."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,4 +1,5 @@
 """The CIFAR sources, with torchvision's reader replaced: its files are checked by MD5 and cannot be made up."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """The IDCWH loss against the paper's formulas written out as loops in float64, and against finite differences."""
+
 from __future__ import annotations
 
 import math

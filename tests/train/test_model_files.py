@@ -1,4 +1,5 @@
 """Backbones, the model file, the feature cache and folding."""
+
 from __future__ import annotations
 
 import pickle

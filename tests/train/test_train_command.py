@@ -1,4 +1,5 @@
 """idcwh-train from its command line, on small pictures and a small random network."""
+
 from __future__ import annotations
 
 import json

@@ -3,6 +3,7 @@
 The names people write in scripts are loaded on first use, so that `import idcwh_train` does not cost the seconds that
 torch does.
 """
+
 from __future__ import annotations
 
 import importlib

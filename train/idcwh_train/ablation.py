@@ -3,6 +3,7 @@
 Prints a table of MAP on held-out training images (a fifth of each class, the database being the rest); the queries of
 the protocol are not touched. The numbers in docs/training.md come from here.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -3,6 +3,7 @@
 `googlenet` (and any torchvision classifier that ends in a Linear layer) comes from torchvision, `timm:NAME` from timm.
 What has to be known to build the same network again is a plain dictionary that model.pt carries.
 """
+
 from __future__ import annotations
 
 import pickle

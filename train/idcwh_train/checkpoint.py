@@ -3,6 +3,7 @@
 model.pt is the contract with the exporter (ARCHITECTURE.md lists its keys); checkpoint.pt holds what `--resume` needs
 and is nobody else's business.
 """
+
 from __future__ import annotations
 
 import io

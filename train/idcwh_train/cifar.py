@@ -1,4 +1,5 @@
 """CIFAR-10 and CIFAR-100 through torchvision: the sources `cifar10:DIR` and `cifar100:DIR`."""
+
 from __future__ import annotations
 
 from pathlib import Path

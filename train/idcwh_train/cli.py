@@ -1,4 +1,5 @@
 """idcwh-train: labelled images to model.pt."""
+
 from __future__ import annotations
 
 import argparse

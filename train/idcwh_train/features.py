@@ -4,6 +4,7 @@ A cache file is found by what its content depends on: the backbone and its weigh
 the pictures. Float32 on purpose: the hash layer is trained on what the exported model will compute, so a code does not
 change between the two.
 """
+
 from __future__ import annotations
 
 import contextlib

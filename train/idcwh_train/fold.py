@@ -3,6 +3,7 @@
 Which batch norm follows which convolution is seen in a forward pass, not guessed from names, and the result is compared
 with the original before it is used.
 """
+
 from __future__ import annotations
 
 import copy

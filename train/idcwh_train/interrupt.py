@@ -1,4 +1,5 @@
 """Ctrl-C that lets the current step end, so that what is saved is whole."""
+
 from __future__ import annotations
 
 import signal

@@ -3,6 +3,7 @@
 Everything random is a function of (seed, epoch, step): the order of the images, dropout, crops. So the position, the
 weights, the optimizer's momentum and the method's state are all there is to save.
 """
+
 from __future__ import annotations
 
 import hashlib

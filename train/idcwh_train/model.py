@@ -1,4 +1,5 @@
 """The network that makes codes: normalisation, backbone and hash layer in one module, so that no two places differ."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

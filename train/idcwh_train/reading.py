@@ -2,6 +2,7 @@
 
 The calls that are worth the time (decoding, resampling) run outside of Python's lock, so threads are enough.
 """
+
 from __future__ import annotations
 
 from collections import deque
@@ -34,9 +35,7 @@ class Batch:
     failed: dict[int, str]
 
 
-def read_one(
-    dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, change: Change | None = None
-) -> Batch:
+def read_one(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, change: Change | None = None) -> Batch:
     """The pictures `rows` of the set, in this thread."""
     good: list[int] = []
     pixels: list[np.ndarray] = []

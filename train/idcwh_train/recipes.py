@@ -1,4 +1,5 @@
 """Every setting of a training run, and the named sets of them. The defaults are the paper's."""
+
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field

@@ -1,10 +1,11 @@
 """One training run from the options to the files: set, split, network, loop, model.pt.
 
-    DIR/protocol.json    which images are queries, training and database
-    DIR/log.jsonl        a line an epoch
-    DIR/checkpoint.pt    what --resume goes on from
-    DIR/model.pt         the model
+DIR/protocol.json    which images are queries, training and database
+DIR/log.jsonl        a line an epoch
+DIR/checkpoint.pt    what --resume goes on from
+DIR/model.pt         the model
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -2,6 +2,7 @@
 
 Pictures are known by their position, 0 to size - 1.
 """
+
 from __future__ import annotations
 
 import contextlib

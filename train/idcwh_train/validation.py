@@ -2,6 +2,7 @@
 
 The queries of the protocol are never looked at here.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

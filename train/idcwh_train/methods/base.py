@@ -1,4 +1,5 @@
 """What a method is: a loss with its state, as the loop sees it."""
+
 from __future__ import annotations
 
 import importlib

@@ -4,6 +4,7 @@ Source: Zhang and Yan, "Improved Deep Classwise Hashing With Centers Similarity 
 arXiv 2103.09442. What the paper leaves open is set out in docs/training.md. Notation: n images, l bits, C classes,
 Z of them in the batch; h the logits, b = sgn(h) with sgn(0) = +1, mu_j the learnable centers, u_j the binary ones.
 """
+
 from __future__ import annotations
 
 from typing import Any, ClassVar
