@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 OUT ?= out
 SOURCES := setup.py pyproject.toml csrc/sources.txt $(shell find csrc/src csrc/include csrc/bindings -type f 2>/dev/null)
 
+# An empty value: Python may keep the bytecode of what it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-python test-cpp lint bench clean
 .DEFAULT_GOAL := help
 
@@ -41,7 +44,7 @@ bench: $(VENV)/dev.stamp
 clean:
 	rm -rf build $(OUT) *.egg-info
 
-# --no-compile: byte-compiling torch takes longer than the demo's training; Python compiles what it imports.
+# --no-compile: byte-compiling all of torch takes longer than the demo's training; Python compiles what it imports.
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 

@@ -6,11 +6,14 @@ Every step is a command that works the same on your own images; this script only
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import shlex
 import subprocess
 import sys
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -21,16 +24,34 @@ SHOWN = 1  # queries a class in the gallery
 
 
 def run(command: str, *arguments: object, capture: bool = False) -> str:
-    """Run one of the toolkit's commands, shown as it would be typed; its standard output when it is captured."""
+    """Run one of the toolkit's commands, shown as it would be typed; its standard output when it is captured.
+
+    Training and export run in this process, so that torch is imported once; the others start as from a shell.
+    """
     words = [command, *map(str, arguments)]
     print(f"\n\033[1m$ {shlex.join(words)}\033[0m" if sys.stdout.isatty() else f"\n$ {shlex.join(words)}", flush=True)
     started = time.perf_counter()
-    program = Path(sys.executable).with_name(command)
-    done = subprocess.run([program, *words[1:]], check=False, text=True, stdout=subprocess.PIPE if capture else None)
-    if done.returncode:
-        raise SystemExit(f"{command} failed with exit code {done.returncode}")
+    if command in ("idcwh-train", "idcwh-export"):
+        output, status = _here(command, words[1:])
+    else:
+        done = subprocess.run(
+            [Path(sys.executable).with_name(command), *words[1:]], check=False, text=True, stdout=subprocess.PIPE
+        )
+        output, status = done.stdout, done.returncode
+    if not capture:
+        print(output, end="")
+    if status:
+        raise SystemExit(f"{command} failed with exit code {status}")
     print(f"  ({time.perf_counter() - started:.1f} s)", flush=True)
-    return done.stdout or ""
+    return output
+
+
+def _here(command: str, arguments: list[str]) -> tuple[str, int]:
+    (entry,) = entry_points(group="console_scripts", name=command)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        status = entry.load()(arguments)
+    return output.getvalue(), status
 
 
 def main() -> None:
