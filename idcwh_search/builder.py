@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,10 +16,9 @@ import numpy as np
 from . import codesbin, files
 from .codes import check_bits, check_codes
 from .codesbin import ITEMS, JSON, MANIFEST
-from .database import Database, SegmentView
+from .database import Database
 from .errors import IdcwhError
-from .segment import MAX_KEY_BYTES, Pending
-from .selection import Where
+from .segment import MAX_KEY_BYTES, Pending, Segment
 
 SEGMENT_ITEMS = 1 << 20  # items gathered in memory before they are written as a segment
 
@@ -59,6 +58,8 @@ class DatabaseBuilder(Database):
         `ids` are unique and >= 0; by default they go on from the highest so far. `keys` (image paths) and `labels`
         (class names) are n texts each; None marks an item without one. On an error nothing is added.
         """
+        if self._closed:
+            raise ValueError(f"{self.path}: the database is closed; nothing can be added to it")
         check_codes(codes, self.bits)
         count = len(codes)
         for name, column in (("keys", keys), ("labels", labels)):
@@ -66,7 +67,10 @@ class DatabaseBuilder(Database):
                 raise ValueError(
                     f"{name}: expected {count} texts, one a code, not {1 if isinstance(column, str) else len(column)}"
                 )
-            wrong = next((text for text in column or () if text is not None and not isinstance(text, str)), None)
+            wrong = next(
+                (text for text in (() if column is None else column) if text is not None and not isinstance(text, str)),
+                None,
+            )
             if wrong is not None:
                 raise TypeError(f"{name}: expected texts, not {type(wrong).__name__} ({wrong!r})")
         names = [None if key is None else os.fsencode(key) for key in keys] if keys is not None else [None] * count
@@ -78,7 +82,7 @@ class DatabaseBuilder(Database):
             return given
         if self._pending.items and self._pending.key_bytes + key_bytes > MAX_KEY_BYTES:
             self._write_pending()
-        self._pending.append(codes, given, names, labels or [None] * count)
+        self._pending.append(codes, given, names, [None] * count if labels is None else labels)
         self._stale = True
         if self._pending.items >= SEGMENT_ITEMS:
             self._write_pending()
@@ -90,22 +94,12 @@ class DatabaseBuilder(Database):
             self._writer.record(ITEMS, sections, self._pending.items, first_id)
             self._pending = Pending()
 
-    def _refresh(self) -> None:
-        """Make everything added so far searchable."""
-        if self._stale:
+    def _live(self) -> list[Segment]:
+        """The segments, after making everything added so far searchable."""
+        if self._stale and not self._closed:
             self._write_pending()
             self._use(self._map())
-
-    def __len__(self) -> int:
-        return self._ids_seen.count
-
-    def _each_segment(self, queries: np.ndarray, where: Where) -> Iterable[SegmentView]:
-        self._refresh()
-        return super()._each_segment(queries, where)
-
-    def _rows(self, ids: Sequence[int] | np.ndarray | None) -> Iterable[tuple[Any, int]]:
-        self._refresh()
-        return super()._rows(ids)
+        return super()._live()
 
     def close(self) -> None:
         """Seal the database and let it appear at its path; afterwards this object searches nothing."""

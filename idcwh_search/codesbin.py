@@ -149,6 +149,23 @@ class Mapped:
                 f"seals {self.records[-1].a} items, but there are {items}; build it again or restore a copy"
             )
 
+    def verify(self) -> None:
+        """Read every block, and the gaps between sections, which are zero."""
+        for record in self.records:
+            end = record.offset + RECORD.size + len(record.sections) * SECTION.size + CRC.size
+            for section in record.sections.values():
+                section.check(0, section.length)
+                self._check_gap(record, end, section.offset)
+                self._check_gap(record, section.offset + section.length, section.table_offset)
+                end = section.table_offset + 4 * section.blocks
+            self._check_gap(record, end, record.offset + record.length)
+
+    def _check_gap(self, record: Record, start: int, stop: int) -> None:
+        if any(self.view[start:stop]):
+            raise record.error(
+                f"is damaged in the gap at byte {start}, which is not zero; restore a copy or build again"
+            )
+
     def close(self) -> None:
         """Let go of the mapping; arrays that still look into it keep it alive."""
         self.view = memoryview(b"")

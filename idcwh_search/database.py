@@ -20,7 +20,7 @@ from .codes import check_codes, code_bytes
 from .codesbin import ITEMS, JSON, MANIFEST
 from .errors import IdcwhError
 from .segment import Segment
-from .selection import Where, eligible_rows
+from .selection import Where, as_ids, eligible_rows
 
 if TYPE_CHECKING:
     from .builder import DatabaseBuilder
@@ -40,11 +40,11 @@ class Database:
         self.bits = mapped.bits
         self._mapped = mapped
         self.manifest, self._segments = _contents(mapped)
-        self._starts = np.cumsum([0, *(segment.items for segment in self._segments)])
+        self._closed = False
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
-        """Map a database for searching. Raises IdcwhError for a file that is not a whole, undamaged codes.bin."""
+        """Map a database for searching. IdcwhError for a file that is no whole codes.bin, OSError for none at all."""
         if mode != "r":
             raise ValueError(f"mode {mode!r}: a codes.bin is opened with 'r'; make a new one with Database.create")
         place = Path(path)
@@ -64,7 +64,13 @@ class Database:
         return DatabaseBuilder(Path(path), bits, model, replace=replace)
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return sum(segment.items for segment in self._live())
+
+    def _live(self) -> list[Segment]:
+        """The segments, of a database that is open."""
+        if self._closed:
+            raise ValueError(f"{self.path}: the database is closed")
+        return self._segments
 
     # searching: every result is ordered by (distance, id)
 
@@ -104,13 +110,18 @@ class Database:
     def _each_segment(self, queries: np.ndarray, where: Where) -> Iterable[SegmentView]:
         """Codes, ids (None: row numbers) and mask (None: all) of each segment, at least one."""
         check_codes(queries, self.bits, name="queries")
+        segments = self._live()
+        if where is not None and not isinstance(where, range):
+            where = np.asarray(where)
         mask = where if isinstance(where, np.ndarray) and where.dtype == bool else None
         if mask is not None and mask.shape != (len(self),):
             raise ValueError(f"where: a mask has one entry per item: expected shape ({len(self)},), not {mask.shape}")
-        if not self._segments:
+        if not segments:
             yield self.codes, None, None
-        for start, segment in zip(self._starts[:-1], self._segments, strict=True):
-            rows = where if mask is None else mask[start : start + segment.items]
+        stop = 0
+        for segment in segments:
+            start, stop = stop, stop + segment.items
+            rows = where if mask is None else mask[start:stop]
             ids = None if segment.first_id == 0 else segment.ids
             yield segment.codes, ids, None if rows is None else eligible_rows(rows, segment.ids)
 
@@ -126,7 +137,7 @@ class Database:
 
     def label_names(self) -> list[str]:
         """The distinct labels that occur, sorted."""
-        return sorted({name for segment in self._segments for name in segment.label_names})
+        return sorted({name for segment in self._live() for name in segment.label_names})
 
     def get(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """The codes of these ids, uint8 (len(ids), code bytes). KeyError for an id that is not there."""
@@ -136,24 +147,25 @@ class Database:
     @property
     def ids(self) -> np.ndarray:
         """All ids in row order, int64."""
-        return np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in self._segments)])
+        return np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in self._live())])
 
     @property
     def codes(self) -> np.ndarray:
         """All codes in row order, uint8 (items, code bytes); in the file when they are one segment, else a copy."""
-        if len(self._segments) == 1:
-            return self._segments[0].codes
+        segments = self._live()
+        if len(segments) == 1:
+            return segments[0].codes
         return np.concatenate(
-            [np.empty((0, code_bytes(self.bits)), np.uint8), *(segment.codes for segment in self._segments)]
+            [np.empty((0, code_bytes(self.bits)), np.uint8), *(segment.codes for segment in segments)]
         )
 
     def _rows(self, ids: Sequence[int] | np.ndarray | None) -> Iterable[tuple[Segment, int]]:
         if ids is None:
-            return ((segment, row) for segment in self._segments for row in range(segment.items))
-        return (self._row(int(number)) for number in np.asarray(ids).reshape(-1))
+            return ((segment, row) for segment in self._live() for row in range(segment.items))
+        return (self._row(number) for number in as_ids(ids).reshape(-1).tolist())
 
     def _row(self, number: int) -> tuple[Segment, int]:
-        for segment in self._segments:
+        for segment in self._live():
             row = segment.row_of(number)
             if row is not None:
                 return segment, row
@@ -163,23 +175,23 @@ class Database:
 
     def info(self) -> dict[str, Any]:
         """What is in the file: items, code length, segments, size in bytes, and the manifest."""
-        size = {"items": len(self), "bits": self.bits, "segments": len(self._segments), "bytes": self._mapped.size}
+        segments = self._live()
+        size = {"items": len(self), "bits": self.bits, "segments": len(segments), "bytes": self._mapped.size}
         return {"path": str(self.path), "format": codesbin.VERSION, **size, "manifest": self.manifest}
 
     def verify(self) -> None:
         """Read and check everything; IdcwhError names the first place that is wrong."""
-        for record in self._mapped.records:
-            for section in record.sections.values():
-                section.check(0, section.length)
-        for segment in self._segments:
+        segments = self._live()
+        self._mapped.verify()
+        for segment in segments:
             segment.verify()
         if len(np.unique(self.ids)) != len(self):
             raise IdcwhError(f"{self.path}: an id occurs twice; build it again")
 
     def close(self) -> None:
         """Let go of the file. Arrays taken from the database stay valid."""
+        self._closed = True
         self._segments = []
-        self._starts = np.zeros(1, np.int64)
         self._mapped.close()
 
     def __enter__(self) -> Database:

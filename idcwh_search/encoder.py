@@ -29,6 +29,7 @@ Picture = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]  # an arr
 
 # Images a run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
 # gain nothing. A GPU wants more.
+MAX_THREADS = 1024
 _BATCH = {"cpu": 8, "cuda": 64}
 
 
@@ -57,6 +58,8 @@ class Encoder:
     ) -> None:
         self.path = os.fspath(model)
         self.threads = _at_least_one("threads", threads) or runtime.available_cores()
+        if self.threads > MAX_THREADS:
+            raise ValueError(f"threads must be at most {MAX_THREADS}, not {self.threads}")
         content = _read(self.path)
         self.fingerprint = hashlib.sha256(content).hexdigest()
         opened = runtime.open_session(content, self.path, device, self.threads)

@@ -33,10 +33,22 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
+def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str] | None) -> None:
+    """IdcwhError unless `path` can be written and is none of `inputs`; for commands, before their long work."""
+    target = Path(path)
+    for given in inputs:
+        if given is not None and target.exists() and Path(given).exists() and target.samefile(given):
+            raise IdcwhError(f"{target}: is also an input of this command; choose another name for the output")
+    with temporary_beside(target) as file:
+        Path(file.name).unlink()
+
+
 def temporary_beside(target: Path) -> BinaryIO:
     """A new hidden file in the folder of `target`, open for writing and reading; its `name` is its full path."""
-    if target.is_dir():
+    if target.is_dir() or not target.name:
         raise IdcwhError(f"{target}: is a directory; expected the name of a file")
+    if target.exists() and not target.is_file():
+        raise IdcwhError(f"{target}: is a device or a pipe; expected the name of a file, which is replaced as a whole")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     except OSError as error:

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _core
 from .codes import check_bits, check_codes, code_bytes
-from .selection import Where, eligible_rows
+from .selection import Where, as_ids, eligible_rows
 
 
 class HammingIndex:
@@ -146,8 +146,10 @@ class HammingIndex:
 
     def _new_ids(self, count: int, ids: np.ndarray | Sequence[int] | None) -> np.ndarray:
         if ids is None:
+            if self._next_id + count > 1 << 63:
+                raise ValueError(f"ids: none are left after {self._next_id - 1}; give them explicitly")
             return np.arange(self._next_id, self._next_id + count, dtype=np.int64)
-        new = _as_ids(ids)
+        new = as_ids(ids)
         if new.shape != (count,):
             raise ValueError(f"ids must have one entry per code: expected shape ({count},), not {new.shape}")
         if count == 0:
@@ -186,7 +188,7 @@ class HammingIndex:
         return np.where(ids[rows] == wanted, rows, -1)
 
     def _rows(self, ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
-        wanted = _as_ids(ids).reshape(-1)
+        wanted = as_ids(ids).reshape(-1)
         rows = self._find(wanted)
         if (rows < 0).any():
             raise KeyError(f"no code has id {int(wanted[rows < 0][0])}; the index holds {self._size} codes")
@@ -199,19 +201,6 @@ def isa() -> list[dict[str, object]]:
     The best supported one is active unless the environment variable IDCWH_ISA names another.
     """
     return [dict(entry) for entry in _core.isa()]
-
-
-def _as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
-    values = np.asarray(ids)
-    if values.size == 0:
-        values = values.astype(np.int64)  # an empty list is float64 to numpy
-    if values.dtype.kind not in "iu":
-        raise TypeError(f"ids must be whole numbers, not {values.dtype}")
-    if values.ndim > 1:
-        raise ValueError(f"ids must have one dimension, not shape {values.shape}")
-    if values.dtype == np.uint64 and values.size and values.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"ids must fit int64, not {int(values.max())}")
-    return values.astype(np.int64, copy=False)
 
 
 def _ascends(ids: np.ndarray) -> bool:

@@ -127,7 +127,7 @@ class Segment:
         starts = [0, *ends[:-1]]
         if any(a > b for a, b in zip(starts, ends, strict=False)) or (ends and ends[-1] != len(texts)):
             raise self._wrong("has a label table whose texts overlap or are missing")
-        return [texts[a:b].decode(errors="replace") for a, b in zip(starts, ends, strict=False)]
+        return [_text(texts[a:b]) for a, b in zip(starts, ends, strict=False)]
 
     def verify(self) -> None:
         """Look at everything that searching only looks at when it is asked for."""
@@ -141,6 +141,13 @@ class Segment:
             beyond = np.flatnonzero((numbers != NO_LABEL) & (numbers >= len(self.label_names)))
             if len(beyond):
                 self.label(int(beyond[0]))
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode(errors="replace")
 
 
 class Pending:
@@ -177,7 +184,7 @@ class Pending:
         if any(label is not None for label in self._labels):
             numbers: dict[str, int] = {}
             column = [NO_LABEL if label is None else numbers.setdefault(label, len(numbers)) for label in self._labels]
-            ends, texts = _ends_and_bytes([name.encode(errors="replace") for name in numbers])
+            ends, texts = _ends_and_bytes([name.encode(errors="surrogatepass") for name in numbers])
             sections[LABELS] = np.array(column, dtype="<u4")
             sections[LABEL_TABLE] = len(numbers).to_bytes(4, "little") + ends.tobytes() + texts
         return sections, first

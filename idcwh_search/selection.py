@@ -35,3 +35,17 @@ def eligible_rows(where: Where, ids: np.ndarray) -> np.ndarray | None:
             f"not {chosen.dtype} of shape {chosen.shape}"
         )
     return np.isin(ids, chosen)
+
+
+def as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
+    """Ids as int64; TypeError or ValueError for what are none."""
+    values = np.asarray(ids)
+    if values.size == 0:
+        values = values.astype(np.int64)  # an empty list is float64 to numpy
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"ids must be whole numbers, not {values.dtype}")
+    if values.ndim > 1:
+        raise ValueError(f"ids must have one dimension, not shape {values.shape}")
+    if values.dtype == np.uint64 and values.size and values.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"ids must fit int64, not {int(values.max())}")
+    return values.astype(np.int64, copy=False)

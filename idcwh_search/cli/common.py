@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -12,7 +14,8 @@ from .. import __version__
 from ..errors import IdcwhError
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
+LARGEST = 2**31 - 1  # number on a command line
 
 
 def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | None], int]:
@@ -23,6 +26,8 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
 
     def main(argv: list[str] | None = None) -> int:
         try:
+            if threading.current_thread() is threading.main_thread():  # so that a kill cleans up like any other end
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
             status = body(argv)
             sys.stdout.flush()
             return status
@@ -32,7 +37,7 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
         except BrokenPipeError:  # the reader of our output went away (`| head`): not our failure
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
-        except (IdcwhError, ValueError, TypeError, OSError, MemoryError) as error:
+        except (IdcwhError, ValueError, TypeError, OverflowError, OSError, MemoryError) as error:
             if os.environ.get("IDCWH_TRACEBACK"):
                 raise
             print(f"error: {describe(error)}", file=sys.stderr)
@@ -91,6 +96,7 @@ def _whole(text: str, least: int) -> int:
         value = int(text)
     except ValueError:
         value = least - 1
-    if value < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, not {text!r}")
+    if not least <= value <= LARGEST:
+        limit = f"of at least {least}" if value < least else f"up to {LARGEST}"
+        raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
     return value

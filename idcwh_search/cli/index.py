@@ -13,6 +13,7 @@ import numpy as np
 from ..database import Database
 from ..datasets import SPLIT_FOLDERS
 from ..errors import IdcwhError
+from ..files import check_target
 from . import common
 
 EPILOG = """examples:
@@ -115,6 +116,7 @@ def build(options: Any) -> int:
     from ..pipeline import encode_files
 
     target = Path(options.db)
+    check_target(target, options.model, None if options.images == "-" else options.images)
     listing = Listing(options.images, options.labels)
     encoder = Encoder(options.model, device=options.device, threads=options.threads, batch_size=options.batch_size)
     common.note(f"{len(listing.paths)} images, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..database import Database
 from ..errors import IdcwhError
+from ..files import check_target, replacing
 from ..manifest import image_path, open_encoder
 from . import common
 
@@ -67,10 +68,13 @@ class Queries:
 @common.command
 def main(argv: list[str] | None = None) -> int:
     options = parser().parse_args(argv)
+    if options.html is not None:
+        inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
+        check_target(options.html, *inputs)
     with Database.open(options.db) as database:
-        queries = _codes(options, database) if options.query_codes else _encode(options, database)
+        queries = _codes(options, database) if options.query_codes is not None else _encode(options, database)
         results = _search(database, queries, options.top, options.radius, options.threads)
-        if options.html:
+        if options.html is not None:
             _write_page(Path(options.html), database, queries, results)
         if options.json:
             _print_json(database, queries, results)
@@ -175,7 +179,6 @@ def _line(text: str) -> str:
 
 def _write_page(path: Path, database: Database, queries: Queries, results: Results) -> None:
     from .. import gallery
-    from ..files import replacing
 
     known = set(database.label_names())
     shown = []

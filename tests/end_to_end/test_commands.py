@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.cli import index, search
+from idcwh_search.cli import evaluate, index, search
 
 PICTURES = Path(__file__).resolve().parents[2] / "demo" / "cifar10"
 Codes = Callable[[list[Path]], np.ndarray]
@@ -216,6 +217,44 @@ def test_search_refuses(
         with pytest.raises(SystemExit) as stopped:
             search.main(["--db", str(database), "--query", str(query), *wrong])
         assert stopped.value.code == 2 and "expected a whole number" in capsys.readouterr().err
+
+
+def test_no_command_overwrites_its_own_input(
+    database: Path, model: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = min((pictures / "dog").iterdir())
+    before = {path: path.read_bytes() for path in (database, model, query)}
+    for victim in before:
+        assert "input" in failure(
+            capsys, search.main, "--db", database, "--query", query, "--html", victim, "--model", model
+        )
+    assert "input" in failure(
+        capsys, index.main, "build", "--model", model, "--images", pictures, "--db", model, "--force"
+    )
+    assert "input" in failure(capsys, evaluate.main, "--model", model, "--data", pictures, "--save-codes", model)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_outputs_are_checked_before_the_work(
+    database: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = pictures / "no" / "x.html"
+    assert "writable" in failure(capsys, search.main, "--db", database, "--query", pictures, "--html", nowhere)
+    assert "directory" in failure(capsys, search.main, "--db", database, "--query", pictures, "--html", "")
+    assert "threads" in failure(capsys, search.main, "--db", database, "--query", pictures, "--threads", 5000)
+    assert search.main(["--db", str(database), "--query-codes", ""]) == 1
+
+
+def test_a_killed_build_leaves_nothing(model: Path, tmp_path: Path) -> None:
+    for i in range(4):
+        (tmp_path / "many").mkdir(exist_ok=True)
+        shutil.copytree(PICTURES / "train", tmp_path / "many" / str(i))
+    command = [*program("index"), "build", "--model", model, "--images", tmp_path / "many", "--db", tmp_path / "k.bin"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None and "4000 images" in process.stderr.readline()
+    time.sleep(0.1)
+    process.terminate()
+    assert process.wait(20) in (143, 0) and not list(tmp_path.glob(".*.tmp"))
 
 
 def test_database_and_model_move_together(

@@ -191,7 +191,64 @@ def test_wrong_codes_and_queries_are_refused(small: Path, tmp_path: Path) -> Non
         db.add(np.full((1, 3), 255, np.uint8))
 
 
+def test_a_mask_may_be_a_list(small: Path) -> None:
+    query = random_codes(1, 20, seed=5)
+    mask = [i % 7 == 0 for i in range(300)]
+    with ih.Database.open(small) as db:
+        np.testing.assert_array_equal(
+            db.search(query, 50, where=mask)[1], db.search(query, 50, where=np.array(mask))[1]
+        )
+        with pytest.raises(ValueError, match=r"\(300,\)"):
+            db.search(query, 1, where=mask[:100])
+
+
+def test_ids_are_whole_numbers(small: Path) -> None:
+    with ih.Database.open(small) as db:
+        for wrong in ([1.7], ["1"], [True]):
+            with pytest.raises(TypeError):
+                db.get(wrong)  # type: ignore[arg-type]
+
+
+def test_what_was_added_is_seen_at_once(tmp_path: Path) -> None:
+    codes = random_codes(20, 20)
+    with ih.Database.create(tmp_path / "c.bin", 20) as db:
+        db.add(codes[:10], keys=np.array(["k"] * 10), labels=["a"] * 10)
+        assert len(db.codes) == len(db.ids) == db.info()["items"] == 10
+        db.add(codes[10:], labels=["\ud800"] * 5 + ["b"] * 5)
+        np.testing.assert_array_equal(db.codes, codes)
+        assert len(db.ids) == db.info()["items"] == len(db) == 20
+        assert db.label_names() == ["a", "b", "\ud800"] and db.keys([9, 10]) == ["k", None]
+        db.verify()
+
+
+def test_a_closed_database_says_so(small: Path, tmp_path: Path) -> None:
+    written = ih.Database.create(tmp_path / "c.bin", 20)
+    written.add(random_codes(20, 20))
+    written.close()
+    read = ih.Database.open(small)
+    read.close()
+    query = random_codes(1, 20)
+    with pytest.raises(ValueError, match="closed"):
+        written.add(query)
+    for db in (written, read):
+        for use in (
+            lambda db=db: db.search(query, 1),
+            lambda db=db: db.get([0]),
+            db.verify,
+            db.info,
+            lambda db=db: db.ids,
+        ):
+            with pytest.raises(ValueError, match="closed"):
+                use()
+    assert len(ih.Database.open(tmp_path / "c.bin")) == 20
+
+
 # the file appears whole or not at all
+
+
+def test_a_device_is_not_replaced() -> None:
+    with pytest.raises(IdcwhError, match="device"):
+        ih.Database.create("/dev/null", 8, replace=True)
 
 
 def test_an_exception_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -260,8 +317,8 @@ def tampered(path: Path, content: bytes) -> Path:
     return target
 
 
-def test_every_flipped_bit_is_refused_or_harmless(small: Path) -> None:
-    """Any byte of the file, one bit of it: an error that names the file, or exactly the right answers."""
+def test_every_flipped_bit_is_found(small: Path) -> None:
+    """Any byte of the file, one bit of it: exactly the right answers or an error, and from verify always an error."""
     with ih.Database.create(small, 20, {"a": "b"}, replace=True) as db:
         db.add(random_codes(30, 20), keys=[f"{i}.png" for i in range(30)], labels=["cat", None] * 15)
         db.search(random_codes(1, 20), 1)
@@ -277,10 +334,12 @@ def test_every_flipped_bit_is_refused_or_harmless(small: Path) -> None:
         try:
             with ih.Database.open(path) as db:
                 assert (db.codes.tobytes(), db.ids.tolist(), db.keys(), db.labels(), db.manifest) == truth
+                db.verify()
+                pytest.fail(f"byte {position} was changed and verify did not see it")
         except IdcwhError as error:
             assert str(path) in str(error)
             refused += 1
-    assert refused > len(raw) // 2  # the rest is padding between sections
+    assert refused == len(raw)
 
 
 def test_every_truncation_and_trailing_junk_is_refused(small: Path) -> None:

@@ -168,7 +168,7 @@ def _report(outcome: Any, out: Path) -> int:
         common.note(f"skipped {key}: {reason}")
     if failed:
         more = ", the first 20 are named above" if len(failed) > 20 else ""
-        common.note(f"{len(failed)} unreadable images were skipped{more}")
+        common.note(f"unreadable images skipped: {len(failed)}{more}")
     common.note(f"wrote {out / 'model.pt'}")
     if not outcome.finished:
         common.note(f"interrupted; go on with: idcwh-train --out {out} --resume")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from idcwh_search.codes import check_bits
 from idcwh_search.errors import IdcwhError
 
 SCHEDULES = ("step", "cosine")
@@ -47,6 +48,7 @@ class Options:
         for name in ("bits", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, not {getattr(self, name)}")
+        check_bits(self.bits)
         for name in ("lr", "center_lr", "weight_decay", "momentum"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: expected a number of at least 0, not {getattr(self, name)}")
