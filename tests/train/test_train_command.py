@@ -197,7 +197,7 @@ def test_unreadable_images_are_skipped_named_and_counted(tmp_path, cached, capsy
         assert cli.main(command) == 3
         said = capsys.readouterr().err
         assert "train/class1/05.png: not an image" in said and "train/class1/06.png: an empty file" in said
-        assert "2 unreadable images were skipped" in said
+        assert "unreadable images skipped: 2" in said
         assert "train/class1/05.png" not in load_model(out / "model.pt")[1]["sample"]["keys"]
 
 
