@@ -19,6 +19,7 @@ from .codesbin import ITEMS, JSON, MANIFEST
 from .database import Database
 from .errors import IdcwhError
 from .segment import MAX_KEY_BYTES, Pending, Segment
+from .selection import as_ids
 
 SEGMENT_ITEMS = 1 << 20  # items gathered in memory before they are written as a segment
 
@@ -163,7 +164,7 @@ class _Ids:
             else:
                 self._runs.append(range(self.next, self.next + count))
         else:
-            given = self._check(np.asarray(ids), count)
+            given = self._check(as_ids(ids), count)
             self._chosen.update(given.tolist())
         self.count += count
         self.next = max(self.next, int(given.max()) + 1) if count else self.next
@@ -172,19 +173,15 @@ class _Ids:
     def _check(self, ids: np.ndarray, count: int) -> np.ndarray:
         if ids.shape != (count,):
             raise ValueError(f"ids: expected shape ({count},), one a code, not {ids.shape}")
-        if count and not np.issubdtype(ids.dtype, np.integer):
-            raise TypeError(f"ids: expected integers, not {ids.dtype}")
-        if count and (int(ids.min()) < 0 or int(ids.max()) >= 1 << 63):
-            raise ValueError(
-                f"ids: expected 0 to {(1 << 63) - 1}, not {int(ids.min() if ids.min() < 0 else ids.max())}"
-            )
-        values, times = np.unique(ids.astype(np.int64), return_counts=True)
+        if count and int(ids.min()) < 0:
+            raise ValueError(f"ids: expected at least 0, not {int(ids.min())}")
+        values, times = np.unique(ids, return_counts=True)
         if len(values) != count:
             raise ValueError(f"ids: {int(values[times > 1][0])} occurs twice")
         taken = next((i for i in values.tolist() if i in self._chosen or any(i in run for run in self._runs)), None)
         if taken is not None:
             raise ValueError(f"ids: {taken} is already in the database")
-        return ids.astype(np.int64)
+        return ids.copy()  # the caller may go on using the array
 
 
 def _link(source: Path, target: Path) -> bool:

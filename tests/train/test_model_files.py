@@ -22,14 +22,6 @@ from idcwh_train.validation import hold_out, watch
 TINY = "timm:test_resnet"
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def tiny(bits: int = 12) -> tuple[HashModel, dict]:
     torch.manual_seed(0)
     b = backbones.create(TINY, "none", 32)

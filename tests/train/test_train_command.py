@@ -44,15 +44,6 @@ def images(tmp_path_factory) -> Path:
     return write_images(tmp_path_factory.mktemp("images"))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Operators on pictures this small only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def cached(tmp_path_factory) -> list[str]:
     return ["--cache", str(tmp_path_factory.getbasetemp() / "features"), "--device", "cpu"]
