@@ -97,7 +97,8 @@ struct Arguments {
             };
         };
         if (!ids.is_none()) options.ids = data_of<std::int64_t>(ids, "ids", expected("int64"), rows);
-        if (!mask.is_none()) options.mask = data_of<std::uint8_t>(mask, "mask", expected("bool or uint8"), rows);
+        if (!mask.is_none())
+            options.rows = Rows::of_bytes(data_of<std::uint8_t>(mask, "mask", expected("bool or uint8"), rows));
         options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
     }
 };

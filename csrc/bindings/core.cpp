@@ -51,7 +51,7 @@ py::tuple radius_array(const py::object& codes, const py::object& bits, const py
     const Arguments in(codes, bits, queries, ids, mask, threads);
     const auto within = whole_of(radius_in, "radius", 0, std::numeric_limits<long long>::max());
     const auto capped = static_cast<unsigned>(std::min<long long>(within, in.codes.bits));
-    RadiusResult result;
+    Hits result;
     {
         const py::gil_scoped_release release;
         result = radius(in.codes, in.queries, in.nq, capped, in.options);

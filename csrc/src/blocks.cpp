@@ -19,19 +19,19 @@ inline std::uint64_t non_zero_bytes(std::uint64_t eight) {
 }  // namespace
 
 std::size_t eligible(const Codes& codes, const SearchOptions& options) {
-    if (!options.mask) return codes.size;
+    if (!options.rows.bytes) return codes.size;
     std::size_t count = 0, row = 0;
     while (row + 8 <= codes.size) {
         const std::size_t stop = std::min(codes.size - 7, row + 8 * 255);  // as many as a byte can count
         std::uint64_t counts = 0;
         for (; row < stop; row += 8) {
             std::uint64_t eight;
-            std::memcpy(&eight, options.mask + row, 8);
+            std::memcpy(&eight, options.rows.bytes + row, 8);
             counts += non_zero_bytes(eight) >> 7;
         }
         count += ((counts & 0x00ff00ff00ff00ffu) + (counts >> 8 & 0x00ff00ff00ff00ffu)) * 0x0001000100010001u >> 48;
     }
-    for (; row < codes.size; ++row) count += options.mask[row] != 0;
+    for (; row < codes.size; ++row) count += options.rows.bytes[row] != 0;
     return count;
 }
 

@@ -27,7 +27,7 @@ struct Collector {
 
 }  // namespace
 
-RadiusResult radius(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
+Hits radius(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
                     const SearchOptions& options) {
     check(codes, queries, nq, options);
     const auto& kernels = active_kernels();
@@ -39,7 +39,7 @@ RadiusResult radius(const Codes& codes, const std::uint8_t* queries, std::size_t
         const std::size_t first = group * plan.group_queries, count = std::min(plan.group_queries, nq - first);
         found[task].assign(count, {static_cast<std::int32_t>(std::min(radius, codes.bits)), options.ids, {}});
         const std::size_t begin = chunk * plan.chunk_rows, end = std::min(codes.size, begin + plan.chunk_rows);
-        BlockReader reader(codes, options.mask, begin, end);
+        BlockReader reader(codes, options.rows.bytes, begin, end);
         scan(kernels, queries + first * bytes, bytes, reader, found[task].data(), count);
     });
 
@@ -49,7 +49,7 @@ RadiusResult radius(const Codes& codes, const std::uint8_t* queries, std::size_t
             list[i] = &found[q / plan.group_queries * plan.chunks + i][q % plan.group_queries].entries;
         return list;
     };
-    RadiusResult result;
+    Hits result;
     result.limits.assign(nq + 1, 0);
     for (std::size_t q = 0; q < nq; ++q) {
         std::int64_t count = 0;

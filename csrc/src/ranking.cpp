@@ -34,7 +34,7 @@ struct Ranking {
     std::vector<std::size_t> order;
 
     std::size_t row(std::size_t position) const { return order.empty() ? position : order[position]; }
-    bool eligible(std::size_t row) const { return !options.mask || options.mask[row]; }
+    bool eligible(std::size_t row) const { return !options.rows.bytes || options.rows.bytes[row]; }
 
     // Distances of the rows [begin, end), whatever the mask says.
     void measure(const std::uint8_t* query, std::size_t begin, std::size_t end, std::uint16_t* out) const {
@@ -47,7 +47,7 @@ struct Ranking {
     // Counts the distances of the positions [begin, end) of the id order.
     void count(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& counts) const {
         counts.assign(static_cast<std::size_t>(codes.bits) + 1, 0);
-        if (order.empty() && !options.mask) {
+        if (order.empty() && !options.rows.bytes) {
             // Four sets of counts: equal distances in a row would otherwise wait for one another.
             std::vector<std::uint32_t> sets(4 * counts.size());
             std::uint32_t *a = sets.data(), *b = a + counts.size(), *c = b + counts.size(), *d = c + counts.size();

@@ -53,7 +53,7 @@ void topk_by_scan(const Codes& codes, const std::uint8_t* queries, std::size_t n
         for (std::size_t q = 0; q < count; ++q)
             selectors.push_back({Selector(k, codes.bits, options.ids), &kth[first + q]});
         const std::size_t begin = chunk * plan.chunk_rows, end = std::min(codes.size, begin + plan.chunk_rows);
-        BlockReader reader(codes, options.mask, begin, end);
+        BlockReader reader(codes, options.rows.bytes, begin, end);
         scan(kernels, queries + first * bytes, bytes, reader, selectors.data(), count);
 
         if (open[group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;

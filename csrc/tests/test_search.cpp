@@ -17,7 +17,7 @@ Ranking brute_force(const idcwh::Codes& codes, const std::uint8_t* query, const 
     Ranking ranking;
     const std::size_t bytes = idcwh::code_bytes(codes.bits);
     for (std::size_t row = 0; row < codes.size; ++row)
-        if (!options.mask || options.mask[row])
+        if (!options.rows.bytes || options.rows.bytes[row])
             ranking.emplace_back(check::distance(codes.data + row * bytes, query, bytes),
                                  options.ids ? options.ids[row] : static_cast<std::int64_t>(row));
     std::sort(ranking.begin(), ranking.end());
@@ -86,7 +86,7 @@ void compare_all(unsigned bits, std::size_t n, std::size_t nq, std::uint32_t see
                 idcwh::SearchOptions options;
                 options.threads = threads;
                 options.ids = shuffled ? ids.data() : nullptr;
-                options.mask = masked ? mask.data() : nullptr;
+                if (masked) options.rows = idcwh::Rows::of_bytes(mask.data());
                 compare({memory.data(), n, bits}, queries, options);
             }
 }
