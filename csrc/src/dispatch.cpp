@@ -28,6 +28,8 @@ const std::vector<Candidate>& candidates() {
         found.push_back({&kernels::avx2, cpu.avx2});
         found.push_back({&kernels::avx512, cpu.avx512});
         found.push_back({&kernels::avx512vpopcnt, cpu.avx512vpopcnt});
+#elif defined(__aarch64__)
+        found.push_back({&kernels::neon, true});
 #endif
         return found;
     }();

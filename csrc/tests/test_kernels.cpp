@@ -91,6 +91,8 @@ const Kernels* find(const std::string& name) {
     if (!supported) return nullptr;
 #if defined(__x86_64__)
     for (const Kernels* kernels : {&portable, &popcnt, &avx2, &avx512, &avx512vpopcnt})
+#elif defined(__aarch64__)
+    for (const Kernels* kernels : {&portable, &neon})
 #else
     for (const Kernels* kernels : {&portable})
 #endif

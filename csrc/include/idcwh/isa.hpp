@@ -9,7 +9,7 @@
 namespace idcwh {
 
 struct Isa {
-    std::string name;  // "portable", "popcnt", "avx2", "avx512", "avx512vpopcnt"
+    std::string name;  // "portable", "popcnt", "avx2", "avx512", "avx512vpopcnt"; "portable", "neon"
     bool supported;    // by this processor and operating system
     bool active;       // the one that searches run on
 };

@@ -61,5 +61,8 @@ extern const Kernels avx2;
 extern const Kernels avx512;
 extern const Kernels avx512vpopcnt;
 #endif
+#if defined(__aarch64__)
+extern const Kernels neon;
+#endif
 
 }  // namespace idcwh::kernels

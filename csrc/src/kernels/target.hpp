@@ -28,6 +28,8 @@
 // Holds a vector in a register: GCC would otherwise load it again for each use, and regroup sums until they spill.
 #if defined(IDCWH_SIMDE)
 #define IDCWH_IN_REGISTER(x) (void)(x)
+#elif defined(__aarch64__)
+#define IDCWH_IN_REGISTER(x) __asm__("" : "+w"(x))
 #else
 #define IDCWH_IN_REGISTER(x) __asm__("" : "+v"(x))
 #endif
