@@ -1,12 +1,12 @@
 // Are the padding bits zero?
 #include <idcwh/search.hpp>
 
+#include "plan.hpp"
+
 namespace idcwh {
 
 bool padding_is_zero(const Codes& codes) {
-    if (codes.bits < 1 || codes.bits > max_bits)
-        throw Error(ErrorCode::invalid_argument,
-                    "bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(codes.bits));
+    check(codes, nullptr, 0, {});
     const unsigned used = codes.bits % 8;
     if (used == 0) return true;
     const std::size_t bytes = code_bytes(codes.bits);
