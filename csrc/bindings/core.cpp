@@ -8,41 +8,19 @@
 #include <utility>
 
 #include "arrays.hpp"
+#include "results.hpp"
 
 namespace idcwh::bindings {
 namespace {
-
-using Shape = std::vector<py::ssize_t>;
-
-py::array_t<std::int32_t> empty_distances(Shape shape) { return py::array_t<std::int32_t>(std::move(shape)); }
-py::array_t<std::int64_t> empty_ids(Shape shape) { return py::array_t<std::int64_t>(std::move(shape)); }
-
-// Hands a vector's memory to numpy.
-template <class T>
-py::array_t<T> to_array(std::vector<T>&& values) {
-    auto owner = std::make_unique<std::vector<T>>(std::move(values));
-    T* data = owner->data();
-    const auto size = static_cast<py::ssize_t>(owner->size());
-    py::capsule capsule(owner.get(), [](void* p) { delete static_cast<std::vector<T>*>(p); });
-    owner.release();
-    return py::array_t<T>(size, data, capsule);
-}
 
 py::tuple topk_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& k,
                      const py::object& ids, const py::object& mask, const py::object& threads) {
     const Arguments in(codes, bits, queries, ids, mask, threads);
     const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
     const std::size_t kept = std::min(wanted, eligible(in.codes, in.options));
-    const Shape shape = {static_cast<py::ssize_t>(in.nq), static_cast<py::ssize_t>(kept)};
-    auto distances = empty_distances(shape);
-    auto found = empty_ids(shape);
-    auto* distance_data = distances.mutable_data();
-    auto* id_data = found.mutable_data();
-    {
-        const py::gil_scoped_release release;
-        topk(in.codes, in.queries, in.nq, kept, distance_data, id_data, in.options);
-    }
-    return py::make_tuple(distances, found);
+    Ranked out(in.nq, kept);
+    out.fill([&] { topk(in.codes, in.queries, in.nq, kept, out.distances(), out.ids(), in.options); });
+    return out.arrays();
 }
 
 py::tuple radius_array(const py::object& codes, const py::object& bits, const py::object& queries,
@@ -51,28 +29,15 @@ py::tuple radius_array(const py::object& codes, const py::object& bits, const py
     const Arguments in(codes, bits, queries, ids, mask, threads);
     const auto within = whole_of(radius_in, "radius", 0, std::numeric_limits<long long>::max());
     const auto capped = static_cast<unsigned>(std::min<long long>(within, in.codes.bits));
-    Hits result;
-    {
-        const py::gil_scoped_release release;
-        result = radius(in.codes, in.queries, in.nq, capped, in.options);
-    }
-    return py::make_tuple(to_array(std::move(result.limits)), to_array(std::move(result.distances)),
-                          to_array(std::move(result.ids)));
+    return hits_arrays([&] { return radius(in.codes, in.queries, in.nq, capped, in.options); });
 }
 
 py::tuple rank_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& ids,
                      const py::object& mask, const py::object& threads) {
     const Arguments in(codes, bits, queries, ids, mask, threads);
-    const Shape shape = {static_cast<py::ssize_t>(in.nq), static_cast<py::ssize_t>(eligible(in.codes, in.options))};
-    auto distances = empty_distances(shape);
-    auto found = empty_ids(shape);
-    auto* distance_data = distances.mutable_data();
-    auto* id_data = found.mutable_data();
-    {
-        const py::gil_scoped_release release;
-        rank(in.codes, in.queries, in.nq, distance_data, id_data, in.options);
-    }
-    return py::make_tuple(distances, found);
+    Ranked out(in.nq, eligible(in.codes, in.options));
+    out.fill([&] { rank(in.codes, in.queries, in.nq, out.distances(), out.ids(), in.options); });
+    return out.arrays();
 }
 
 py::list isa_dicts() {
@@ -112,8 +77,11 @@ void translate(std::exception_ptr pointer) {
     try {
         if (pointer) std::rethrow_exception(pointer);
     } catch (const Error& error) {
+        if (error.code() == ErrorCode::interrupted && PyErr_Occurred()) return;  // what the signal's handler raised
         if (error.code() == ErrorCode::invalid_argument) {
             PyErr_SetString(PyExc_ValueError, error.what());
+        } else if (error.code() == ErrorCode::not_found) {
+            PyErr_SetString(PyExc_KeyError, error.what());
         } else {
             const py::object type = py::module_::import("idcwh_search.errors").attr("IdcwhError");
             PyErr_SetString(type.ptr(), error.what());

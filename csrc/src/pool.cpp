@@ -6,14 +6,24 @@
 // destroyed).
 #include "pool.hpp"
 
+#include <idcwh/search.hpp>
+#include <idcwh/threads.hpp>
+
 #include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(__linux__)
@@ -23,7 +33,8 @@
 #include <unistd.h>
 #endif
 
-namespace idcwh::pool {
+namespace idcwh {
+namespace pool {
 namespace {
 
 long process_id() {
@@ -43,14 +54,18 @@ struct Job {
     std::exception_ptr failure;
 
     void work() {
-        for (std::size_t task; (task = next.fetch_add(1)) < tasks;) {
-            try {
-                (*body)(task);
-            } catch (...) {
-                const std::lock_guard guard(lock);
-                if (!failure) failure = std::current_exception();
-                next.store(tasks);  // nobody needs the rest
-            }
+        for (std::size_t task; (task = next.fetch_add(1)) < tasks;) attempt([&] { (*body)(task); });
+    }
+    template <class Action>
+    bool attempt(Action action) {
+        try {
+            action();
+            return true;
+        } catch (...) {
+            const std::lock_guard guard(lock);
+            if (!failure) failure = std::current_exception();
+            next.store(tasks);  // nobody needs the rest
+            return false;
         }
     }
 };
@@ -59,7 +74,7 @@ class Pool {
 public:
     const long process = process_id();
 
-    void run(Job& job, unsigned helpers) {
+    void run(Job& job, unsigned helpers, const std::function<void()>* while_waiting) {
         Request request{&job, 0, 0};
         {
             const std::lock_guard guard(lock_);
@@ -72,7 +87,13 @@ public:
         std::unique_lock guard(lock_);
         request.wanted = 0;
         requests_.erase(std::remove(requests_.begin(), requests_.end(), &request), requests_.end());
-        done_.wait(guard, [&] { return request.running == 0; });
+        const auto done = [&] { return request.running == 0; };
+        while (while_waiting && !done_.wait_for(guard, std::chrono::milliseconds(5), done)) {
+            guard.unlock();
+            if (!job.attempt(*while_waiting)) while_waiting = nullptr;
+            guard.lock();
+        }
+        done_.wait(guard, done);
     }
 
 private:
@@ -124,9 +145,7 @@ Pool& instance() {
     return *pool;
 }
 
-}  // namespace
-
-unsigned available_threads() {
+unsigned processors() {
 #if defined(__linux__)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
@@ -134,7 +153,34 @@ unsigned available_threads() {
     return std::max(1u, std::thread::hardware_concurrency());
 }
 
-void run(std::size_t tasks, unsigned threads, const std::function<void(std::size_t)>& body) {
+unsigned from_environment() {
+    const char* wish = std::getenv("IDCWH_THREADS");
+    if (!wish || !*wish) return 0;
+    unsigned number = 0;
+    const char* end = wish + std::strlen(wish);
+    const auto parsed = std::from_chars(wish, end, number);
+    if (parsed.ec != std::errc() || parsed.ptr != end || number < 1 || number > max_threads)
+        throw Error(ErrorCode::invalid_argument, "IDCWH_THREADS must be a whole number from 1 to " +
+                                                     std::to_string(max_threads) + ", not '" + wish + "'");
+    return number;
+}
+
+std::atomic<unsigned> wished{0};
+
+// Never freed: a search that runs keeps the executor that it began with. No lock, which a fork could leave locked.
+std::atomic<const Executor*> executor{nullptr};
+
+}  // namespace
+
+unsigned available_threads() {
+    const unsigned wish = wished.load();
+    if (wish) return wish;
+    const unsigned environment = from_environment();
+    return environment ? environment : processors();
+}
+
+void run(std::size_t tasks, unsigned threads, const std::function<void(std::size_t)>& body,
+         const std::function<void()>* while_waiting) {
     if (tasks < threads) threads = static_cast<unsigned>(tasks);
     if (threads <= 1) {
         for (std::size_t task = 0; task < tasks; ++task) body(task);
@@ -143,8 +189,33 @@ void run(std::size_t tasks, unsigned threads, const std::function<void(std::size
     Job job;
     job.body = &body;
     job.tasks = tasks;
-    instance().run(job, threads - 1);
+    if (const Executor* lent = executor.load(std::memory_order_acquire)) {
+        (*lent)(tasks, threads, [&](std::size_t task) {
+            if (job.next.load() < tasks) job.attempt([&] { body(task); });
+        });
+    } else {
+        instance().run(job, threads - 1, while_waiting);
+    }
     if (job.failure) std::rethrow_exception(job.failure);
 }
 
-}  // namespace idcwh::pool
+}  // namespace pool
+
+void set_threads(unsigned threads) {
+    if (threads > max_threads)
+        throw Error(ErrorCode::invalid_argument,
+                    "threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(threads));
+    pool::wished.store(threads);
+}
+
+unsigned threads() { return pool::available_threads(); }
+
+void set_executor(Executor executor) {
+    static std::mutex lock;
+    static std::deque<Executor> kept;
+    const std::lock_guard guard(lock);
+    const Executor* next = executor ? &kept.emplace_back(std::move(executor)) : nullptr;
+    pool::executor.store(next, std::memory_order_release);
+}
+
+}  // namespace idcwh

@@ -1,6 +1,7 @@
 // The few words the tests need: CHECK says where and what, and the test goes on; finish() is what main returns.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -8,14 +9,14 @@
 
 namespace check {
 
-inline int failures = 0;
+inline std::atomic<int> failures{0};  // tests may fail on any thread
 
 inline void fail(const char* file, int line, const char* what) {
     if (++failures <= 20) std::printf("%s:%d: not true: %s\n", file, line, what);
 }
 
 inline int finish() {
-    if (failures) std::printf("%d checks failed\n", failures);
+    if (failures) std::printf("%d checks failed\n", failures.load());
     return failures ? 1 : 0;
 }
 

@@ -1,7 +1,14 @@
-// The pool: every task once, exceptions come back, many callers at the same time, and a child after fork.
+// The pool: every task once, exceptions come back, many callers at the same time, a child after fork, a caller that is
+// asked while it waits, and threads that the program lends.
 #include "pool.hpp"
 
+#include <idcwh/search.hpp>
+#include <idcwh/threads.hpp>
+
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -20,9 +27,93 @@ void each_task_once(std::size_t tasks, unsigned threads) {
     for (auto& count : seen) CHECK(count.load() == 1);
 }
 
+void how_many_threads() {
+    unsetenv("IDCWH_THREADS");
+    const unsigned here = idcwh::threads();
+    CHECK(here >= 1);
+    setenv("IDCWH_THREADS", "3", 1);
+    CHECK(idcwh::threads() == 3);
+    idcwh::set_threads(5);
+    CHECK(idcwh::threads() == 5);
+    idcwh::set_threads(0);
+    for (const char* wrong : {"0", "-1", "two", "2x", "1025", "99999999999"}) {
+        setenv("IDCWH_THREADS", wrong, 1);
+        bool refused = false;
+        try {
+            idcwh::threads();
+        } catch (const idcwh::Error& error) {
+            refused = std::string(error.what()).find(wrong) != std::string::npos;
+        }
+        CHECK(refused);
+    }
+    unsetenv("IDCWH_THREADS");
+    CHECK(idcwh::threads() == here);
+}
+
+// The caller has nothing left to do, and another thread's task goes on: only then is it asked, and may end the run.
+void asked_while_waiting() {
+    std::atomic<int> asked{0};
+    const std::function<void()> count = [&] { ++asked; };
+    const auto caller = std::this_thread::get_id();
+    const auto task = [&](std::size_t) {
+        if (std::this_thread::get_id() == caller) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));  // so that a helper takes the other task
+        } else {
+            const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+            while (asked.load() < 3 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        }
+    };
+    for (int round = 0; round < 20 && asked.load() < 3; ++round) idcwh::pool::run(2, 2, task, &count);
+    CHECK(asked.load() >= 3);
+
+    const std::function<void()> stop = [&] {
+        ++asked;
+        throw std::runtime_error("enough");
+    };
+    bool stopped = false;
+    for (int round = 0; round < 20 && !stopped; ++round) {
+        asked.store(2);
+        try {
+            idcwh::pool::run(2, 2, task, &stop);
+        } catch (const std::runtime_error&) {
+            stopped = true;
+        }
+    }
+    CHECK(stopped);
+}
+
+void lent_threads() {
+    std::atomic<int> runs{0};
+    idcwh::set_executor([&](std::size_t tasks, unsigned, const std::function<void(std::size_t)>& body) {
+        ++runs;
+        std::thread other([&] {
+            for (std::size_t task = 0; task < tasks; task += 2) body(task);
+        });
+        for (std::size_t task = 1; task < tasks; task += 2) body(task);
+        other.join();
+    });
+    each_task_once(31, 4);
+    CHECK(runs.load() == 1);
+    bool caught = false;
+    try {
+        idcwh::pool::run(20, 2, [](std::size_t task) {
+            if (task == 4) throw std::runtime_error("four");
+        });
+    } catch (const std::runtime_error&) {
+        caught = true;
+    }
+    CHECK(caught && runs.load() == 2);
+    idcwh::set_executor({});
+    each_task_once(31, 4);
+    CHECK(runs.load() == 2);
+}
+
 }  // namespace
 
 int main() {
+    how_many_threads();
+    asked_while_waiting();
+    lent_threads();
     CHECK(idcwh::pool::available_threads() >= 1);
     for (const std::size_t tasks : {0, 1, 2, 7, 1000})
         for (const unsigned threads : {1, 2, 7, 40}) each_task_once(tasks, threads);
@@ -56,7 +147,7 @@ int main() {
     const pid_t child = fork();
     if (child == 0) {
         each_task_once(1000, 4);
-        _exit(check::failures ? 1 : 0);
+        _exit(check::failures.load() ? 1 : 0);
     }
     int status = -1;
     waitpid(child, &status, 0);

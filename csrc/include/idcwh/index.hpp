@@ -127,9 +127,10 @@ public:
 
 private:
     friend class Index;
-    explicit Snapshot(detail::IndexState& state);
-    struct Hold;
-    std::unique_ptr<Hold> hold_;
+    explicit Snapshot(std::shared_ptr<detail::IndexState> state);
+    std::shared_ptr<detail::IndexState> state_;
+    const detail::Contents* contents_ = nullptr;
+    std::size_t slot_ = 0;
 };
 
 // Readers take snapshots; writers take turns among themselves. After an error the index is as it was.
