@@ -1,73 +1,97 @@
-// Cutting a range of rows into blocks; see blocks.hpp.
+// Cutting rows into blocks; see blocks.hpp.
 #include "blocks.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "dispatch.hpp"
+
 namespace idcwh {
 namespace {
 
-constexpr std::uint64_t each_byte = 0x0101010101010101u;
+constexpr std::size_t ahead = 48;  // rows that are asked of the memory before they are copied
 
-// The top bit of every byte that is not zero.
-inline std::uint64_t non_zero_bytes(std::uint64_t eight) {
-    constexpr std::uint64_t low = 0x7f * each_byte, high = 0x80 * each_byte;
-    return (((eight & low) + low) | eight) & high;
+// Width: of a row, where it is known to the compiler; else 0.
+template <std::size_t Width>
+void copy_rows(const std::uint8_t* codes, std::size_t bytes, const std::int64_t* numbers, std::size_t count,
+               std::uint8_t* to) {
+    const std::size_t width = Width ? Width : bytes;
+    const auto row = [&](std::size_t i) { return codes + static_cast<std::size_t>(numbers[i]) * width; };
+    const auto fetch = [&](std::size_t i) {
+        for (std::size_t line = 0; line < width; line += 64) __builtin_prefetch(row(i) + line);
+    };
+    for (std::size_t i = 0; i < std::min(ahead, count); ++i) fetch(i);
+    std::size_t i = 0;
+    for (; i + ahead < count; ++i, to += width) {
+        fetch(i + ahead);
+        std::memcpy(to, row(i), width);
+    }
+    for (; i < count; ++i, to += width) std::memcpy(to, row(i), width);
 }
 
 }  // namespace
 
-std::size_t eligible(const Codes& codes, const SearchOptions& options) {
-    if (!options.rows.bytes) return codes.size;
-    std::size_t count = 0, row = 0;
-    while (row + 8 <= codes.size) {
-        const std::size_t stop = std::min(codes.size - 7, row + 8 * 255);  // as many as a byte can count
-        std::uint64_t counts = 0;
-        for (; row < stop; row += 8) {
-            std::uint64_t eight;
-            std::memcpy(&eight, options.rows.bytes + row, 8);
-            counts += non_zero_bytes(eight) >> 7;
-        }
-        count += ((counts & 0x00ff00ff00ff00ffu) + (counts >> 8 & 0x00ff00ff00ff00ffu)) * 0x0001000100010001u >> 48;
-    }
-    for (; row < codes.size; ++row) count += options.rows.bytes[row] != 0;
-    return count;
-}
-
-BlockReader::BlockReader(const Codes& codes, const std::uint8_t* mask, std::size_t begin, std::size_t end)
-    : codes_(codes), bytes_(code_bytes(codes.bits)), mask_(mask), at_(begin), end_(end) {}
+BlockReader::BlockReader(const Codes& codes, const RowSet& rows, std::size_t begin, std::size_t end,
+                         unsigned gather_below)
+    : codes_(codes), rows_(rows), bytes_(code_bytes(codes.bits)), gather_below_(gather_below), at_(begin), end_(end) {}
 
 Block BlockReader::next(std::size_t max_rows) {
-    const std::size_t rows = std::min(max_rows, end_ - at_);
-    if (rows && mask_ && std::memchr(mask_ + at_, 0, rows)) return gather(max_rows);
-    const Block block{codes_.data + at_ * bytes_, rows, at_, nullptr};
-    at_ += rows;
+    if (rows_.kind == RowSet::Kind::list) return next_of_list(max_rows);
+    if (rows_.kind == RowSet::Kind::bitmap) return next_of_bitmap(max_rows);
+    const Block block{codes_.data + at_ * bytes_, std::min(max_rows, end_ - at_), at_};
+    at_ += block.rows;
     return block;
 }
 
-Block BlockReader::gather(std::size_t max_rows) {
-    numbers_.clear();
-    // First the numbers, so that the codes, which lie far apart when the mask is thin, are on their way when they are
-    // copied.
-    while (at_ < end_ && numbers_.size() + 8 <= max_rows) {
-        const std::size_t rows = std::min<std::size_t>(8, end_ - at_);
-        std::uint64_t eight = 0;
-        std::memcpy(&eight, mask_ + at_, rows);
-        for (std::uint64_t set = non_zero_bytes(eight); set; set &= set - 1) {
-            const std::size_t row = at_ + static_cast<std::size_t>(std::countr_zero(set)) / 8;  // little-endian
-            numbers_.push_back(row);
-            __builtin_prefetch(codes_.data + row * bytes_);
-        }
+Block BlockReader::next_of_list(std::size_t max_rows) {
+    const std::size_t count = std::min(max_rows, end_ - at_);
+    if (count == 0) return {};
+    const std::int64_t* numbers = rows_.list + at_;
+    at_ += count;
+    const auto first = static_cast<std::size_t>(numbers[0]), last = static_cast<std::size_t>(numbers[count - 1]);
+    if (last - first == count - 1) return {codes_.data + first * bytes_, count, first};
+    return gather(numbers, count);
+}
+
+// The word without the bits of rows behind the end.
+std::uint64_t BlockReader::word(std::size_t index) const {
+    const std::uint64_t word = rows_.bitmap[index];
+    return 64 * (index + 1) <= end_ ? word : word & ((std::uint64_t{1} << end_ % 64) - 1);
+}
+
+Block BlockReader::next_of_bitmap(std::size_t max_rows) {
+    while (at_ < end_ && !word(at_ / 64)) at_ += 64;
+    if (at_ >= end_) return {};
+    const std::size_t rows = std::min(max_rows, end_ - at_), set = rows_.eligible(at_, at_ + rows);
+    if (8 * set >= gather_below_ * rows) {
+        const std::size_t first = at_;
         at_ += rows;
+        return {codes_.data + first * bytes_, rows, first, nullptr, set < rows ? rows_.bitmap + first / 64 : nullptr};
     }
-    gathered_.resize(std::max(gathered_.size(), numbers_.size() * bytes_));
-    std::uint8_t* to = gathered_.data();
-    for (const std::size_t row : numbers_) {
-        std::memcpy(to, codes_.data + row * bytes_, bytes_);
-        to += bytes_;
-    }
-    return {gathered_.data(), numbers_.size(), 0, numbers_.data()};
+    numbers_.resize(std::max(numbers_.size(), max_rows));
+    std::size_t count = 0;
+    for (; at_ < end_ && count + 64 <= max_rows; at_ += 64)
+        for (std::uint64_t bits = word(at_ / 64); bits; bits &= bits - 1)
+            numbers_[count++] = static_cast<std::int64_t>(at_) + std::countr_zero(bits);
+    return gather(numbers_.data(), count);
+}
+
+Block BlockReader::gather(const std::int64_t* numbers, std::size_t count) {
+    gathered_.resize(std::max(gathered_.size(), count * bytes_));
+    const auto copy = [&] {
+        switch (bytes_) {
+            case 4: return copy_rows<4>;
+            case 6: return copy_rows<6>;
+            case 8: return copy_rows<8>;
+            case 12: return copy_rows<12>;
+            case 16: return copy_rows<16>;
+            case 32: return copy_rows<32>;
+            default: return copy_rows<0>;
+        }
+    }();
+    copy(codes_.data, bytes_, numbers, count, gathered_.data());
+    return {gathered_.data(), count, 0, numbers};
 }
 
 }  // namespace idcwh

@@ -28,25 +28,35 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
         fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
 }
 
-Plan plan(const Codes& codes, std::size_t nq, const SearchOptions& options) {
-    const std::size_t size = codes.size * code_bytes(codes.bits);
+Plan::Task Plan::task(std::size_t index) const {
+    const std::size_t group = index / chunks, chunk = index % chunks;
+    const std::size_t first = group * group_queries, at = begin + chunk * chunk_rows;
+    return {group, chunk, first, std::min(group_queries, nq - first), at, std::min(end, at + chunk_rows)};
+}
+
+Plan plan(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options) {
+    const std::size_t size = rows.count * code_bytes(codes.bits), positions = rows.positions();
     const bool worthwhile = size >= least_work || (size && nq >= (least_work + size - 1) / size);
-    Plan plan{options.threads ? options.threads : pool::available_threads(), 1, std::max<std::size_t>(nq, 1), 1,
-              codes.size};
-    if (!worthwhile && !options.threads) plan.threads = 1;
+    Plan plan{};
+    plan.nq = nq;
+    plan.begin = rows.begin;
+    plan.end = rows.end;
+    plan.chunks = 1;
+    plan.threads = options.threads ? options.threads : worthwhile ? pool::available_threads() : 1;
     if (plan.threads == 1 || nq >= queries_a_thread * plan.threads) {
         // More groups than threads, for the same reason as below; a group of 64 still spreads a block cheaply enough.
         const std::size_t tasks = plan.threads == 1 ? 1 : std::size_t{4} * plan.threads;
         plan.group_queries = std::clamp((nq + tasks - 1) / tasks, queries_a_thread, max_group);
     } else {
-        plan.group_queries = std::min(max_group, plan.group_queries);
+        plan.group_queries = std::clamp<std::size_t>(nq, 1, max_group);
         // More chunks than threads: one that is held up by other work leaves its share to the others.
-        const std::size_t most = options.threads ? codes.size / 64 : size / least_chunk;
+        const std::size_t most = options.threads ? positions / 64 : size / least_chunk;
         plan.chunks = std::clamp<std::size_t>(4 * plan.threads, 1, std::max<std::size_t>(most, 1));
-        plan.chunk_rows = (codes.size + plan.chunks - 1) / plan.chunks;
-        if (plan.chunk_rows) plan.chunks = (codes.size + plan.chunk_rows - 1) / plan.chunk_rows;
     }
     plan.groups = (nq + plan.group_queries - 1) / plan.group_queries;
+    plan.chunk_rows = std::max<std::size_t>(64, (positions + plan.chunks - 1) / plan.chunks);
+    plan.chunk_rows = (plan.chunk_rows + 63) / 64 * 64;
+    plan.chunks = std::max<std::size_t>(1, (positions + plan.chunk_rows - 1) / plan.chunk_rows);
     return plan;
 }
 

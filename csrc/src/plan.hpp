@@ -6,18 +6,29 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "rows.hpp"
+
 namespace idcwh {
 
 // Throws Error(invalid_argument) unless the arguments can be searched.
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
 
-// Queries go in groups, rows in successive chunks; a task is one group over one chunk.
+// Queries go in groups, the positions of the rows (rows.hpp) in successive chunks; a task is one group over one chunk.
 struct Plan {
     unsigned threads;
     std::size_t groups, group_queries;
-    std::size_t chunks, chunk_rows;
+    std::size_t chunks, chunk_rows;  // a multiple of 64
+    std::size_t nq, begin, end;      // all queries, all positions
+
+    struct Task {
+        std::size_t group, chunk;
+        std::size_t first_query, queries;
+        std::size_t begin, end;
+    };
+    std::size_t tasks() const { return groups * chunks; }
+    Task task(std::size_t index) const;
 };
 
-Plan plan(const Codes& codes, std::size_t nq, const SearchOptions& options);
+Plan plan(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options);
 
 }  // namespace idcwh

@@ -1,15 +1,18 @@
-// Two passes over the rows: measure every distance and count, then put each row where its distance and its turn say.
+// Two passes over the eligible rows: measure every distance and count, then put each row where its distance and its
+// turn say.
 //
-// Rows are visited in id order, so that equal distances come out in id order with no comparison. With threads, the rows
+// Rows are placed in id order, so that equal distances come out in id order with no comparison. With threads, the rows
 // go in chunks, each with counts of its own: the chunks before it say where it writes.
 #include "ranking.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <vector>
 
 #include "blocks.hpp"
 #include "dispatch.hpp"
+#include "interrupt.hpp"
 #include "plan.hpp"
 #include "pool.hpp"
 
@@ -17,71 +20,133 @@ namespace idcwh {
 namespace {
 
 using Counts = std::vector<std::size_t>;
+constexpr std::size_t portion = 1 << 16;  // rows between two looks at whether to stop
 
-// Row numbers in ascending order of their ids; empty when that is the order of the rows.
-std::vector<std::size_t> id_order(const Codes& codes, const std::int64_t* ids) {
-    if (!ids || std::is_sorted(ids, ids + codes.size)) return {};
-    std::vector<std::size_t> order(codes.size);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ids[a] < ids[b]; });
-    return order;
-}
+// The ids of the eligible rows, ascending, and which row (counting eligible ones) each belongs to.
+class IdOrder {
+public:
+    IdOrder(const RowSet& rows, const std::int64_t* ids) {
+        if (rows.kind == RowSet::Kind::range) {
+            first_ = static_cast<std::int64_t>(rows.begin);
+            names_ = ids ? ids + rows.begin : nullptr;
+        } else {
+            list_rows(rows);
+            if (ids)
+                for (std::int64_t& row : own_) row = ids[row];
+            names_ = own_.data();
+        }
+        if (!ids || std::is_sorted(names_, names_ + rows.count)) return;
+        order_.resize(rows.count);
+        std::iota(order_.begin(), order_.end(), std::size_t{0});
+        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
+        std::vector<std::int64_t> sorted(rows.count);
+        for (std::size_t i = 0; i < rows.count; ++i) sorted[i] = names_[order_[i]];
+        own_.swap(sorted);
+        names_ = own_.data();
+    }
+    IdOrder(const IdOrder&) = delete;
+    IdOrder& operator=(const IdOrder&) = delete;
+
+    const std::size_t* order() const { return order_.empty() ? nullptr : order_.data(); }
+    // Calls body(name, row), where name(i) is the id at place i and row(i) the row it belongs to.
+    template <class Body>
+    void with(Body body) const {
+        const auto row = [](std::size_t i) { return i; };
+        const auto named = [this](std::size_t i) { return names_[i]; };
+        if (!names_) return body([this](std::size_t i) { return first_ + static_cast<std::int64_t>(i); }, row);
+        if (order_.empty()) return body(named, row);
+        body(named, [this](std::size_t i) { return order_[i]; });
+    }
+
+private:
+    void list_rows(const RowSet& rows) {
+        own_.reserve(rows.count);
+        if (rows.kind == RowSet::Kind::list) {
+            own_.assign(rows.list, rows.list + rows.count);
+            return;
+        }
+        for (std::size_t at = rows.begin; at < rows.end; at += 64) {
+            std::uint64_t bits = rows.bitmap[at / 64];
+            if (rows.end - at < 64) bits &= (std::uint64_t{1} << (rows.end - at)) - 1;
+            for (; bits; bits &= bits - 1) own_.push_back(static_cast<std::int64_t>(at) + std::countr_zero(bits));
+        }
+    }
+
+    std::int64_t first_ = 0;
+    const std::int64_t* names_ = nullptr;
+    std::vector<std::int64_t> own_;
+    std::vector<std::size_t> order_;
+};
 
 struct Ranking {
     const Codes& codes;
-    const SearchOptions& options;
+    const RowSet& rows;
     std::size_t k;
-    std::vector<std::size_t> order;
+    IdOrder ids;
+    Stop& stop;
 
-    std::size_t row(std::size_t position) const { return order.empty() ? position : order[position]; }
-    bool eligible(std::size_t row) const { return !options.rows.bytes || options.rows.bytes[row]; }
-
-    // Distances of the rows [begin, end), whatever the mask says.
+    // Distances of the eligible rows among the positions [begin, end), side by side.
     void measure(const std::uint8_t* query, std::size_t begin, std::size_t end, std::uint16_t* out) const {
+        const auto& kernels = active_kernels();
         const std::size_t bytes = code_bytes(codes.bits);
-        for (std::size_t at = begin; at < end; at += kernels::max_block_rows)
-            active_kernels().distances(codes.data + at * bytes, std::min(kernels::max_block_rows, end - at), bytes,
-                                       query, out + at);
+        BlockReader reader(codes, rows, begin, end, 2);
+        std::vector<std::uint16_t> all;
+        for (Block block = reader.next(kernels::max_block_rows); block.rows;
+             block = reader.next(kernels::max_block_rows)) {
+            stop.check();
+            if (!block.filter) {
+                kernels.distances(block.codes, block.rows, bytes, query, out);
+                out += block.rows;
+                continue;
+            }
+            all.resize(kernels::max_block_rows);
+            kernels.distances(block.codes, block.rows, bytes, query, all.data());
+            for (std::size_t at = 0; at < block.rows; at += 64) {
+                std::uint64_t bits = block.filter[at / 64];
+                if (block.rows - at < 64) bits &= (std::uint64_t{1} << (block.rows - at)) - 1;
+                for (; bits; bits &= bits - 1) *out++ = all[at + static_cast<std::size_t>(std::countr_zero(bits))];
+            }
+        }
     }
 
-    // Counts the distances of the positions [begin, end) of the id order.
+    // Counts the distances at the places [begin, end) of the id order.
     void count(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& counts) const {
         counts.assign(static_cast<std::size_t>(codes.bits) + 1, 0);
-        if (order.empty() && !options.rows.bytes) {
-            // Four sets of counts: equal distances in a row would otherwise wait for one another.
-            std::vector<std::uint32_t> sets(4 * counts.size());
-            std::uint32_t *a = sets.data(), *b = a + counts.size(), *c = b + counts.size(), *d = c + counts.size();
-            constexpr std::size_t portion = std::size_t{1} << 30;  // that many fit 32-bit counts
-            for (std::size_t at = begin; at < end;) {
-                const std::size_t stop = std::min(end, at + portion);
-                for (; at + 4 <= stop; at += 4) {
-                    ++a[measured[at]];
-                    ++b[measured[at + 1]];
-                    ++c[measured[at + 2]];
-                    ++d[measured[at + 3]];
-                }
-                for (; at < stop; ++at) ++a[measured[at]];
-                for (std::size_t i = 0; i < sets.size(); ++i) counts[i % counts.size()] += sets[i];
-                std::fill(sets.begin(), sets.end(), 0);
-            }
+        if (const std::size_t* order = ids.order()) {
+            for (std::size_t at = begin; at < end; ++at) ++counts[measured[order[at]]];
             return;
         }
-        for (std::size_t position = begin; position < end; ++position) {
-            const std::size_t at = row(position);
-            if (eligible(at)) ++counts[measured[at]];
+        // Four sets of counts: equal distances in a row would otherwise wait for one another.
+        std::vector<std::uint32_t> sets(4 * counts.size());
+        std::uint32_t *a = sets.data(), *b = a + counts.size(), *c = b + counts.size(), *d = c + counts.size();
+        constexpr std::size_t most = std::size_t{1} << 30;  // that many fit 32-bit counts
+        for (std::size_t at = begin; at < end;) {
+            const std::size_t last = std::min(end, at + most);
+            for (; at + 4 <= last; at += 4) {
+                ++a[measured[at]];
+                ++b[measured[at + 1]];
+                ++c[measured[at + 2]];
+                ++d[measured[at + 3]];
+            }
+            for (; at < last; ++at) ++a[measured[at]];
+            for (std::size_t i = 0; i < sets.size(); ++i) counts[i % counts.size()] += sets[i];
+            std::fill(sets.begin(), sets.end(), 0);
         }
     }
 
-    // Writes the ids of the positions [begin, end) that belong among the first k; next: where each distance's next one
+    // Writes the ids at the places [begin, end) that belong among the first k; next: where each distance's next one
     // goes.
     void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next,
-               std::int64_t* ids) const {
-        for (std::size_t position = begin; position < end; ++position) {
-            const std::size_t at = row(position);
-            if (!eligible(at)) continue;
-            const std::size_t to = next[measured[at]]++;
-            if (to < k) ids[to] = options.ids ? options.ids[at] : static_cast<std::int64_t>(at);
-        }
+               std::int64_t* out) const {
+        ids.with([&](auto name, auto row) {
+            for (std::size_t at = begin; at < end;) {
+                stop.check();
+                for (const std::size_t last = std::min(end, at + portion); at < last; ++at) {
+                    const std::size_t to = next[measured[row(at)]]++;
+                    if (to < k) out[to] = name(at);
+                }
+            }
+        });
     }
 
     // Turns the counts of successive chunks into where each chunk begins to write, and writes the distances.
@@ -99,37 +164,47 @@ struct Ranking {
     }
 
     // One query on one thread.
-    void whole(const std::uint8_t* query, std::int32_t* distances, std::int64_t* ids) const {
-        std::vector<std::uint16_t> measured(codes.size);
+    void whole(const std::uint8_t* query, std::int32_t* distances, std::int64_t* out) const {
+        std::vector<std::uint16_t> measured(rows.count);
         std::vector<Counts> counts(1);
-        measure(query, 0, codes.size, measured.data());
-        count(measured.data(), 0, codes.size, counts[0]);
+        measure(query, rows.begin, rows.end, measured.data());
+        count(measured.data(), 0, rows.count, counts[0]);
         arrange(counts, distances);
-        place(measured.data(), 0, codes.size, counts[0], ids);
+        place(measured.data(), 0, rows.count, counts[0], out);
     }
 
     // One query on several threads.
-    void in_chunks(const std::uint8_t* query, unsigned threads, std::int32_t* distances, std::int64_t* ids) const {
-        std::vector<std::uint16_t> measured(codes.size);
+    void in_chunks(const std::uint8_t* query, unsigned threads, std::int32_t* distances, std::int64_t* out) const {
+        std::vector<std::uint16_t> measured(rows.count);
         std::vector<Counts> counts(threads);
-        const std::size_t rows = (codes.size + threads - 1) / threads;
-        const auto begin = [&](std::size_t chunk) { return std::min(codes.size, chunk * rows); };
-        // Positions of the id order lie anywhere among the rows: all must be measured before any is counted.
-        pool::run(threads, threads, [&](std::size_t i) { measure(query, begin(i), begin(i + 1), measured.data()); });
+        const auto cut = [&](std::size_t size, std::size_t unit, std::size_t chunk) {
+            const std::size_t each = (size / unit + threads) / threads * unit;
+            return std::min(size, chunk * each);
+        };
+        std::vector<std::size_t> begins(threads + 1, rows.begin), offsets(threads + 1);
+        for (std::size_t i = 0; i < threads; ++i) {
+            begins[i + 1] = rows.begin + cut(rows.positions(), 64, i + 1);
+            offsets[i + 1] = offsets[i] + rows.eligible(begins[i], begins[i + 1]);
+        }
+        const auto begin = [&](std::size_t chunk) { return cut(rows.count, 1, chunk); };
+        // Places of the id order lie anywhere among the rows: all must be measured before any is counted.
+        pool::run(threads, threads,
+                  [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.data() + offsets[i]); });
         pool::run(threads, threads, [&](std::size_t i) { count(measured.data(), begin(i), begin(i + 1), counts[i]); });
         arrange(counts, distances);
         pool::run(threads, threads,
-                  [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], ids); });
+                  [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], out); });
     }
 };
 
 }  // namespace
 
-void rank_by_counting(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-                      std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    const Ranking ranking{codes, options, k, id_order(codes, options.ids)};
+void rank_by_counting(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
+                      std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
+    Stop stop(options.interrupt);
+    const Ranking ranking{codes, rows, k, IdOrder(rows, options.ids), stop};
     const std::size_t bytes = code_bytes(codes.bits);
-    const unsigned threads = plan(codes, nq, options).threads;
+    const unsigned threads = plan(codes, rows, nq, options).threads;
     active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
     if (nq < threads) {
         for (std::size_t q = 0; q < nq; ++q)

@@ -3,10 +3,12 @@
 
 #include <idcwh/search.hpp>
 
+#include "rows.hpp"
+
 namespace idcwh {
 
-// Arguments as of topk, checked already; 1 <= k <= eligible rows. Costs the same for every k but for what is written.
-void rank_by_counting(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-                      std::int32_t* distances, std::int64_t* ids, const SearchOptions& options);
+// Arguments as of topk, checked already; 1 <= k <= rows.count. Costs the same for every k but for what is written.
+void rank_by_counting(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
+                      std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options);
 
 }  // namespace idcwh

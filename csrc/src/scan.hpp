@@ -11,12 +11,18 @@
 #include <vector>
 
 #include "blocks.hpp"
+#include "interrupt.hpp"
 #include "kernels/kernels.hpp"
+#include "plan.hpp"
 
 namespace idcwh {
 
 // Queries from which spreading a block to planes pays (measured on Zen 3).
 inline std::size_t min_batch(std::size_t bytes) { return bytes <= 4 ? 4 : 8; }
+
+// From how many eighths of eligible rows on a block of a bitmap is read where it lies: copying a row costs as much as
+// measuring four, but for a batch it is copied once and measured for each query.
+inline constexpr unsigned gather_below_single = 2, gather_below_batch = 6;
 
 // Rows of a block so that what the inner loop rereads for every query stays in the first-level cache.
 inline std::size_t block_rows(const kernels::Kernels& kernels, std::size_t bytes, bool batch) {
@@ -40,12 +46,14 @@ private:
 };
 
 template <class Sink>
-void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::size_t bytes, BlockReader& reader,
-          Sink* sinks, std::size_t nq) {
+void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& rows, const Plan::Task& task,
+          const std::uint8_t* queries, Sink* sinks, Stop& stop) {
     using kernels::Hit;
     using kernels::tile_queries;
+    const std::size_t bytes = code_bytes(codes.bits), nq = task.queries;
     const bool batch = kernels.spread && nq >= min_batch(bytes);
     const std::size_t whole_block = block_rows(kernels, bytes, batch);
+    BlockReader reader(codes, rows, task.begin, task.end, batch ? gather_below_batch : gather_below_single);
     AlignedBytes hit_memory((batch ? tile_queries : 1) * whole_block * sizeof(Hit));
     Hit* const hits = reinterpret_cast<Hit*>(hit_memory.data());
     AlignedBytes planes(batch ? kernels.planes_size(whole_block, bytes) : 0);
@@ -53,12 +61,17 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
     const auto table = [&](std::size_t q) { return tables.data() + q * kernels.table_size(bytes); };
     if (batch)
         for (std::size_t q = 0; q < nq; ++q) kernels.prepare(queries + q * bytes, bytes, table(q));
+    const auto absorb = [&](std::size_t q, Hit* found, std::size_t count, const Block& block) {
+        if (count && block.filter) count = keep_eligible(found, count, block.filter);
+        if (count) sinks[q].absorb(found, count, block);
+    };
 
     std::vector<std::size_t> tiled;  // queries of this block that share a tile
     // Blocks begin small: the first one is nothing but hits, and the second knows a good k-th distance.
-    std::size_t rows = std::min<std::size_t>(64, whole_block);
-    for (Block block = reader.next(rows); block.rows; block = reader.next(rows)) {
-        rows = std::min(2 * rows, whole_block);
+    std::size_t next_rows = std::min<std::size_t>(64, whole_block);
+    for (Block block = reader.next(next_rows); block.rows; block = reader.next(next_rows)) {
+        stop.check();
+        next_rows = std::min(2 * next_rows, whole_block);
         tiled.clear();
         bool wanted = false;
         for (std::size_t q = 0; q < nq; ++q) {
@@ -71,7 +84,7 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
             }
             const std::size_t count = kernels.scan(block.codes, block.rows, bytes, queries + q * bytes,
                                                    static_cast<std::uint32_t>(limit), hits);
-            sinks[q].absorb(hits, count, block);
+            absorb(q, hits, count, block);
         }
         if (!wanted) return;
         if (tiled.empty()) continue;
@@ -80,13 +93,12 @@ void scan(const kernels::Kernels& kernels, const std::uint8_t* queries, std::siz
             kernels::TileQuery tile[tile_queries];
             const std::size_t used = std::min(tile_queries, tiled.size() - first);
             for (std::size_t i = 0; i < tile_queries; ++i) {
-                const std::size_t q =
-                    tiled[first + std::min(i, used - 1)];  // a short tile repeats its last query, unheard
+                // A short tile repeats its last query, unheard.
+                const std::size_t q = tiled[first + std::min(i, used - 1)];
                 tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, hits + i * whole_block, 0};
             }
             kernels.scan_tile(block.codes, planes.data(), block.rows, bytes, tile);
-            for (std::size_t i = 0; i < used; ++i)
-                if (tile[i].count) sinks[tiled[first + i]].absorb(tile[i].hits, tile[i].count, block);
+            for (std::size_t i = 0; i < used; ++i) absorb(tiled[first + i], tile[i].hits, tile[i].count, block);
         }
     }
 }

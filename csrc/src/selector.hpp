@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "blocks.hpp"
@@ -20,39 +21,37 @@ struct Entry {
     std::int32_t distance;
 };
 
+enum class Ties { cut, keep };  // what becomes of codes as near as the k-th beyond k
+
 class Selector {
 public:
     // ids: of the rows, or null when the row number is the id. Then ids arrive in ascending order, and a later code at
     // the k-th distance can be turned away unseen.
-    Selector(std::size_t k, unsigned bits, const std::int64_t* ids);
+    Selector(std::size_t k, unsigned bits, const std::int64_t* ids, Ties ties);
 
-    // The largest distance worth reporting; -1 when nothing that is still to come can be among the k nearest.
-    std::int32_t limit() const { return full() && !ids_ ? kth_ - 1 : kth_; }
+    // The largest distance worth reporting; -1 when nothing that is still to come can be wanted.
+    std::int32_t limit() const { return full() && !ids_ && ties_ == Ties::cut ? kth_ - 1 : kth_; }
     bool full() const { return within_ >= k_; }
     // With full(): the distance that k codes are known not to exceed.
     std::int32_t kth() const { return kth_; }
+    const std::vector<Entry>& entries() const { return entries_; }
 
     void absorb(const kernels::Hit* hits, std::size_t count, const Block& block);
 
-    // Merges the selectors that have seen successive ranges of rows, and writes their k nearest (or all, when fewer),
-    // in order.
-    static void finish(Selector* const* parts, std::size_t count, std::int32_t* distances, std::int64_t* ids);
-
 private:
     void drop_far();
+
+    static constexpr std::int64_t any_id = std::numeric_limits<std::int64_t>::max();
 
     std::size_t k_;
     std::int32_t kth_;        // bits until k are found
     std::size_t within_ = 0;  // entries with distance <= kth_
     const std::int64_t* ids_;
-    std::vector<std::uint32_t> counts_;  // by distance, of the entries within kth_
+    Ties ties_;
+    std::int64_t last_id_ = any_id;    // at the k-th distance no larger id is wanted
+    std::vector<std::size_t> counts_;  // by distance, of the entries within kth_
     std::vector<Entry> entries_;
     std::size_t drop_at_;
 };
-
-// Writes entries (ordered by id within a distance when in_id_order) by (distance, id): the first `take` of them, by
-// counting sort.
-void sort_entries(const std::vector<const std::vector<Entry>*>& parts, unsigned bits, bool in_id_order,
-                  std::size_t take, std::int32_t* distances, std::int64_t* ids);
 
 }  // namespace idcwh

@@ -1,13 +1,14 @@
-// The k nearest codes of each query: a pruned scan for small k, a counting sort of all distances for large.
+// The k nearest codes of each query, with the ties beyond k or without: a pruned scan for small k; for large k a
+// counting sort of all distances, or a count of them and then what lies within the k-th.
 #include <algorithm>
 #include <atomic>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "dispatch.hpp"
+#include "merge.hpp"
 #include "plan.hpp"
 #include "pool.hpp"
+#include "radius.hpp"
 #include "ranking.hpp"
 #include "scan.hpp"
 #include "selector.hpp"
@@ -33,68 +34,136 @@ struct SharedSelector {
     }
 };
 
-void topk_by_scan(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    const auto& kernels = active_kernels();
-    const std::size_t bytes = code_bytes(codes.bits);
-    const Plan plan = idcwh::plan(codes, nq, options);
+// Selectors of every query for every chunk of rows, filled by a scan.
+class Selection {
+public:
+    Selection(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+              const SearchOptions& options, Ties ties)
+        : codes_(codes),
+          rows_(rows),
+          queries_(queries),
+          k_(k),
+          options_(options),
+          ties_(ties),
+          plan_(idcwh::plan(codes, rows, nq, options)),
+          kth_(nq),
+          found_(plan_.tasks()) {
+        for (auto& value : kth_) value.store(static_cast<std::int32_t>(codes.bits), std::memory_order_relaxed);
+    }
+
+    const Plan& plan() const { return plan_; }
+
+    void run(std::size_t index, Stop& stop) {
+        const Plan::Task task = plan_.task(index);
+        auto& selectors = found_[index];
+        selectors.reserve(task.queries);
+        for (std::size_t q = 0; q < task.queries; ++q)
+            selectors.push_back({Selector(k_, codes_.bits, options_.ids, ties_), &kth_[task.first_query + q]});
+        scan(active_kernels(), codes_, rows_, task, queries_ + task.first_query * code_bytes(codes_.bits),
+             selectors.data(), stop);
+    }
+
+    Parts parts(std::size_t query) const {
+        Parts parts(plan_.chunks);
+        const std::size_t group = query / plan_.group_queries, place = query % plan_.group_queries;
+        for (std::size_t i = 0; i < plan_.chunks; ++i)
+            parts[i] = &found_[group * plan_.chunks + i][place].selector.entries();
+        return parts;
+    }
+
+    void forget(std::size_t group) {
+        for (std::size_t i = 0; i < plan_.chunks; ++i)
+            std::vector<SharedSelector>().swap(found_[group * plan_.chunks + i]);
+    }
+
+private:
+    const Codes& codes_;
+    const RowSet& rows_;
+    const std::uint8_t* queries_;
+    std::size_t k_;
+    const SearchOptions& options_;
+    Ties ties_;
+    Plan plan_;
     // Per query the smallest k-th distance that any chunk has found so far; more than k codes may be at it.
-    std::vector<std::atomic<std::int32_t>> kth(nq);
-    for (auto& value : kth) value.store(static_cast<std::int32_t>(codes.bits), std::memory_order_relaxed);
-    std::vector<std::vector<SharedSelector>> found(plan.groups * plan.chunks);
+    std::vector<std::atomic<std::int32_t>> kth_;
+    std::vector<std::vector<SharedSelector>> found_;
+};
+
+void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
+    Selection selection(codes, rows, queries, nq, k, options, Ties::cut);
+    const Plan& plan = selection.plan();
+    Stop stop(options.interrupt);
     std::vector<std::atomic<std::size_t>> open(plan.groups);
     for (auto& value : open) value.store(plan.chunks);
-
-    pool::run(found.size(), plan.threads, [&](std::size_t task) {
-        const std::size_t group = task / plan.chunks, chunk = task % plan.chunks;
-        const std::size_t first = group * plan.group_queries, count = std::min(plan.group_queries, nq - first);
-        auto& selectors = found[task];
-        selectors.reserve(count);
-        for (std::size_t q = 0; q < count; ++q)
-            selectors.push_back({Selector(k, codes.bits, options.ids), &kth[first + q]});
-        const std::size_t begin = chunk * plan.chunk_rows, end = std::min(codes.size, begin + plan.chunk_rows);
-        BlockReader reader(codes, options.rows.bytes, begin, end);
-        scan(kernels, queries + first * bytes, bytes, reader, selectors.data(), count);
-
-        if (open[group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) {
+        selection.run(index, stop);
+        const Plan::Task task = plan.task(index);
+        if (open[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
         // The last chunk of a group puts the group's results together, while others still search.
-        std::vector<Selector*> parts(plan.chunks);
-        for (std::size_t q = 0; q < count; ++q) {
-            for (std::size_t i = 0; i < plan.chunks; ++i) parts[i] = &found[group * plan.chunks + i][q].selector;
-            const std::size_t at = (first + q) * k;
-            Selector::finish(parts.data(), parts.size(), distances + at, ids + at);
-        }
-        for (std::size_t i = 0; i < plan.chunks; ++i)
-            std::vector<SharedSelector>().swap(found[group * plan.chunks + i]);
+        for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
+            sort_entries(selection.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
+        selection.forget(task.group);
     });
 }
+
+void check_room(const std::int32_t* distances, const std::int64_t* ids) {
+    if (!distances || !ids)
+        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
+}
+
+bool counting_pays(std::size_t k, const RowSet& rows) { return k > rows.count / counting_share && rows.count > 256; }
 
 }  // namespace
 
 std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
     check(codes, queries, nq, options);
-    const std::size_t rows = eligible(codes, options);
-    k = std::min(k, rows);
+    const RowSet rows(options.rows, codes.size);
+    k = std::min(k, rows.count);
     if (k == 0 || nq == 0) return k;
-    if (!distances || !ids)
-        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
-    if (k > rows / counting_share && rows > 256)
-        rank_by_counting(codes, queries, nq, k, distances, ids, options);
+    check_room(distances, ids);
+    if (counting_pays(k, rows))
+        rank_by_counting(codes, rows, queries, nq, k, distances, ids, options);
     else
-        topk_by_scan(codes, queries, nq, k, distances, ids, options);
+        topk_by_scan(codes, rows, queries, nq, k, distances, ids, options);
     return k;
 }
 
 std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::int32_t* distances,
                  std::int64_t* ids, const SearchOptions& options) {
     check(codes, queries, nq, options);
-    const std::size_t rows = eligible(codes, options);
-    if (rows == 0 || nq == 0) return rows;
-    if (!distances || !ids)
-        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
-    rank_by_counting(codes, queries, nq, rows, distances, ids, options);
-    return rows;
+    const RowSet rows(options.rows, codes.size);
+    if (rows.count == 0 || nq == 0) return rows.count;
+    check_room(distances, ids);
+    rank_by_counting(codes, rows, queries, nq, rows.count, distances, ids, options);
+    return rows.count;
+}
+
+Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+               const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    k = std::min(k, rows.count);
+    if (k == 0) return radius_each(codes, rows, queries, nq, std::vector<std::int32_t>(nq, -1), options);
+    if (counting_pays(k, rows)) {
+        std::vector<std::int64_t> counts(nq * (static_cast<std::size_t>(codes.bits) + 1));
+        histogram(codes, queries, nq, counts.data(), options);
+        std::vector<std::int32_t> radii(nq);
+        for (std::size_t q = 0; q < nq; ++q) {
+            const std::int64_t* count = counts.data() + q * (static_cast<std::size_t>(codes.bits) + 1);
+            std::size_t within = static_cast<std::size_t>(*count);
+            while (within < k) within += static_cast<std::size_t>(count[++radii[q]]);
+        }
+        return radius_each(codes, rows, queries, nq, radii, options);
+    }
+    Selection selection(codes, rows, queries, nq, k, options, Ties::keep);
+    const Plan& plan = selection.plan();
+    Stop stop(options.interrupt);
+    std::vector<std::size_t> takes(nq);
+    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { selection.run(index, stop); });
+    for (std::size_t q = 0; q < nq; ++q) takes[q] = count_with_ties(selection.parts(q), codes.bits, k);
+    return collect(takes, [&](std::size_t q) { return selection.parts(q); }, codes.bits, !options.ids, plan.threads);
 }
 
 }  // namespace idcwh

@@ -1,8 +1,10 @@
-// top-k, radius and rank against a sort of all distances: widths, ids in any order, masks, threads, instruction sets.
+// Every search against a sort of all distances: widths, ids in any order, rows of every kind, threads, instruction
+// sets.
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -13,13 +15,32 @@ namespace {
 
 using Ranking = std::vector<std::pair<std::int32_t, std::int64_t>>;
 
-Ranking brute_force(const idcwh::Codes& codes, const std::uint8_t* query, const idcwh::SearchOptions& options) {
-    Ranking ranking;
+// The oracle's own reading of which rows are eligible.
+bool is_eligible(const idcwh::Rows& rows, std::size_t row) {
+    using Kind = idcwh::Rows::Kind;
+    if (rows.kind == Kind::range) return rows.begin <= row && row < rows.end;
+    if (rows.kind == Kind::list)
+        return std::binary_search(rows.list, rows.list + rows.count, static_cast<std::int64_t>(row));
+    if (rows.kind == Kind::bitmap) return rows.bitmap[row / 64] & std::uint64_t{1} << row % 64;
+    return rows.kind == Kind::all || rows.bytes[row];
+}
+
+// Every distance of every query, measured once.
+std::vector<std::int32_t> all_distances(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries) {
     const std::size_t bytes = idcwh::code_bytes(codes.bits);
+    std::vector<std::int32_t> distances;
+    for (std::size_t at = 0; at < queries.size(); at += bytes)
+        for (std::size_t row = 0; row < codes.size; ++row)
+            distances.push_back(
+                static_cast<std::int32_t>(check::distance(codes.data + row * bytes, queries.data() + at, bytes)));
+    return distances;
+}
+
+Ranking brute_force(const idcwh::Codes& codes, const std::int32_t* distances, const idcwh::SearchOptions& options) {
+    Ranking ranking;
     for (std::size_t row = 0; row < codes.size; ++row)
-        if (!options.rows.bytes || options.rows.bytes[row])
-            ranking.emplace_back(check::distance(codes.data + row * bytes, query, bytes),
-                                 options.ids ? options.ids[row] : static_cast<std::int64_t>(row));
+        if (is_eligible(options.rows, row))
+            ranking.emplace_back(distances[row], options.ids ? options.ids[row] : static_cast<std::int64_t>(row));
     std::sort(ranking.begin(), ranking.end());
     return ranking;
 }
@@ -30,11 +51,19 @@ bool equal(const Ranking& ranking, std::size_t count, const std::int32_t* distan
     return true;
 }
 
-void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries, const idcwh::SearchOptions& options) {
+// The hits of a query are the first `within` of its ranking.
+bool equal_hits(const Ranking& ranking, std::size_t within, const idcwh::Hits& hits, std::size_t query) {
+    const auto begin = static_cast<std::size_t>(hits.limits[query]);
+    return static_cast<std::size_t>(hits.limits[query + 1]) - begin == within &&
+           equal(ranking, within, hits.distances.data() + begin, hits.ids.data() + begin);
+}
+
+void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries,
+             const std::vector<std::int32_t>& measured, const idcwh::SearchOptions& options) {
     const std::size_t bytes = idcwh::code_bytes(codes.bits), nq = queries.size() / bytes;
     const std::size_t rows = idcwh::eligible(codes, options);
     std::vector<Ranking> expected(nq);
-    for (std::size_t q = 0; q < nq; ++q) expected[q] = brute_force(codes, queries.data() + q * bytes, options);
+    for (std::size_t q = 0; q < nq; ++q) expected[q] = brute_force(codes, measured.data() + q * codes.size, options);
 
     for (const std::size_t k :
          {std::size_t{0}, std::size_t{1}, std::size_t{10}, codes.size / 4, codes.size, codes.size + 1}) {
@@ -45,6 +74,13 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
         CHECK(idcwh::topk(codes, queries.data(), nq, k, distances.get(), ids.get(), options) == kept);
         for (std::size_t q = 0; q < nq; ++q)
             CHECK(equal(expected[q], kept, distances.get() + q * kept, ids.get() + q * kept));
+        const auto ties = idcwh::topk_ties(codes, queries.data(), nq, k, options);
+        CHECK(ties.limits.size() == nq + 1 && ties.limits[0] == 0);
+        for (std::size_t q = 0; q < nq; ++q) {
+            std::size_t within = kept;
+            while (kept && within < rows && expected[q][within].first == expected[q][kept - 1].first) ++within;
+            CHECK(equal_hits(expected[q], within, ties, q));
+        }
     }
     std::vector<std::int32_t> distances(nq * rows);
     std::vector<std::int64_t> ids(nq * rows);
@@ -52,20 +88,51 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
     for (std::size_t q = 0; q < nq; ++q)
         CHECK(equal(expected[q], rows, distances.data() + q * rows, ids.data() + q * rows));
 
+    std::vector<std::int64_t> counts(nq * (codes.bits + 1), -1);
+    idcwh::histogram(codes, queries.data(), nq, counts.data(), options);
+    for (std::size_t q = 0; q < nq; ++q) {
+        std::vector<std::int64_t> of_query(codes.bits + 1);
+        for (const auto& hit : expected[q]) ++of_query[static_cast<std::size_t>(hit.first)];
+        CHECK(std::equal(of_query.begin(), of_query.end(),
+                         counts.begin() + static_cast<std::ptrdiff_t>(q * (codes.bits + 1))));
+    }
+
     for (const unsigned radius : {0u, codes.bits / 3, codes.bits / 2, codes.bits, codes.bits + 1}) {
         const auto result = idcwh::radius(codes, queries.data(), nq, radius, options);
+        idcwh::count(codes, queries.data(), nq, radius, counts.data(), options);
         CHECK(result.limits.size() == nq + 1 && result.limits[0] == 0);
         for (std::size_t q = 0; q < nq; ++q) {
             const auto within =
                 static_cast<std::size_t>(std::count_if(expected[q].begin(), expected[q].end(), [&](const auto& hit) {
                     return static_cast<unsigned>(hit.first) <= radius;
                 }));
-            const auto begin = static_cast<std::size_t>(result.limits[q]);
-            CHECK(static_cast<std::size_t>(result.limits[q + 1]) - begin == within);
-            CHECK(equal(expected[q], within, result.distances.data() + begin, result.ids.data() + begin));
+            CHECK(equal_hits(expected[q], within, result, q));
+            CHECK(static_cast<std::size_t>(counts[q]) == within);
         }
     }
 }
+
+// The same rows in every way of saying so, and ranges.
+struct RowKinds {
+    std::vector<std::uint8_t> bytes;
+    std::vector<std::int64_t> list;
+    std::vector<std::uint64_t> bitmap;
+    std::vector<idcwh::Rows> kinds;
+
+    template <class Chosen>
+    RowKinds(std::size_t n, Chosen chosen) : bytes(n), bitmap((n + 63) / 64, 0) {
+        for (std::size_t row = 0; row < n; ++row) {
+            if (!chosen(row)) continue;
+            bytes[row] = static_cast<std::uint8_t>(row % 255 + 1);
+            list.push_back(static_cast<std::int64_t>(row));
+            bitmap[row / 64] |= std::uint64_t{1} << row % 64;
+        }
+        if (n % 64) bitmap.back() |= ~std::uint64_t{0} << n % 64;  // behind the last row: not looked at
+        kinds = {idcwh::Rows::of_bytes(bytes.data()), idcwh::Rows::of_list(list.data(), list.size()),
+                 idcwh::Rows::of_bitmap(bitmap.data())};
+    }
+    RowKinds(const RowKinds&) = delete;
+};
 
 void compare_all(unsigned bits, std::size_t n, std::size_t nq, std::uint32_t seed) {
     auto memory = check::random_codes(n, bits, seed);
@@ -78,17 +145,46 @@ void compare_all(unsigned bits, std::size_t n, std::size_t nq, std::uint32_t see
     std::vector<std::int64_t> ids(n);
     std::iota(ids.begin(), ids.end(), std::int64_t{1} << 40);
     std::shuffle(ids.begin(), ids.end(), std::mt19937(seed));
-    std::vector<std::uint8_t> mask(n);
-    for (std::size_t row = 0; row < n; ++row) mask[row] = row % 7 == 0 || (row > 100 && row < 140);
-    for (const unsigned threads : {1u, 2u, 7u})
-        for (const bool shuffled : {false, true})
-            for (const bool masked : {false, true}) {
-                idcwh::SearchOptions options;
-                options.threads = threads;
-                options.ids = shuffled ? ids.data() : nullptr;
-                if (masked) options.rows = idcwh::Rows::of_bytes(mask.data());
-                compare({memory.data(), n, bits}, queries, options);
-            }
+    const RowKinds thin(n, [](std::size_t row) { return row % 7 == 0 || (row > 100 && row < 140); });
+    const RowKinds thick(n, [](std::size_t row) { return row % 9 != 4; });
+    std::vector<idcwh::Rows> kinds = {idcwh::Rows::all(), idcwh::Rows::range(n / 3, 2 * n / 3 + 1)};
+    kinds.insert(kinds.end(), thin.kinds.begin(), thin.kinds.end());
+    kinds.insert(kinds.end(), thick.kinds.begin(), thick.kinds.end());
+    const auto measured = all_distances({memory.data(), n, bits}, queries);
+    for (const bool shuffled : {false, true})
+        for (std::size_t i = 0; i < kinds.size(); ++i) {
+            idcwh::SearchOptions options;
+            options.threads = std::array{1u, 2u, 7u}[(i + shuffled + seed) % 3];
+            options.ids = shuffled ? ids.data() : nullptr;
+            options.rows = kinds[i];
+            compare({memory.data(), n, bits}, queries, measured, options);
+        }
+}
+
+// Selections that hold nothing, everything, the last row, and whole words: over more rows than a block has.
+void compare_selections() {
+    const std::size_t n = 9001;
+    const auto memory = check::random_codes(n, 64, 5), queries = check::random_codes(9, 64, 6);
+    const std::vector<std::uint8_t> one(queries.begin(), queries.begin() + 8);
+    const idcwh::Codes codes{memory.data(), n, 64};
+    const auto measured = all_distances(codes, queries);
+    const auto check_all = [&](auto chosen) {
+        const RowKinds selection(n, chosen);
+        idcwh::SearchOptions options;
+        for (const idcwh::Rows& rows : selection.kinds) {
+            options.rows = rows;
+            options.threads = 3;
+            compare(codes, one, measured, options);
+        }
+        options.threads = 1;
+        compare(codes, queries, measured, options);
+    };
+    check_all([](std::size_t) { return false; });
+    check_all([](std::size_t) { return true; });
+    check_all([](std::size_t row) { return row == 9000; });
+    check_all([](std::size_t row) { return row / 64 % 3 == 1; });
+    check_all([](std::size_t row) { return row > 200 && row < 8000; });
+    check_all([](std::size_t row) { return row % 200 != 0; });
 }
 
 }  // namespace
@@ -104,6 +200,7 @@ int main() {
             for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{2000}})
                 compare_all(bits, n, n == 2000 ? 2 : 9, ++seed);
         compare_all(64, 500, 70, 99);
+        compare_selections();
     }
     return check::finish();
 }

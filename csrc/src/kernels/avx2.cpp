@@ -52,6 +52,8 @@ struct Vector256 {
 const Kernels avx2 = {"avx2",
                       scan_256<CountByTable>,
                       distances_256<CountByTable>,
+                      count_bits_scalar,
+                      pack_bytes_256,
                       Vector256::planes_per_byte,
                       Vector256::lanes * tile_vectors,
                       spread_planes<Vector256::lanes * tile_vectors, true>,

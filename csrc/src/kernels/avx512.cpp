@@ -29,6 +29,8 @@ struct VectorByTable : Vector512 {
 const Kernels avx512 = {"avx512",
                         scan_256<CountByTable>,
                         distances_256<CountByTable>,
+                        count_bits_scalar,
+                        pack_bytes_256,
                         VectorByTable::planes_per_byte,
                         VectorByTable::lanes * tile_vectors,
                         spread_planes<VectorByTable::lanes * tile_vectors, true>,

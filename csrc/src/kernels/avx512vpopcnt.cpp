@@ -34,6 +34,8 @@ struct VectorByCount : Vector512 {
 const Kernels avx512vpopcnt = {"avx512vpopcnt",
                                scan_256<CountByInstruction>,
                                distances_256<CountByInstruction>,
+                               count_bits_scalar,
+                               pack_bytes_256,
                                VectorByCount::planes_per_byte,
                                VectorByCount::lanes * tile_vectors,
                                spread_planes<VectorByCount::lanes * tile_vectors, false>,

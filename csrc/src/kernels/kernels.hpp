@@ -40,6 +40,10 @@ struct Kernels {
     void (*distances)(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, const std::uint8_t* query,
                       std::uint16_t* out);
 
+    // Bitmaps of rows: the bits set in `count` words; bit i of `words` words set where byte i is not zero.
+    std::size_t (*count_bits)(const std::uint64_t* words, std::size_t count);
+    void (*pack_bytes)(const std::uint8_t* bytes, std::size_t words, std::uint64_t* out);
+
     // The batch path; spread is null where the instruction set has none, and every query is then scanned on its own.
     std::size_t planes_per_byte;  // 2: half bytes, for table look-ups; 1: whole bytes
     std::size_t group_rows;       // rows come in groups of this many; the last group is padded

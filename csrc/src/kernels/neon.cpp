@@ -8,6 +8,7 @@
 #include "target.hpp"
 
 #define IDCWH_POPCOUNT64(x) static_cast<std::uint32_t>(__builtin_popcountll(x))
+#include "masks.hpp"
 #include "planes128.hpp"
 #include "rows128.hpp"
 #include "tile.hpp"
@@ -53,6 +54,8 @@ struct Vector128 {
 const Kernels neon = {"neon",
                       scan_128,
                       distances_128,
+                      count_bits_scalar,
+                      pack_bytes_scalar,
                       Vector128::planes_per_byte,
                       Vector128::lanes * tile_vectors,
                       spread_bytes<Vector128::lanes * tile_vectors>,

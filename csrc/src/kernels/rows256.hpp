@@ -6,6 +6,7 @@
 // done one by one.
 #pragma once
 
+#include "masks.hpp"
 #include "scalar.hpp"
 
 namespace idcwh::kernels {
@@ -274,6 +275,15 @@ void distances_256(const std::uint8_t* codes, std::size_t rows, std::size_t byte
                    std::uint16_t* out) {
     with_rows<Count>(bytes, [&]<class Rows>(std::size_t width)
                                 IDCWH_LAMBDA_INLINE { distance_vectors<Rows>(codes, rows, width, query, out); });
+}
+
+inline void pack_bytes_256(const std::uint8_t* bytes, std::size_t words, std::uint64_t* out) {
+    const __m256i zero = _mm256_setzero_si256();
+    const auto zeros = [&](const std::uint8_t* p) {
+        return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(p), zero)));
+    };
+    for (std::size_t i = 0; i < words; ++i, bytes += 64)
+        out[i] = ~(zeros(bytes) | static_cast<std::uint64_t>(zeros(bytes + 32)) << 32);
 }
 
 // Bits of each byte by two look-ups in a table of the sixteen half bytes.

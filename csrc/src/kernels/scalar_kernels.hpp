@@ -1,6 +1,7 @@
 // The kernels made of scalar.hpp alone. Included by the files of the instruction sets that have no vectors of use here.
 #pragma once
 
+#include "masks.hpp"
 #include "scalar.hpp"
 
 namespace idcwh::kernels {

@@ -1,0 +1,61 @@
+// The rows that a search may return, checked and made ready for it.
+#pragma once
+
+#include <idcwh/search.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace idcwh {
+
+// Throws Error(invalid_argument) unless `rows` says which of `size` rows to search.
+void check_rows(const Rows& rows, std::size_t size);
+
+// Is this row eligible? For what comes upon rows in no order, such as the candidates of a table. The rows are checked
+// already. Constant time; logarithmic in the length of a list.
+class RowTest {
+public:
+    explicit RowTest(const Rows& rows) : rows_(rows) {}
+    bool everything() const { return rows_.kind == Rows::Kind::all; }
+    bool operator()(std::size_t row) const {
+        switch (rows_.kind) {
+            case Rows::Kind::all: return true;
+            case Rows::Kind::range: return row >= rows_.begin && row < rows_.end;
+            case Rows::Kind::bitmap: return rows_.bitmap[row / 64] >> (row % 64) & 1;
+            case Rows::Kind::bytes: return rows_.bytes[row] != 0;
+            case Rows::Kind::list: return listed(static_cast<std::int64_t>(row));
+        }
+        return false;
+    }
+
+private:
+    bool listed(std::int64_t row) const;
+    Rows rows_;
+};
+
+// The rows as a scan reads them: of a range, of a list or of a bitmap, whatever they were given as.
+struct RowSet {
+    // Checks the rows.
+    RowSet(const Rows& rows, std::size_t size);
+    RowSet(const RowSet&) = delete;
+    RowSet& operator=(const RowSet&) = delete;
+
+    enum class Kind { range, list, bitmap } kind = Kind::range;
+    std::size_t begin = 0, end = 0;  // row numbers; places in the list, where there is one
+    const std::int64_t* list = nullptr;
+    const std::uint64_t* bitmap = nullptr;
+    std::size_t count = 0;  // of eligible rows
+
+    std::size_t positions() const { return end - begin; }
+    // How many rows of [begin, end) are eligible; begin is a multiple of 64 where there is a bitmap.
+    std::size_t eligible(std::size_t begin, std::size_t end) const;
+
+private:
+    std::vector<std::uint64_t> words_;  // the bitmap, where it was made from bytes
+};
+
+// Sets bit i of words where bytes[i] is not zero; the words' bits behind the last byte are zero.
+void pack_bytes(const std::uint8_t* bytes, std::size_t size, std::uint64_t* words);
+
+}  // namespace idcwh
