@@ -85,17 +85,20 @@ void check_counts(const std::int64_t* counts) {
 // Runs body(task, counts) for every task, `width` counts a query, and adds the chunks up.
 template <class Body>
 void count_in_tasks(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options,
-                    std::size_t width, std::int64_t* counts, Body body) {
+                    std::size_t width, std::int64_t* counts, Stop& stop, Body body) {
     active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
     const Plan plan = idcwh::plan(codes, rows, nq, options);
     std::fill(counts, counts + nq * width, 0);
     std::vector<std::vector<std::int64_t>> found(plan.chunks > 1 ? plan.tasks() : 0);
-    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) {
-        const Plan::Task task = plan.task(index);
-        if (found.empty()) return body(task, counts + task.first_query * width);
-        found[index].resize(task.queries * width);
-        body(task, found[index].data());
-    });
+    pool::run(
+        plan.tasks(), plan.threads,
+        [&](std::size_t index) {
+            const Plan::Task task = plan.task(index);
+            if (found.empty()) return body(task, counts + task.first_query * width);
+            found[index].resize(task.queries * width);
+            body(task, found[index].data());
+        },
+        stop.while_waiting());
     for (std::size_t index = 0; index < found.size(); ++index) {
         std::int64_t* sum = counts + plan.task(index).first_query * width;
         for (const std::int64_t count : found[index]) *sum++ += count;
@@ -112,7 +115,7 @@ void histogram(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
     check_counts(counts);
     const std::size_t width = static_cast<std::size_t>(codes.bits) + 1;
     Stop stop(options.interrupt);
-    count_in_tasks(codes, rows, nq, options, width, counts, [&](const Plan::Task& task, std::int64_t* totals) {
+    count_in_tasks(codes, rows, nq, options, width, counts, stop, [&](const Plan::Task& task, std::int64_t* totals) {
         DistanceCounts sets(codes.bits);
         measure(codes, rows, task, queries, stop,
                 [&](std::size_t q, const std::uint16_t* distances, const Block& block) {
@@ -130,7 +133,7 @@ void count(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsi
     const auto within = static_cast<std::int32_t>(std::min(radius, codes.bits));
     const std::size_t bytes = code_bytes(codes.bits);
     Stop stop(options.interrupt);
-    count_in_tasks(codes, rows, nq, options, 1, counts, [&](const Plan::Task& task, std::int64_t* totals) {
+    count_in_tasks(codes, rows, nq, options, 1, counts, stop, [&](const Plan::Task& task, std::int64_t* totals) {
         const auto& kernels = active_kernels();
         if (kernels.spread && task.queries >= min_batch(bytes) && within <= kernels::tile_max_limit) {
             std::vector<Counter> counters;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 namespace idcwh {
@@ -27,26 +28,21 @@ public:
         if (std::this_thread::get_id() == caller_ && ++checks_ % checks_a_look == 0) ask();
     }
 
-    // What the calling thread does while it waits for the others: as check, but it throws nothing. The others see it.
-    void poll() noexcept {
-        if (!interrupt_ || stopped_.load(std::memory_order_relaxed)) return;
-        if (due() && interrupt_->requested(interrupt_->context)) stopped_.store(true, std::memory_order_relaxed);
-    }
+    // For pool::run: asks while the calling thread waits for the others.
+    const std::function<void()>* while_waiting() const { return interrupt_ ? &ask_ : nullptr; }
 
 private:
     using Clock = std::chrono::steady_clock;
-    static constexpr auto interval = std::chrono::milliseconds(5);
+    static constexpr auto interval = std::chrono::milliseconds(4);
     static constexpr unsigned checks_a_look = 4;  // a look at the clock costs as much as scanning a hundred rows
 
-    bool due() {
-        const auto now = Clock::now();
-        if (now - asked_ < interval) return false;
-        asked_ = now;
-        return true;
-    }
     void ask() {
-        poll();
-        if (stopped_.load(std::memory_order_relaxed)) fail();
+        const auto now = Clock::now();
+        if (now - asked_ < interval) return;
+        asked_ = now;
+        if (!interrupt_->requested(interrupt_->context)) return;
+        stopped_.store(true, std::memory_order_relaxed);
+        fail();
     }
     [[noreturn]] static void fail() { throw Error(ErrorCode::interrupted, "the search was interrupted"); }
 
@@ -55,6 +51,7 @@ private:
     std::atomic<bool> stopped_{false};
     Clock::time_point asked_;  // of the calling thread alone, as is the next
     unsigned checks_ = 0;
+    const std::function<void()> ask_{[this] { ask(); }};
 };
 
 }  // namespace idcwh

@@ -34,13 +34,16 @@ Hits radius_each(const Codes& codes, const RowSet& rows, const std::uint8_t* que
     const Plan plan = idcwh::plan(codes, rows, nq, options);
     Stop stop(options.interrupt);
     std::vector<std::vector<Collector>> found(plan.tasks());
-    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) {
-        const Plan::Task task = plan.task(index);
-        for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
-            found[index].push_back({radii[q], options.ids, {}});
-        scan(kernels, codes, rows, task, queries + task.first_query * code_bytes(codes.bits), found[index].data(),
-             stop);
-    });
+    pool::run(
+        plan.tasks(), plan.threads,
+        [&](std::size_t index) {
+            const Plan::Task task = plan.task(index);
+            for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
+                found[index].push_back({radii[q], options.ids, {}});
+            scan(kernels, codes, rows, task, queries + task.first_query * code_bytes(codes.bits), found[index].data(),
+                 stop);
+        },
+        stop.while_waiting());
 
     const auto parts = [&](std::size_t q) {
         Parts list(plan.chunks);

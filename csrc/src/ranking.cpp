@@ -188,12 +188,15 @@ struct Ranking {
         }
         const auto begin = [&](std::size_t chunk) { return cut(rows.count, 1, chunk); };
         // Places of the id order lie anywhere among the rows: all must be measured before any is counted.
-        pool::run(threads, threads,
-                  [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.data() + offsets[i]); });
+        pool::run(
+            threads, threads,
+            [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.data() + offsets[i]); },
+            stop.while_waiting());
         pool::run(threads, threads, [&](std::size_t i) { count(measured.data(), begin(i), begin(i + 1), counts[i]); });
         arrange(counts, distances);
-        pool::run(threads, threads,
-                  [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], out); });
+        pool::run(
+            threads, threads, [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], out); },
+            stop.while_waiting());
     }
 };
 
@@ -211,7 +214,9 @@ void rank_by_counting(const Codes& codes, const RowSet& rows, const std::uint8_t
             ranking.in_chunks(queries + q * bytes, threads, distances + q * k, ids + q * k);
         return;
     }
-    pool::run(nq, threads, [&](std::size_t q) { ranking.whole(queries + q * bytes, distances + q * k, ids + q * k); });
+    pool::run(
+        nq, threads, [&](std::size_t q) { ranking.whole(queries + q * bytes, distances + q * k, ids + q * k); },
+        stop.while_waiting());
 }
 
 }  // namespace idcwh

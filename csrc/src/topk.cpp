@@ -96,15 +96,18 @@ void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* qu
     Stop stop(options.interrupt);
     std::vector<std::atomic<std::size_t>> open(plan.groups);
     for (auto& value : open) value.store(plan.chunks);
-    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) {
-        selection.run(index, stop);
-        const Plan::Task task = plan.task(index);
-        if (open[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-        // The last chunk of a group puts the group's results together, while others still search.
-        for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
-            sort_entries(selection.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
-        selection.forget(task.group);
-    });
+    pool::run(
+        plan.tasks(), plan.threads,
+        [&](std::size_t index) {
+            selection.run(index, stop);
+            const Plan::Task task = plan.task(index);
+            if (open[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+            // The last chunk of a group puts the group's results together, while others still search.
+            for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
+                sort_entries(selection.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
+            selection.forget(task.group);
+        },
+        stop.while_waiting());
 }
 
 void check_room(const std::int32_t* distances, const std::int64_t* ids) {
@@ -161,7 +164,7 @@ Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
     const Plan& plan = selection.plan();
     Stop stop(options.interrupt);
     std::vector<std::size_t> takes(nq);
-    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { selection.run(index, stop); });
+    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { selection.run(index, stop); }, stop.while_waiting());
     for (std::size_t q = 0; q < nq; ++q) takes[q] = count_with_ties(selection.parts(q), codes.bits, k);
     return collect(takes, [&](std::size_t q) { return selection.parts(q); }, codes.bits, !options.ids, plan.threads);
 }

@@ -1,0 +1,78 @@
+// Every operation ends soon after its Interrupt asks it to, on one thread and on several; and works again afterwards.
+#include <idcwh/search.hpp>
+
+#include <functional>
+#include <string>
+
+#include "check.hpp"
+
+namespace {
+
+using Operation = std::function<void(const idcwh::SearchOptions&)>;
+
+struct Asked {
+    int times = 0, allowed = 0;
+    static bool requested(void* context) {
+        auto* asked = static_cast<Asked*>(context);
+        return ++asked->times > asked->allowed;
+    }
+};
+
+// It would take many seconds, but the interrupt comes at the first or the third question.
+void check_interrupted(const char* name, const Operation& operation, unsigned threads, int allowed) {
+    Asked asked{0, allowed};
+    const idcwh::Interrupt interrupt{Asked::requested, &asked};
+    idcwh::SearchOptions options;
+    options.threads = threads;
+    options.interrupt = &interrupt;
+    bool stopped = false;
+    try {
+        operation(options);
+        std::printf("%s with %u threads was not interrupted\n", name, threads);
+    } catch (const idcwh::Error& error) {
+        stopped = error.code() == idcwh::ErrorCode::interrupted;
+    }
+    CHECK(stopped);
+    CHECK(asked.times == allowed + 1);  // not once more after it said yes
+}
+
+}  // namespace
+
+int main() {
+    constexpr std::size_t n = 200'000, nq = 2'000;
+    const auto memory = check::random_codes(n, 64, 1), queries = check::random_codes(nq, 64, 2);
+    const idcwh::Codes codes{memory.data(), n, 64};
+    std::vector<std::int32_t> distances(nq * 10);
+    std::vector<std::int64_t> ids(nq * 10), counts(nq * 65);
+    const auto* q = queries.data();
+    const std::vector<std::pair<const char*, Operation>> operations = {
+        {"topk", [&](auto& o) { idcwh::topk(codes, q, nq, 10, distances.data(), ids.data(), o); }},
+        {"topk_ties", [&](auto& o) { idcwh::topk_ties(codes, q, nq, 10, o); }},
+        {"topk_ties of many", [&](auto& o) { idcwh::topk_ties(codes, q, nq, n / 4, o); }},
+        {"radius", [&](auto& o) { idcwh::radius(codes, q, nq, 12, o); }},
+        {"count", [&](auto& o) { idcwh::count(codes, q, nq, 12, counts.data(), o); }},
+        {"histogram", [&](auto& o) { idcwh::histogram(codes, q, nq, counts.data(), o); }},
+    };
+    for (const auto& [name, operation] : operations)
+        for (const unsigned threads : {1u, 4u})
+            for (const int allowed : {0, 2}) check_interrupted(name, operation, threads, allowed);
+
+    // One query, ranked over and over in a memory of its own.
+    std::vector<std::int32_t> all_distances(20 * n);
+    std::vector<std::int64_t> all_ids(20 * n);
+    for (const unsigned threads : {1u, 4u})
+        check_interrupted(
+            "rank", [&](auto& o) { idcwh::rank(codes, q, 20, all_distances.data(), all_ids.data(), o); }, threads, 0);
+
+    // An interrupt that never says yes changes nothing.
+    Asked never{0, 1 << 30};
+    const idcwh::Interrupt interrupt{Asked::requested, &never};
+    idcwh::SearchOptions options;
+    options.interrupt = &interrupt;
+    CHECK(idcwh::topk(codes, q, 300, 1, distances.data(), ids.data(), options) == 1);
+    std::vector<std::int32_t> plain(300);
+    std::vector<std::int64_t> plain_ids(300);
+    idcwh::topk(codes, q, 300, 1, plain.data(), plain_ids.data());
+    CHECK(std::equal(plain_ids.begin(), plain_ids.end(), ids.begin()));
+    return check::finish();
+}
