@@ -1,0 +1,230 @@
+// The multi-index against the scan and a bit-by-bit loop: widths, kinds of data, filters, ids, budgets, threads.
+#include <idcwh/search.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "check.hpp"
+#include "structures/multi_index.hpp"
+#include "structures/nearest.hpp"
+
+namespace {
+
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
+using Bytes = std::vector<std::uint8_t>;
+
+struct Data {
+    const char* kind;
+    unsigned bits;
+    Bytes memory;
+    idcwh::Codes codes() const { return {memory.data(), memory.size() / bytes(), bits}; }
+    std::size_t bytes() const { return idcwh::code_bytes(bits); }
+};
+
+Data make(const char* kind, std::size_t n, unsigned bits, std::uint32_t seed) {
+    Data data{kind, bits, check::random_codes(n, bits, seed)};
+    const std::size_t bytes = data.bytes();
+    const std::string name = kind;
+    std::mt19937 random(seed);
+    const Bytes centers = check::random_codes(40, bits, seed + 1);
+    for (std::size_t row = 0; row < n; ++row) {
+        std::uint8_t* const code = data.memory.data() + row * bytes;
+        if (name == "clustered") {
+            std::memcpy(code, centers.data() + random() % 40 * bytes, bytes);
+            for (unsigned bit = random() % 12; bit < bits; bit += 1 + random() % 40)
+                code[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+        } else if (name == "equal" || (name == "most" && random() % 10)) {
+            std::memcpy(code, centers.data(), bytes);
+        }
+    }
+    if (name == "sorted") {
+        std::vector<std::size_t> order(n);
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        const Bytes from = data.memory;
+        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return std::memcmp(from.data() + a * bytes, from.data() + b * bytes, bytes) < 0;
+        });
+        for (std::size_t row = 0; row < n; ++row)
+            std::memcpy(data.memory.data() + row * bytes, from.data() + order[row] * bytes, bytes);
+    }
+    return data;
+}
+
+// Members, a member with two bits flipped, and one that is like nothing.
+Bytes some_queries(const Data& data) {
+    const std::size_t bytes = data.bytes(), n = data.codes().size;
+    Bytes queries(4 * bytes);
+    std::memcpy(queries.data(), data.memory.data(), bytes);
+    std::memcpy(queries.data() + bytes, data.memory.data() + n / 2 * bytes, bytes);
+    std::memcpy(queries.data() + 2 * bytes, data.memory.data() + n / 3 * bytes, bytes);
+    queries[2 * bytes] ^= 1;
+    queries[2 * bytes + (data.bits - 1) / 8] ^= static_cast<std::uint8_t>(1 << (data.bits - 1) % 8);
+    const Bytes stranger = check::random_codes(1, data.bits, 77);
+    std::memcpy(queries.data() + 3 * bytes, stranger.data(), bytes);
+    return queries;
+}
+
+// Wants everything within a radius, and checks that no row comes twice.
+struct Collect {
+    std::int32_t radius;
+    std::vector<std::int32_t>& distance_of;  // by row; -1: not seen
+    std::int32_t limit() const { return radius; }
+    void take(std::size_t row, std::int32_t distance) {
+        CHECK(row < distance_of.size() && distance_of[row] == -1);
+        distance_of[row] = distance;
+    }
+};
+
+void search_collects_each_row_once(const Data& data, const idcwh::MultiIndex& index) {
+    const idcwh::Codes codes = data.codes();
+    const Bytes queries = some_queries(data);
+    for (std::size_t q = 0; q < 4; ++q) {
+        const std::uint8_t* const query = queries.data() + q * data.bytes();
+        std::vector<std::int32_t> expected(codes.size);
+        for (std::size_t row = 0; row < codes.size; ++row)
+            expected[row] =
+                static_cast<std::int32_t>(check::distance(codes.data + row * data.bytes(), query, data.bytes()));
+        for (const unsigned radius : {0u, 1u, 2u, 3u, 5u, 8u, 11u, data.bits / 3, data.bits}) {
+            // Large radii of long codes enumerate millions of buckets.
+            if (radius > 5 && radius > data.bits / 8 && data.bits > 24 && (q != 3 || radius > 24)) continue;
+            for (const double budget : {unlimited, 20000.0, 0.0}) {
+                std::vector<std::int32_t> seen(codes.size, -1);
+                Collect sink{static_cast<std::int32_t>(radius), seen};
+                const bool complete = index.search(codes, query, sink, budget);
+                if (budget == unlimited) CHECK(complete);
+                bool right = true;
+                for (std::size_t row = 0; row < codes.size; ++row) {
+                    const bool within = expected[row] <= static_cast<std::int32_t>(radius);
+                    right &= seen[row] == -1 ? !complete || !within : within && seen[row] == expected[row];
+                }
+                CHECK(right);
+            }
+        }
+    }
+}
+
+void topk_equals(const Data& data, const idcwh::MultiIndex& index, const idcwh::SearchOptions& options) {
+    const idcwh::Codes codes = data.codes();
+    const Bytes queries = some_queries(data);
+    const std::size_t n = codes.size, rows = idcwh::eligible(codes, options);
+    for (const std::size_t k : {std::size_t{1}, std::size_t{10}, std::size_t{300}, n - 1, n, n + 1}) {
+        const std::size_t kept = std::min(k, rows);
+        std::vector<std::int32_t> distances(4 * kept), expected_distances(4 * kept);
+        std::vector<std::int64_t> ids(4 * kept), expected_ids(4 * kept);
+        idcwh::topk(codes, queries.data(), 4, k, expected_distances.data(), expected_ids.data(), options);
+        CHECK(idcwh::topk(index, codes, queries.data(), 4, k, distances.data(), ids.data(), options) == kept);
+        CHECK(distances == expected_distances);
+        CHECK(ids == expected_ids);
+    }
+}
+
+void radius_equals(const Data& data, const idcwh::MultiIndex& index, const idcwh::SearchOptions& options) {
+    const idcwh::Codes codes = data.codes();
+    const Bytes queries = some_queries(data);
+    for (const unsigned radius : {0u, 1u, 4u, data.bits / 4, data.bits, data.bits + 1}) {
+        const auto expected = idcwh::radius(codes, queries.data(), 4, radius, options);
+        const auto hits = idcwh::radius(index, codes, queries.data(), 4, radius, options);
+        CHECK(hits.limits == expected.limits);
+        CHECK(hits.distances == expected.distances);
+        CHECK(hits.ids == expected.ids);
+        std::vector<std::int64_t> counts(4);
+        idcwh::count(index, codes, queries.data(), 4, radius, counts.data(), options);
+        for (std::size_t q = 0; q < 4; ++q) CHECK(counts[q] == expected.limits[q + 1] - expected.limits[q]);
+    }
+}
+
+// The k nearest as they come, with no scan to fall back to.
+void nearest_without_a_scan(const Data& data, const idcwh::MultiIndex& index) {
+    const idcwh::Codes codes = data.codes();
+    const Bytes queries = some_queries(data);
+    for (std::size_t q = 0; q < 4; ++q)
+        for (const std::size_t k : {std::size_t{1}, std::size_t{10}, std::size_t{1000}}) {
+            if (q == 3 && data.bits > 48) continue;  // nothing is near
+            const std::uint8_t* const query = queries.data() + q * data.bytes();
+            std::vector<std::int32_t> distances(k), expected_distances(k);
+            std::vector<std::int64_t> ids(k), expected_ids(k);
+            idcwh::topk(codes, query, 1, k, expected_distances.data(), expected_ids.data());
+            if (data.bits > 64 && expected_distances.back() > 12) continue;
+            struct Sink {
+                idcwh::Nearest nearest;
+                std::int32_t limit() const { return nearest.limit(); }
+                std::int32_t limit_from(std::size_t row) const {
+                    return nearest.limit_from(static_cast<std::int64_t>(row));
+                }
+                void take(std::size_t row, std::int32_t distance) {
+                    nearest.add(static_cast<std::int64_t>(row), distance);
+                }
+            } sink{idcwh::Nearest(k, data.bits)};
+            CHECK(index.search(codes, query, sink, unlimited));
+            CHECK(sink.nearest.finish(distances.data(), ids.data()) == k);
+            CHECK(distances == expected_distances);
+            CHECK(ids == expected_ids);
+        }
+}
+
+void all_of(const char* kind, unsigned bits, std::size_t n) {
+    const Data data = make(kind, n, bits, bits);
+    const idcwh::Codes codes = data.codes();
+    std::unique_ptr<idcwh::MultiIndex> index;
+    for (const unsigned threads : {1u, 2u, 7u}) {
+        index = idcwh::MultiIndex::build(codes, no_limit, threads, nullptr);
+        CHECK(index && index->size() == n);
+        if (!index) return;
+        if (threads == 1) search_collects_each_row_once(data, *index);
+        nearest_without_a_scan(data, *index);
+    }
+    CHECK(idcwh::MultiIndex::build(codes, index->memory(), 2, nullptr));
+    CHECK(!idcwh::MultiIndex::build(codes, index->memory() - 1, 2, nullptr));
+
+    std::vector<std::int64_t> ids(n);
+    std::iota(ids.begin(), ids.end(), std::int64_t{1} << 40);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(bits));
+    Bytes third(n), rare(n);
+    for (std::size_t row = 0; row < n; ++row) third[row] = row % 3 == 1, rare[row] = row % 997 == 5;
+    unsigned threads = 0;
+    for (const bool shuffled : {false, true})
+        for (const Bytes* bytes : {static_cast<const Bytes*>(nullptr), static_cast<const Bytes*>(&third),
+                                   static_cast<const Bytes*>(&rare)}) {
+            idcwh::SearchOptions options;
+            options.threads = std::vector{1u, 2u, 7u}[threads++ % 3];
+            options.ids = shuffled ? ids.data() : nullptr;
+            if (bytes) options.rows = idcwh::Rows::of_bytes(bytes->data());
+            topk_equals(data, *index, options);
+            radius_equals(data, *index, options);
+        }
+}
+
+void refuses() {
+    const Bytes few = check::random_codes(1000, 64, 1);
+    CHECK(!idcwh::MultiIndex::build({few.data(), 1000, 64}, no_limit, 1, nullptr));
+    const Bytes codes = check::random_codes(70000, 64, 1);
+    CHECK(!idcwh::MultiIndex::build({codes.data(), 70000, 64}, 0, 1, nullptr));
+    CHECK(!idcwh::MultiIndex::build({codes.data(), 560000, 4}, no_limit, 1, nullptr));
+
+    const Bytes many = check::random_codes(2000000, 64, 1);
+    const idcwh::Interrupt always{[](void*) { return true; }, nullptr};
+    bool interrupted = false;
+    try {
+        idcwh::MultiIndex::build({many.data(), 2000000, 64}, no_limit, 2, &always);
+    } catch (const idcwh::Error& error) {
+        interrupted = error.code() == idcwh::ErrorCode::interrupted;
+    }
+    CHECK(interrupted);
+}
+
+}  // namespace
+
+int main() {
+    refuses();
+    for (const char* kind : {"uniform", "clustered", "equal", "most", "sorted"}) all_of(kind, 64, 70001);
+    for (const unsigned bits : {8u, 15u, 16u, 17u, 24u, 31u, 32u, 33u, 48u, 63u, 65u, 96u, 100u, 128u, 256u})
+        all_of("clustered", bits, 66000);
+    all_of("uniform", 24, 80000);
+    all_of("uniform", 40, 80000);
+    return check::finish();
+}
