@@ -9,3 +9,5 @@ execute_process(COMMAND ${PKG_CONFIG} --cflags --libs idcwh OUTPUT_VARIABLE flag
 separate_arguments(flags UNIX_COMMAND "${flags}")
 execute_process(COMMAND ${CXX} -std=c++20 ${SOURCE}/consumer/main.cpp ${flags} -o ${WORK}/consumer COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${WORK}/consumer COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${C} -std=c11 ${SOURCE}/consumer_c/main.c ${flags} -o ${WORK}/consumer_c COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${WORK}/consumer_c COMMAND_ERROR_IS_FATAL ANY)

@@ -1,0 +1,94 @@
+// What the files of the C ABI share: exceptions become a status and a message, null pointers become errors.
+#pragma once
+
+#include <idcwh/idcwh.h>
+#include <idcwh/error.hpp>
+#include <idcwh/search.hpp>
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+struct idcwh_hits {
+    idcwh::Hits hits;
+};
+
+namespace idcwh::c_api {
+
+// Keeps the message for idcwh_last_error and returns the status.
+int remember(int status, const char* message) noexcept;
+
+template <class Body>
+int guarded(Body body) noexcept {
+    try {
+        body();
+        return IDCWH_OK;
+    } catch (const Error& error) {
+        return remember(static_cast<int>(error.code()), error.what());
+    } catch (const std::bad_alloc&) {
+        return remember(IDCWH_OUT_OF_MEMORY, "out of memory");
+    } catch (const std::length_error&) {  // more than a vector can ever hold
+        return remember(IDCWH_OUT_OF_MEMORY, "out of memory: the result would not fit the address space");
+    } catch (const std::exception& error) {
+        return remember(IDCWH_FAILED, error.what());
+    } catch (...) {
+        return remember(IDCWH_FAILED, "an exception that is not a std::exception");
+    }
+}
+
+template <class T>
+T& expected(T* pointer, const char* name) {
+    if (!pointer)
+        throw Error(ErrorCode::invalid_argument, std::string(name) + " is null; a valid pointer was expected");
+    return *pointer;
+}
+
+// The enumeration that is `kind` in C.
+template <class Kind>
+Kind kind_of(int kind, Kind last, const char* name) {
+    if (kind < 0 || kind > static_cast<int>(last))
+        throw Error(ErrorCode::invalid_argument, std::string(name) + " must be 0 to " +
+                                                     std::to_string(static_cast<int>(last)) + ", not " +
+                                                     std::to_string(kind));
+    return static_cast<Kind>(kind);
+}
+
+// A C interrupt as the engine asks for it; lives as long as the call that it may end.
+class InterruptOf {
+public:
+    template <class Options>
+    explicit InterruptOf(const Options* options) {
+        if (!options || !options->interrupt) return;
+        function_ = options->interrupt;
+        context_ = options->interrupt_context;
+        interrupt_ = {[](void* self) {
+                          const auto* here = static_cast<const InterruptOf*>(self);
+                          return here->function_(here->context_) != 0;
+                      },
+                      this};
+    }
+    InterruptOf(const InterruptOf&) = delete;
+    InterruptOf& operator=(const InterruptOf&) = delete;
+    const Interrupt* get() const { return function_ ? &interrupt_ : nullptr; }
+
+private:
+    idcwh_interrupt function_ = nullptr;
+    void* context_ = nullptr;
+    Interrupt interrupt_;
+};
+
+inline void put(std::size_t* out, std::size_t value) {
+    if (out) *out = value;
+}
+
+// Runs a search whose result is Hits and hands it over as a handle.
+template <class Search>
+int hits_of(idcwh_hits** out, Search search) noexcept {
+    return guarded([&] {
+        expected(out, "hits") = nullptr;
+        *out = new idcwh_hits{search()};
+    });
+}
+
+}  // namespace idcwh::c_api
