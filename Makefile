@@ -8,12 +8,14 @@ SOURCES := setup.py pyproject.toml csrc/sources.txt $(shell find csrc/src csrc/i
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-python test-cpp lint bench clean
+.PHONY: demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train, export, index, search and evaluate on real images; ends with a picture to look at"
 	@echo "make test    all tests, Python and C++"
+	@echo "make test-sanitize, test-arm, fuzz, test-wheel"
+	@echo "             the C++ tests under sanitizers, for 64-bit ARM, with made-up calls; what a wheel holds for C and C++"
 	@echo "make lint    ruff, mypy, stubtest, clang-format"
 	@echo "make bench   the engine beside faiss, encoding beside ONNX Runtime alone"
 
@@ -25,10 +27,39 @@ test: test-cpp test-python
 test-python: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest
 
+# $(call cmake,FOLDER,OPTIONS): configures csrc into build/FOLDER and builds it.
+define cmake
+	$(BIN)/cmake -S csrc -B build/$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=Release $(2)
+	$(BIN)/cmake --build build/$(1)
+endef
+
 test-cpp: $(VENV)/dev.stamp
-	$(BIN)/cmake -S csrc -B build/csrc -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=Release
-	$(BIN)/cmake --build build/csrc
+	$(call cmake,csrc)
 	$(BIN)/ctest --test-dir build/csrc --output-on-failure
+
+# Address and undefined behaviour, then threads, with readers and a writer side by side for longer.
+test-sanitize: $(VENV)/dev.stamp
+	$(call cmake,address,-DIDCWH_SANITIZE=address)
+	$(BIN)/ctest --test-dir build/address --output-on-failure
+	$(call cmake,thread,-DIDCWH_SANITIZE=thread)
+	IDCWH_TEST_SECONDS=30 $(BIN)/ctest --test-dir build/thread --output-on-failure
+
+# Needs g++-aarch64-linux-gnu and qemu-user.
+test-arm: $(VENV)/dev.stamp
+	$(call cmake,aarch64,--toolchain $(CURDIR)/csrc/cmake/aarch64-linux-gnu.cmake)
+	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure
+
+# Needs clang, whose warnings are errors here. What the fuzzer finds it leaves in build/fuzz.
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/dev.stamp
+	$(call cmake,fuzz,-DIDCWH_FUZZ=ON -DIDCWH_SANITIZE=address -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
+	mkdir -p build/fuzz/corpus
+	cd build/fuzz && tests/fuzz/fuzz_c_api -max_total_time=$(FUZZ_SECONDS) -timeout=20 -print_final_stats=1 corpus $(CURDIR)/csrc/tests/fuzz/seeds
+
+test-wheel: $(VENV)/dev.stamp
+	rm -rf build/wheel
+	$(BIN)/pip wheel -q --no-deps -w build/wheel .
+	IDCWH_WHEEL=$$(echo $(CURDIR)/build/wheel/*.whl) $(BIN)/python -m pytest tests/search/test_linking.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -1,16 +1,25 @@
 """Build of the compiled part and the package layout; everything else is in pyproject.toml.
 
-The C++ sources are listed once, in csrc/sources.txt, which csrc/CMakeLists.txt reads as well.
+The C++ sources are listed once, in csrc/sources.txt, which csrc/CMakeLists.txt reads as well. They are compiled once,
+for the Python module and for the library (idcwh_search/lib) that C and C++ programs link; a wheel also carries the
+headers (idcwh_search/include). See idcwh_search/linking.py.
 """
 
+import re
+import shutil
+import sys
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 SOURCES = [f"csrc/{line}" for line in Path("csrc/sources.txt").read_text().split()]
 BINDINGS = sorted(str(path) for path in Path("csrc/bindings").glob("*.cpp"))
 HEADERS = sorted(str(path) for pattern in ("*.hpp", "*.h") for path in Path("csrc").rglob(pattern))
+INCLUDE = Path("csrc/include/idcwh")
+SOVERSION = re.search(r"IDCWH_VERSION_MAJOR (\d+)", (INCLUDE / "version.hpp").read_text())[1]
 
 core = Pybind11Extension(
     "idcwh_search._core",
@@ -18,12 +27,53 @@ core = Pybind11Extension(
     depends=HEADERS,
     include_dirs=["csrc/include", "csrc/src"],
     cxx_std=20,
-    extra_compile_args=["-O3", "-fvisibility=hidden"],
+    extra_compile_args=["-O3", "-fvisibility=hidden", "-g0"],
 )
+
+
+class BuildWithLibrary(build_ext):
+    """Makes libidcwh of the objects of the Python module, and puts the headers beside it."""
+
+    def build_extension(self, ext):
+        package = Path(self.get_ext_fullpath(ext.name)).parent
+        objects = self.compiler.object_filenames(SOURCES, output_dir=self.build_temp)
+        if not all(Path(file).exists() for file in [*objects, *self.library_files(package)]):
+            self.force = True
+        super().build_extension(ext)
+
+        archive, *shared = self.library_files(package)
+        if newer_group(objects, str(archive)):
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            archive.unlink(missing_ok=True)  # ar would keep members whose sources are gone
+            self.compiler.create_static_lib(objects, "idcwh", output_dir=str(archive.parent), target_lang="c++")
+        if shared:
+            library, name = shared
+            options = [f"-Wl,-soname,{library.name}", "-Wl,--no-undefined", "-Wl,-s", "-pthread"]
+            self.compiler.link_shared_object(objects, str(library), extra_postargs=options, target_lang="c++")
+            # A wheel holds no links: what -lidcwh finds first is a line for the linker.
+            name.write_text(f"INPUT({library.name})\n")
+        shutil.copytree(INCLUDE, package / "include" / "idcwh", dirs_exist_ok=True)
+
+    def copy_extensions_to_source(self):
+        """In place, the headers are those of csrc/include and only the library has to be beside the module."""
+        super().copy_extensions_to_source()
+        here = Path(self.get_finalized_command("build_py").get_package_dir("idcwh_search"))
+        (here / "lib").mkdir(exist_ok=True)
+        for file in self.library_files(Path(self.build_lib) / "idcwh_search"):
+            shutil.copyfile(file, here / "lib" / file.name)
+
+    @staticmethod
+    def library_files(package):
+        names = ["libidcwh.a"]
+        if sys.platform == "linux":
+            names += [f"libidcwh.so.{SOVERSION}", "libidcwh.so"]
+        return [package / "lib" / name for name in names]
+
 
 ParallelCompile("IDCWH_BUILD_JOBS").install()
 setup(
     ext_modules=[core],
+    cmdclass={"build_ext": BuildWithLibrary},
     packages=[
         "idcwh_search",
         "idcwh_search.cli",

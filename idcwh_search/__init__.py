@@ -22,6 +22,8 @@ _EXPORTS = {
     "Preprocess": "images",
     "load_image": "images",
     "evaluate": "metrics",
+    "get_include": "linking",
+    "get_library_dir": "linking",
     "IdcwhError": "errors",
 }
 __all__ = [*sorted(_EXPORTS), "__version__"]
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from .images import load_image as load_image
     from .index import HammingIndex as HammingIndex
     from .index import isa as isa
+    from .linking import get_include as get_include
+    from .linking import get_library_dir as get_library_dir
     from .metrics import evaluate as evaluate
 
 
