@@ -24,6 +24,8 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
     if (codes.size > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
         fail("codes.size is " + std::to_string(codes.size) + ": more than the address space holds");
     if (nq && !queries) fail("queries is null, but nq is " + std::to_string(nq));
+    if (nq > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
+        fail("nq is " + std::to_string(nq) + ": more queries than the address space holds");
     if (options.threads > max_threads)
         fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
 }

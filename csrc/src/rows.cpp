@@ -14,6 +14,9 @@ namespace {
 void check_list(const std::int64_t* list, std::size_t count, std::size_t size) {
     if (count && !list) fail("rows.list is null, but rows.count is " + std::to_string(count));
     if (count == 0) return;
+    if (count > size)
+        fail("rows.count must be at most the number of codes, " + std::to_string(size) + ", not " +
+             std::to_string(count));
     std::size_t at = 1;
     while (at < count) {  // without a branch a row: a list may have millions
         const std::size_t stop = std::min(count, at + 1024);

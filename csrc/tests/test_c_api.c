@@ -74,6 +74,8 @@ static void rows_and_ids(void) {
     with.rows.kind = IDCWH_ROWS_RANGE, with.rows.begin = 4, with.rows.end = SIZE_MAX;
     CHECK(topk_with(with) == IDCWH_OK && kept == 2 && ids[0] == 0 && ids[1] == 10);
     with.rows.begin = 5, with.rows.end = 2;
+    INVALID("rows.begin|5 and 2", idcwh_eligible(&codes, &with, &kept));
+    with.rows.begin = 2;
     CHECK(idcwh_eligible(&codes, &with, &kept) == IDCWH_OK && kept == 0);
 }
 
@@ -104,7 +106,6 @@ static void bad_codes_and_queries(void) {
     INVALID("bits", idcwh_rank(&widthless, query, 1, NULL, distances, ids, &kept));
     INVALID("bits", idcwh_count(&widthless, query, 1, 1, NULL, counts));
     INVALID("bits", idcwh_histogram(&widthless, query, 1, NULL, counts));
-    INVALID("bits", idcwh_eligible(&widthless, NULL, &kept));
     hits = (idcwh_hits*)memory;
     INVALID("bits", idcwh_radius(&widthless, query, 1, 1, NULL, &hits));
     CHECK(hits == NULL);
@@ -134,7 +135,7 @@ static void bad_options(void) {
         INVALID("list", idcwh_rank(&codes, query, 1, &with, distances, ids, &kept));
     }
     with.rows.list = descending, with.rows.count = SIZE_MAX;
-    INVALID("list", topk_with(with));
+    INVALID("rows.count|6", topk_with(with));
     with.rows.kind = IDCWH_ROWS_BITMAP;
     INVALID("bitmap|null", topk_with(with));
     with.rows.kind = IDCWH_ROWS_BYTES;
@@ -148,16 +149,17 @@ static int at_once(void* context) {
 
 static void interrupts(void) {
     enum { many = 2000000, asked = 1000 };
-    uint8_t* large = (uint8_t*)calloc(many, 8);
+    uint8_t *large = (uint8_t*)calloc(many, 8), *queries = (uint8_t*)malloc(asked * 8);
+    memset(queries, 0xff, asked * 8);
     int32_t* d = (int32_t*)malloc(asked * sizeof *d);
     int64_t* i = (int64_t*)malloc(asked * sizeof *i);
     int calls = 0;
     const idcwh_codes all = {large, many, 64};
     options.interrupt = at_once;
     options.interrupt_context = &calls;
-    REFUSED(IDCWH_INTERRUPTED, "interrupt", idcwh_topk(&all, large, asked, 1, &options, d, i, &kept));
+    REFUSED(IDCWH_INTERRUPTED, "interrupt", idcwh_topk(&all, queries, asked, 1, &options, d, i, &kept));
     CHECK(calls == 1);
-    free(large), free(d), free(i);
+    free(large), free(queries), free(d), free(i);
 }
 
 // Runs the tasks backwards: allowed, and told apart from the library's own threads by the count.

@@ -73,7 +73,7 @@ typedef struct idcwh_codes {
 // Which rows a search may return.
 enum {
     IDCWH_ROWS_ALL = 0,
-    IDCWH_ROWS_RANGE = 1,   // rows [begin, end), cut to the rows there are
+    IDCWH_ROWS_RANGE = 1,   // rows [begin, end), cut to the rows there are; begin is not after end
     IDCWH_ROWS_LIST = 2,    // the count rows of list: ascending, none twice, all below size
     IDCWH_ROWS_BITMAP = 3,  // bit r % 64 of bitmap[r / 64] for row r
     IDCWH_ROWS_BYTES = 4,   // bytes[r] is not zero
