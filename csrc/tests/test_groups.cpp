@@ -1,0 +1,389 @@
+// Groups of equal codes against a sort of all distances: every operation, width, filter, order of ids and thread count.
+#include <idcwh/search.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "check.hpp"
+#include "structures/groups.hpp"
+
+namespace {
+
+using idcwh::Codes;
+using idcwh::Groups;
+using idcwh::Rows;
+using idcwh::SearchOptions;
+using Bytes = std::vector<std::uint8_t>;
+using Ranking = std::vector<std::pair<std::int32_t, std::int64_t>>;
+
+constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
+
+// n codes of which only `distinct` differ at most, some of them far more frequent than others.
+Bytes repeated_codes(std::size_t n, unsigned bits, std::size_t distinct, std::uint32_t seed) {
+    const Bytes values = check::random_codes(distinct, bits, seed);
+    const std::size_t bytes = idcwh::code_bytes(bits);
+    std::mt19937 random(seed);
+    Bytes codes;
+    for (std::size_t row = 0; row < n; ++row) {
+        const std::size_t value = random() % (1 + random() % distinct);
+        codes.insert(codes.end(), &values[value * bytes], &values[value * bytes] + bytes);
+    }
+    return codes;
+}
+
+// Ten centers, each bit flipped with a small probability: what a trained model makes of ten classes.
+Bytes clustered_codes(std::size_t n, unsigned bits, double flipped, std::uint32_t seed) {
+    const Bytes centers = check::random_codes(10, bits, seed);
+    const std::size_t bytes = idcwh::code_bytes(bits);
+    std::mt19937 random(seed);
+    std::bernoulli_distribution flip(flipped);
+    Bytes codes;
+    for (std::size_t row = 0; row < n; ++row) {
+        Bytes code(&centers[row % 10 * bytes], &centers[row % 10 * bytes] + bytes);
+        for (unsigned bit = 0; bit < bits; ++bit)
+            if (flip(random)) code[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+        codes.insert(codes.end(), code.begin(), code.end());
+    }
+    return codes;
+}
+
+bool selects(const Rows& rows, std::size_t row) {
+    switch (rows.kind) {
+        case Rows::Kind::all: return true;
+        case Rows::Kind::range: return row >= rows.begin && row < rows.end;
+        case Rows::Kind::list: return std::binary_search(rows.list, rows.list + rows.count, std::int64_t(row));
+        case Rows::Kind::bitmap: return rows.bitmap[row / 64] >> (row % 64) & 1;
+        case Rows::Kind::bytes: return rows.bytes[row] != 0;
+    }
+    return false;
+}
+
+Ranking brute_force(const Codes& codes, const std::uint8_t* query, const SearchOptions& options) {
+    Ranking ranking;
+    const std::size_t bytes = idcwh::code_bytes(codes.bits);
+    for (std::size_t row = 0; row < codes.size; ++row)
+        if (selects(options.rows, row))
+            ranking.emplace_back(check::distance(codes.data + row * bytes, query, bytes),
+                                 options.ids ? options.ids[row] : static_cast<std::int64_t>(row));
+    std::sort(ranking.begin(), ranking.end());
+    return ranking;
+}
+
+bool starts_with(const Ranking& ranking, std::size_t count, const std::int32_t* distances, const std::int64_t* ids) {
+    if (count > ranking.size()) return false;
+    for (std::size_t i = 0; i < count; ++i)
+        if (ranking[i].first != distances[i] || ranking[i].second != ids[i]) return false;
+    return true;
+}
+
+std::size_t rows_within(const Ranking& ranking, std::int64_t radius) {
+    return static_cast<std::size_t>(
+        std::count_if(ranking.begin(), ranking.end(), [&](const auto& row) { return row.first <= radius; }));
+}
+
+void check_hits(const idcwh::Hits& hits, const std::vector<Ranking>& expected, const std::vector<std::size_t>& counts) {
+    CHECK(hits.limits.size() == expected.size() + 1 && hits.limits[0] == 0);
+    CHECK(hits.ids.size() == hits.distances.size() && hits.ids.size() == static_cast<std::size_t>(hits.limits.back()));
+    for (std::size_t q = 0; q < expected.size(); ++q) {
+        const auto at = static_cast<std::size_t>(hits.limits[q]);
+        CHECK(static_cast<std::size_t>(hits.limits[q + 1]) - at == counts[q]);
+        CHECK(starts_with(expected[q], counts[q], hits.distances.data() + at, hits.ids.data() + at));
+    }
+}
+
+struct Case {
+    const Groups& groups;
+    const Codes& codes;
+    const Bytes& queries;
+    const SearchOptions& options;
+    std::vector<Ranking> expected;
+
+    Case(const Groups& groups, const Codes& codes, const Bytes& queries, const SearchOptions& options)
+        : groups(groups), codes(codes), queries(queries), options(options) {
+        const std::size_t bytes = idcwh::code_bytes(codes.bits);
+        for (std::size_t at = 0; at < queries.size(); at += bytes)
+            expected.push_back(brute_force(codes, queries.data() + at, options));
+    }
+    std::size_t nq() const { return expected.size(); }
+
+    void check_topk(std::size_t k) const {
+        const std::size_t kept = std::min(k, expected[0].size());
+        // Exactly the room that is needed: a write too far is one the address sanitizer sees.
+        auto distances = std::make_unique<std::int32_t[]>(nq() * kept);
+        auto ids = std::make_unique<std::int64_t[]>(nq() * kept);
+        CHECK(idcwh::topk(groups, codes, queries.data(), nq(), k, distances.get(), ids.get(), options) == kept);
+        for (std::size_t q = 0; q < nq(); ++q)
+            CHECK(starts_with(expected[q], kept, distances.get() + q * kept, ids.get() + q * kept));
+
+        std::vector<std::size_t> counts;
+        for (const Ranking& ranking : expected)
+            counts.push_back(kept ? rows_within(ranking, ranking[kept - 1].first) : 0);
+        check_hits(idcwh::topk_ties(groups, codes, queries.data(), nq(), k, options), expected, counts);
+    }
+
+    void check_radius(unsigned radius) const {
+        std::vector<std::size_t> within;
+        for (const Ranking& ranking : expected) within.push_back(rows_within(ranking, radius));
+        check_hits(idcwh::radius(groups, codes, queries.data(), nq(), radius, options), expected, within);
+        std::vector<std::int64_t> counts(nq(), -1);
+        idcwh::count(groups, codes, queries.data(), nq(), radius, counts.data(), options);
+        CHECK(std::equal(within.begin(), within.end(), counts.begin(),
+                         [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }));
+    }
+
+    void check_whole() const {
+        const std::size_t rows = expected[0].size(), bins = codes.bits + 1;
+        auto distances = std::make_unique<std::int32_t[]>(nq() * rows);
+        auto ids = std::make_unique<std::int64_t[]>(nq() * rows);
+        CHECK(idcwh::rank(groups, codes, queries.data(), nq(), distances.get(), ids.get(), options) == rows);
+        std::vector<std::int64_t> counts(nq() * bins, -1), wanted(nq() * bins);
+        idcwh::histogram(groups, codes, queries.data(), nq(), counts.data(), options);
+        for (std::size_t q = 0; q < nq(); ++q) {
+            CHECK(starts_with(expected[q], rows, distances.get() + q * rows, ids.get() + q * rows));
+            for (const auto& row : expected[q]) ++wanted[q * bins + static_cast<std::size_t>(row.first)];
+        }
+        CHECK(counts == wanted);
+    }
+
+    void check_all() const {
+        const std::size_t n = codes.size;
+        for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{10}, n / 20, n - 1, n, n + 1})
+            check_topk(k);
+        for (const unsigned radius : {0u, 1u, codes.bits / 4, codes.bits / 2, codes.bits, codes.bits + 1})
+            check_radius(radius);
+        check_whole();
+    }
+};
+
+// Filters of every kind.
+struct Filters {
+    std::vector<std::int64_t> list;
+    std::vector<std::uint64_t> bitmap;
+    Bytes bytes;
+    std::vector<Rows> all;
+
+    explicit Filters(std::size_t n) : bitmap(n / 64 + 1), bytes(n) {
+        std::mt19937 random(static_cast<std::uint32_t>(n));
+        for (std::size_t row = 0; row < n; ++row) {
+            if (random() % 9 == 0) list.push_back(static_cast<std::int64_t>(row));
+            if (random() % 4) bitmap[row / 64] |= std::uint64_t{1} << row % 64;
+            bytes[row] = static_cast<std::uint8_t>(random() % 2 << random() % 8);
+        }
+        bitmap[n / 64] |= ~std::uint64_t{0} << n % 64;  // bits behind the last row mean nothing
+        all = {Rows::all(),
+               Rows::range(n / 3, n - n / 4),
+               Rows::range(n / 2, 2 * n),
+               Rows::range(n / 2, n / 2),
+               Rows::range(2 * n, 3 * n),
+               Rows::of_list(list.data(), list.size()),
+               Rows::of_list(nullptr, 0),
+               Rows::of_bitmap(bitmap.data()),
+               Rows::of_bytes(bytes.data())};
+    }
+};
+
+std::vector<std::int64_t> shuffled_ids(std::size_t n) {
+    std::vector<std::int64_t> ids(n);
+    std::iota(ids.begin(), ids.end(), std::int64_t{1} << 40);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(1));
+    return ids;
+}
+
+// The queries: some of the codes, the complement of one, random ones, and one of them twice.
+Bytes some_queries(const Bytes& memory, unsigned bits, std::size_t nq, std::uint32_t seed) {
+    const std::size_t bytes = idcwh::code_bytes(bits);
+    Bytes queries = check::random_codes(nq, bits, seed);
+    std::copy_n(memory.begin(), std::min(memory.size(), nq / 2 * bytes), queries.begin());
+    std::copy_n(queries.begin(), bytes, queries.end() - static_cast<std::ptrdiff_t>(bytes));
+    return queries;
+}
+
+std::unique_ptr<Groups> build(const Codes& codes, const std::int64_t* ids, unsigned threads) {
+    auto groups = Groups::build(codes, ids, no_limit, threads);
+    CHECK(groups != nullptr);
+    if (!groups) return nullptr;
+    // Distinct codes by value, and each place in the group of its code.
+    const std::size_t bytes = idcwh::code_bytes(codes.bits);
+    const auto value = [&](const std::uint8_t* code) {
+        return std::string(std::reverse_iterator(code + bytes), std::reverse_iterator(code));
+    };
+    std::vector<std::string> rows, kept;
+    for (std::size_t row = 0; row < codes.size; ++row) rows.push_back(value(codes.data + row * bytes));
+    std::size_t seen = 0;
+    for (idcwh::Group group = 0; group < groups->distinct(); ++group) {
+        const std::uint8_t* code = groups->codes().data + group * bytes;
+        kept.push_back(value(code));
+        CHECK(groups->find(code) == group);
+        for (const auto* place = groups->begin(group); place != groups->end(group); ++place, ++seen) {
+            CHECK(rows[groups->row(*place)] == kept.back());
+            CHECK(groups->with_group_of([&](const auto* group_of) { return group_of[*place]; }) == group);
+        }
+    }
+    CHECK(seen == codes.size);
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    CHECK(kept == rows);
+    return groups;
+}
+
+void compare(const Bytes& memory, unsigned bits, std::size_t nq, bool filters) {
+    const Codes codes{memory.data(), memory.size() / idcwh::code_bytes(bits), bits};
+    const Bytes queries = some_queries(memory, bits, nq, bits);
+    const auto ids = shuffled_ids(codes.size);
+    const Filters filter(codes.size);
+    for (const std::int64_t* order : {static_cast<const std::int64_t*>(nullptr), ids.data()}) {
+        SearchOptions options;
+        options.ids = order;
+        unsigned threads = 1;
+        const auto groups = build(codes, order, threads);
+        if (!groups) return;
+        for (const Rows& rows : filter.all) {
+            options.rows = rows;
+            options.threads = threads;
+            Case(*groups, codes, queries, options).check_all();
+            threads = threads == 1 ? 2 : threads == 2 ? 7 : 1;
+            if (!filters) break;
+        }
+    }
+}
+
+void widths_and_kinds() {
+    for (const unsigned bits :
+         {1u, 2u, 7u, 8u, 9u, 12u, 16u, 17u, 20u, 24u, 31u, 33u, 48u, 64u, 65u, 100u, 128u, 200u, 256u, 300u, 1030u})
+        compare(repeated_codes(600, bits, 60, bits), bits, 5, bits % 3 == 0 || bits == 16 || bits == 64);
+    for (const unsigned bits : {12u, 48u, 64u, 130u}) {
+        compare(clustered_codes(2000, bits, 0.5 / bits, bits), bits, 3, true);
+        compare(repeated_codes(500, bits, 1, bits), bits, 3, false);  // all equal
+        compare(repeated_codes(2, bits, 1, bits), bits, 3, false);
+    }
+}
+
+void sorted_and_batched() {
+    Bytes memory = clustered_codes(3000, 64, 0.008, 5);
+    std::vector<std::uint64_t> values(3000);
+    std::copy_n(memory.data(), memory.size(), reinterpret_cast<std::uint8_t*>(values.data()));
+    std::sort(values.begin(), values.end());
+    std::copy_n(reinterpret_cast<const std::uint8_t*>(values.data()), memory.size(), memory.data());
+    for (const std::size_t nq : {31u, 101u}) {
+        const Bytes queries = some_queries(memory, 64, nq, 9);
+        const Codes codes{memory.data(), 3000, 64};
+        const auto groups = build(codes, nullptr, 2);
+        if (!groups) continue;
+        for (const unsigned threads : {1u, 7u}) {
+            SearchOptions options;
+            options.threads = threads;
+            Case(*groups, codes, queries, options).check_all();
+        }
+    }
+}
+
+// Enough codes for several parts, ranges and threads while building, and for chunks while searching.
+void large() {
+    const unsigned bits = 40;
+    const Bytes memory = repeated_codes(400000, bits, 150000, 3);
+    const Codes codes{memory.data(), 400000, bits};
+    const Bytes queries = some_queries(memory, bits, 2, 4);
+    const auto ids = shuffled_ids(codes.size);
+    for (const unsigned threads : {1u, 2u, 7u}) {
+        SearchOptions options;
+        options.threads = threads;
+        options.ids = threads == 2 ? ids.data() : nullptr;
+        const auto groups = build(codes, options.ids, threads);
+        if (!groups) continue;
+        const Case wanted(*groups, codes, queries, options);
+        for (const std::size_t k : {1u, 1000u, 30000u}) wanted.check_topk(k);
+        wanted.check_radius(12);
+        wanted.check_whole();
+    }
+}
+
+// A group that no search may read as a whole: its ids are wanted from the front only, beside those of others.
+void many_ties() {
+    const unsigned bits = 32;
+    Bytes memory(4 * 50000);
+    for (std::size_t row = 0; row < 50000; ++row)  // distance 1 from zero: 32 codes, one of them in most rows
+        memory[4 * row + (row % 64 ? 0 : row / 64 % 4)] = static_cast<std::uint8_t>(row % 64 ? 1 : 1 << row / 256 % 8);
+    const Codes codes{memory.data(), 50000, bits};
+    const auto groups = build(codes, nullptr, 1);
+    if (groups) {
+        const SearchOptions options;
+        const Bytes query(4);
+        const Case wanted(*groups, codes, query, options);
+        for (const std::size_t k : {1u, 63u, 65u, 1000u, 3000u}) wanted.check_topk(k);
+    }
+}
+
+void refused() {
+    const auto build_of = [](const Bytes& memory, unsigned bits, std::size_t allowed) {
+        return Groups::build({memory.data(), memory.size() / idcwh::code_bytes(bits), bits}, nullptr, allowed, 1);
+    };
+    CHECK(!build_of({}, 64, no_limit));
+    CHECK(!build_of(check::random_codes(1000, 64, 1), 64, no_limit));    // all distinct
+    CHECK(!build_of(check::random_codes(200000, 64, 1), 64, no_limit));  // more than are counted exactly
+    CHECK(build_of(check::random_codes(200000, 16, 1), 16, no_limit));
+    const Bytes memory = repeated_codes(5000, 64, 30, 1);
+    const auto groups = build_of(memory, 64, no_limit);
+    CHECK(groups && build_of(memory, 64, groups->memory()) && !build_of(memory, 64, groups->memory() - 1));
+    CHECK(groups && groups->distinct() <= 30 && groups->memory() < 5000 * 7);
+    CHECK(groups && groups->describe().find("5000 codes") != std::string::npos);
+    // A padding bit that is set counts, and such a code is not addressed directly.
+    const Bytes padded = {0x01, 0x01, 0x01, 0x81, 0x03, 0x03, 0x81, 0x01};
+    const Codes codes{padded.data(), padded.size(), 2};
+    const auto padding = Groups::build(codes, nullptr, no_limit, 1);
+    CHECK(padding && !padding->table());
+}
+
+template <class Call>
+bool throws(idcwh::ErrorCode code, Call call) {
+    try {
+        call();
+    } catch (const idcwh::Error& error) {
+        return error.code() == code;
+    }
+    return false;
+}
+
+void errors() {
+    const Bytes memory = repeated_codes(500, 24, 20, 1);
+    const Codes codes{memory.data(), 500, 24};
+    const auto groups = build(codes, nullptr, 1);
+    if (!groups) return;
+    std::int64_t counts[25];
+    const auto invalid = idcwh::ErrorCode::invalid_argument;
+    CHECK(throws(invalid, [&] { idcwh::topk(*groups, codes, nullptr, 1, 3, nullptr, nullptr); }));
+    CHECK(throws(invalid, [&] { idcwh::topk(*groups, codes, memory.data(), 1, 3, nullptr, nullptr); }));
+    CHECK(throws(invalid, [&] { idcwh::rank(*groups, codes, memory.data(), 1, nullptr, nullptr); }));
+    CHECK(throws(invalid, [&] { idcwh::radius(*groups, codes, nullptr, 1, 3); }));
+    CHECK(throws(invalid, [&] { idcwh::topk_ties(*groups, codes, nullptr, 1, 3); }));
+    CHECK(throws(invalid, [&] { idcwh::count(*groups, codes, memory.data(), 1, 3, nullptr); }));
+    CHECK(throws(invalid, [&] { idcwh::histogram(*groups, codes, memory.data(), 1, nullptr); }));
+    SearchOptions options;
+    options.threads = 5000;
+    CHECK(throws(invalid, [&] { idcwh::histogram(*groups, codes, memory.data(), 1, counts, options); }));
+    // Nothing asked, nothing written.
+    idcwh::count(*groups, codes, nullptr, 0, 3, nullptr);
+    idcwh::histogram(*groups, codes, nullptr, 0, nullptr);
+    CHECK(idcwh::radius(*groups, codes, nullptr, 0, 3).limits == std::vector<std::int64_t>{0});
+
+    const idcwh::Interrupt stop{[](void*) { return true; }, nullptr};
+    const Bytes many = repeated_codes(2000000, 64, 1000, 1);
+    const Codes lots{many.data(), 2000000, 64};
+    for (const unsigned threads : {1u, 2u})
+        CHECK(throws(idcwh::ErrorCode::interrupted, [&] { Groups::build(lots, nullptr, no_limit, threads, &stop); }));
+}
+
+}  // namespace
+
+int main() {
+    widths_and_kinds();
+    sorted_and_batched();
+    large();
+    many_ties();
+    refused();
+    errors();
+    return check::finish();
+}
