@@ -11,6 +11,7 @@ Where ids ascend with the rows, passing None and mapping the result (ids[I]) giv
 later row then can never displace an equal distance.
 """
 
+from collections.abc import Iterable
 from typing import Any, TypedDict
 
 import numpy as np
@@ -69,3 +70,28 @@ def crc32c(buffer: bytes | bytearray | memoryview | NDArray[Any], seed: int = 0)
 
 def padding_is_zero(codes: NDArray[np.uint8], bits: int) -> bool:
     """True when the bits behind the last one are zero in every row."""
+
+def count_pairs(
+    queries: NDArray[np.uint8],
+    query_labels: NDArray[Any],
+    database: NDArray[np.uint8],
+    database_labels: NDArray[Any],
+    bits: int,
+    classes: int | None = None,
+    cuts: Iterable[int] = (),
+    ranked: bool = True,
+    threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """(row, items, relevant, ranked_sum, ranked_hits): what metrics are computed from, for all pairs.
+
+    Labels: int64 [n], one class an item; with `classes`, sets of that many: uint8 [n, ceil(classes/8)], class c in byte
+    c // 8 at position c % 8. Items that share a class are relevant to each other. cuts ascend, each >= 1.
+
+    row [queries]: queries with the same code and label share a row of the others. items, relevant [rows, bits + 1]: how
+    many database items, and how many relevant ones, lie at each distance. ranked_sum [rows, cuts + 1]: in the order
+    (distance, row), the sum over the relevant items in the first K of (relevant items so far / rank), uncut in the last
+    column; ranked_hits [rows, cuts]: how many they are. Both have no rows without `ranked`.
+    """
+
+def count_distinct(codes: NDArray[np.uint8], bits: int) -> int:
+    """How many different codes there are."""

@@ -1,8 +1,7 @@
 """Average precision and its kin from histograms alone, ties treated exactly.
 
 Notation of a query: at one distance there are n database items, p of them relevant; nearer ones number N, P of them
-relevant. All functions take `items` (the n) and `relevant` (the p) as int64 [queries, distances] and return float64
-[queries]. Tie-aware means the exact mean over all orders of the items at equal distance (McSherry and Najork, ECIR
+relevant. Tie-aware means the exact mean over all orders of the items at equal distance (McSherry and Najork, ECIR
 2008).
 
 Everything is a sum of (a + b t) / (N + t) over a run of t, that is a multiple of H(N + m) - H(N), H the harmonic
@@ -42,59 +41,104 @@ def _correction(n: Ints) -> Floats:
     return square * (1 / 24 - square * (7 / 960 - square * (31 / 8064)))
 
 
-def before(counts: Ints) -> Ints:
-    """How many lie at smaller distances: N from n, P from p."""
-    return np.cumsum(counts, axis=1) - counts
+class TiedRankings:
+    """The rankings of some queries as far as distances decide them.
 
-
-def tie_aware_sum(items: Ints, relevant: Ints, cut: int | None = None) -> Floats:
-    """Mean over all orders of ties of the sum of (relevant so far / rank) over the relevant items in the first `cut`.
-
-    Divided by R this is the tie-aware AP; by min(R, cut) or R, the tie-aware AP at a cut.
+    items (the n) and relevant (the p): int64 [queries, distances]. Every method returns float64, a row a query.
     """
-    n, p, nearer, hits = items, relevant, before(items), before(relevant)
-    m = n if cut is None else np.clip(cut - nearer, 0, n)
+
+    def __init__(self, items: Ints, relevant: Ints) -> None:
+        self.items, self.relevant = items, relevant
+        self.within = np.cumsum(items, axis=1)
+        """N + n: items up to each distance."""
+        self.found = np.cumsum(relevant, axis=1)
+        """P + p: relevant items up to each distance."""
+        self.total = self.found[:, -1]
+        # Most distances hold nothing relevant and add nothing: terms are computed for the others, as flat arrays.
+        self._holders = np.nonzero(relevant)
+        n, p, nearer, hits = self._terms = self._take(self._holders)
+        self._up_to = self._running(_tied(n, p, nearer, hits, n))
+
+    def sum(self) -> Floats:
+        """Mean over all orders of ties of the sum of (relevant so far / rank) over the relevant items: divided by R,
+        the tie-aware AP.
+        """
+        return self._up_to[:, -1]
+
+    def sum_at(self, cut: int) -> Floats:
+        """The same over the relevant items in the first `cut`: divided by min(R, cut) or R, the tie-aware AP at a
+        cut.
+        """
+        query = np.arange(len(self.items))
+        at = self._holding(np.full((len(query), 1), cut))[:, 0]
+        n, p, nearer, hits = self._take((query, at))
+        whole = np.where(at > 0, self._up_to[query, at - 1], 0.0)
+        return whole + _tied(n, p, nearer, hits, np.clip(cut - nearer, 0, n))
+
+    def optimistic_sum(self) -> Floats:
+        """As `sum`, with the relevant items first among equals: the best of all orders."""
+        _, p, nearer, hits = self._terms
+        return self._running(_run(nearer, hits, p))[:, -1]
+
+    def pessimistic_sum(self) -> Floats:
+        """As `sum`, with the relevant items last among equals: the worst of all orders."""
+        n, p, nearer, hits = self._terms
+        return self._running(_run(nearer + n - p, hits, p))[:, -1]
+
+    def expected_hits(self, cuts: Ints) -> Floats:
+        """Mean number of relevant items among the first cuts[0], cuts[1], ... (each >= 1), over all orders of ties:
+        [queries, cuts].
+        """
+        query = np.arange(len(self.items))[:, None]
+        n, p, nearer, hits = self._take((query, self._holding(np.broadcast_to(cuts, (len(query), len(cuts))))))
+        return hits + p * (np.clip(cuts - nearer, 0, n) / np.maximum(n, 1))
+
+    def precision_at_recall(self, steps: int) -> Floats:
+        """Precision where recall reaches 1/steps, 2/steps, ..., 1: [queries, steps]. Needs R > 0.
+
+        The relevant items at one distance are spread evenly among the items there, so the rank at which h of R are
+        found is N + n (h - P) / p and the precision h over that.
+        """
+        # product first: a whole number of items must come out whole
+        part = np.arange(1, steps + 1) * self.total[:, None]
+        goal = part / steps
+        query = np.arange(len(self.items))[:, None]
+        n, p, nearer, hits = self._take((query, _first_to_reach(self.found, -(-part // steps))))
+        return goal / (nearer + n * ((goal - hits) / p))
+
+    def _holding(self, ranks: Ints) -> Ints:
+        """The distance of the items at these ranks (from 1; beyond the last, that of the last): [queries, m]."""
+        return _first_to_reach(self.within, np.minimum(ranks, self.within[:, -1:]))
+
+    def _take(self, index: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+        """n, p, N and P of these queries and distances."""
+        n, p = self.items[index], self.relevant[index]
+        return n, p, self.within[index] - n, self.found[index] - p
+
+    def _running(self, terms: Floats) -> Floats:
+        """Sums of the terms up to each distance: [queries, distances]."""
+        table = np.zeros(self.items.shape)
+        table[self._holders] = terms
+        return np.cumsum(table, axis=1)
+
+
+def _first_to_reach(running: Ints, goals: Ints) -> Ints:
+    """For each row of counts that never fall, where it first reaches each of its goals (1 to its last): [rows, m]."""
+    # one search for all: each row lifted above the one before
+    lift = np.arange(len(running))[:, None] * (running[:, -1].max() + 1)
+    at = np.searchsorted((running + lift).ravel(), (goals + lift).ravel()).reshape(goals.shape)
+    return at - np.arange(len(running))[:, None] * running.shape[1]
+
+
+def _tied(n: Ints, p: Ints, nearer: Ints, hits: Ints, m: Ints) -> Floats:
+    """What the first m of n tied items add to the tie-aware sum."""
     # b is the chance that another tied item is relevant, given that one is; for n = 1 it has no effect, and 1 keeps a
     # ranking without ties bit for bit equal to its optimistic and pessimistic readings
     b = np.where(n > 1, (p - 1) / np.maximum(n - 1, 1), 1.0)
     inner = b * m + (hits + 1 - b * (nearer + 1)) * harmonic_difference(nearer, m)
-    return np.sum(np.where(p > 0, p / np.maximum(n, 1) * inner, 0.0), axis=1)
-
-
-def optimistic_sum(items: Ints, relevant: Ints) -> Floats:
-    """The same sum with the relevant items first among equals: the best of all orders."""
-    return np.sum(_run(before(items), before(relevant), relevant), axis=1)
-
-
-def pessimistic_sum(items: Ints, relevant: Ints) -> Floats:
-    """The same sum with the relevant items last among equals: the worst of all orders."""
-    return np.sum(_run(before(items) + items - relevant, before(relevant), relevant), axis=1)
+    return np.where(p > 0, p / np.maximum(n, 1) * inner, 0.0)
 
 
 def _run(rank: Ints, hits: Ints, length: Ints) -> Floats:
     """Sum over t = 1..length of (hits + t) / (rank + t): relevant items in a row behind `rank` others."""
     return length + (hits - rank) * harmonic_difference(rank, length)
-
-
-def expected_hits(items: Ints, relevant: Ints, cut: int) -> Floats:
-    """Mean number of relevant items among the first `cut`, over all orders of ties."""
-    taken = np.clip(cut - before(items), 0, items)
-    return np.sum(relevant * (taken / np.maximum(items, 1)), axis=1)
-
-
-def precision_at_recall(items: Ints, relevant: Ints, steps: int) -> Floats:
-    """Precision where recall reaches 1/steps, 2/steps, ..., 1: float64 [queries, steps]. Needs R > 0.
-
-    The relevant items at one distance are spread evenly among the items there, so the rank at which h of R are found is
-    N + n (h - P) / p and the precision h over that.
-    """
-    found = np.cumsum(relevant, axis=1)
-    # product first: a whole number of items must come out whole
-    wanted = np.arange(1, steps + 1) * found[:, -1:] / steps
-    result = np.empty(wanted.shape)
-    for row, goal in enumerate(wanted):
-        at = np.searchsorted(found[row], goal)
-        n, p = items[row, at], relevant[row, at]
-        nearer = np.cumsum(items[row])[at] - n
-        result[row] = goal / (nearer + n * ((goal - found[row, at] + p) / p))
-    return result

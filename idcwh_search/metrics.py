@@ -1,6 +1,6 @@
 """`evaluate`: retrieval metrics of binary codes under Hamming ranking.
 
-One pass counts (`histograms.py`), closed formulas turn the counts into averages (`average_precision.py`); this file
+One pass of the engine counts (`histograms.py`), closed formulas turn the counts into averages (`average_precision.py`); this file
 checks the arguments and takes the means. What it returns is in `evaluation.py`; definitions and conventions are in
 docs/metrics.md.
 """
@@ -16,19 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import average_precision as ap
+from .average_precision import TiedRankings
 from .evaluation import Evaluation, Lookup, MapAtK, PrecisionRecall, Ranking
 from .health import code_health
 from .histograms import Histograms, histograms
 from .relevance import describe, relevance
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 CUTS = (10, 100, 1000, 5000)
 """Default K and N of MAP@K, P@N and R@N."""
 
 RECALL_STEPS = 100
-_BLOCK = 512  # queries whose counts are in float64 at a time
+_BLOCK = 512  # rows of counts that are in float64 at a time
 
 
 def evaluate(
@@ -60,9 +61,9 @@ def evaluate(
     threads = None if threads is None else _whole(threads, "threads", 1)
     queries, database = _codes(query_codes, "query_codes", bits), _codes(database_codes, "database_codes", bits)
     pairs = relevance(query_labels, database_labels)
-    for name, codes, labelled in (("query", queries, pairs.queries), ("database", database, pairs.database)):
-        if len(codes) != labelled:
-            raise ValueError(f"{name}_labels: expected one for each of the {len(codes)} codes, not {labelled}")
+    for name, codes, labelled in (("query", queries, pairs.query), ("database", database, pairs.database)):
+        if len(codes) != len(labelled):
+            raise ValueError(f"{name}_labels: expected one for each of the {len(codes)} codes, not {len(labelled)}")
 
     counts = histograms(queries, database, pairs, bits, cuts, threads)
     total = counts.relevant.sum(axis=1)
@@ -72,54 +73,58 @@ def evaluate(
             f"expected queries that share a label with a database item, but none of the {len(queries)} does; "
             "are both numbered by the same classes?"
         )
-    within = counts.relevant[used].sum(axis=0)
+    repeats = np.bincount(counts.row, minlength=len(total))[used]  # queries that share each row of counts
+    within = repeats @ counts.relevant[used]
     return _averages(
         counts,
         used,
+        repeats,
         cuts,
         bits=bits,
         queries=len(queries),
-        queries_without_relevant=len(queries) - len(used),
+        queries_without_relevant=len(queries) - int(repeats.sum()),
         database=len(database),
         radius=radius,
-        health=code_health(queries, database, bits, within, counts.items[used].sum(axis=0) - within),
+        health=code_health(queries, database, bits, within, repeats @ counts.items[used] - within),
     )
 
 
-def _averages(counts: Histograms, used: NDArray[np.intp], cuts: tuple[int, ...], **given: Any) -> Evaluation:
-    """Everything that is a mean over queries, from the counts of the queries `used`."""
-    means = _Means()
+def _averages(
+    counts: Histograms, used: NDArray[np.intp], repeats: Ints, cuts: tuple[int, ...], **given: Any
+) -> Evaluation:
+    """Everything that is a mean over queries, from the rows of counts `used`, each of which stands for some queries."""
+    means = _Means(repeats)
     grid = _grid(int(counts.items[0].sum()))
+    marks = np.array([min(k, grid[-1]) for k in cuts], np.int64)
     for start in range(0, len(used), _BLOCK):
         block = used[start : start + _BLOCK]
-        items, relevant = counts.items[block], counts.relevant[block]
-        total = relevant.sum(axis=1)
-        means.add("map", _share(ap.tie_aware_sum(items, relevant), total))
-        means.add("map_optimistic", _share(ap.optimistic_sum(items, relevant), total))
-        means.add("map_pessimistic", _share(ap.pessimistic_sum(items, relevant), total))
+        r = TiedRankings(counts.items[block], counts.relevant[block])
+        total = r.total
+        means.add("map", _share(r.sum(), total))
+        means.add("map_optimistic", _share(r.optimistic_sum(), total))
+        means.add("map_pessimistic", _share(r.pessimistic_sum(), total))
         means.add("map_ranked", _share(counts.ranked_sum[block, -1], total))
+        at_marks = r.expected_hits(marks)
         for column, k in enumerate(cuts):
             ranked, hits = counts.ranked_sum[block, column], counts.ranked_hits[block, column]
-            expected, capped = ap.tie_aware_sum(items, relevant, k), np.minimum(total, k)
+            expected, capped = r.sum_at(marks[column]), np.minimum(total, k)
             means.add(f"retrieved {k}", _share(ranked, np.maximum(hits, 1)))
             means.add(f"min_relevant_k {k}", _share(ranked, capped))
             means.add(f"relevant {k}", _share(ranked, total))
             means.add(f"min_relevant_k_tie_aware {k}", _share(expected, capped))
             means.add(f"relevant_tie_aware {k}", _share(expected, total))
-            found = ap.expected_hits(items, relevant, k)
-            means.add(f"precision {k}", _share(found, np.minimum(k, items.sum(axis=1))))
-            means.add(f"recall {k}", _share(found, total))
-        found = np.stack([ap.expected_hits(items, relevant, n) for n in grid], axis=1)
+            means.add(f"precision {k}", _share(at_marks[:, column], marks[column]))
+            means.add(f"recall {k}", _share(at_marks[:, column], total))
+        found = r.expected_hits(grid)
         means.add_rows("grid precision", found / grid)
         means.add_rows("grid recall", found / total[:, None])
-        ball, found_in_ball = np.cumsum(items, axis=1), np.cumsum(relevant, axis=1)
-        means.add_rows("ball precision", found_in_ball / np.maximum(ball, 1))
-        means.add_rows("ball recall", found_in_ball / total[:, None])
-        means.add_rows("ball empty", ball == 0)
-        means.add_rows("precision at recall", ap.precision_at_recall(items, relevant, RECALL_STEPS))
+        means.add_rows("ball precision", r.found / np.maximum(r.within, 1))
+        means.add_rows("ball recall", r.found / total[:, None])
+        means.add_rows("ball empty", r.within == 0)
+        means.add_rows("precision at recall", r.precision_at_recall(RECALL_STEPS))
 
-    by_query = np.full(len(counts.items), np.nan)
-    by_query[used] = means.values("map")
+    by_row = np.full(len(counts.items), np.nan)
+    by_row[used] = means.values("map")
     return Evaluation(
         map=means["map"],
         map_optimistic=means["map_optimistic"],
@@ -131,7 +136,7 @@ def _averages(counts: Histograms, used: NDArray[np.intp], cuts: tuple[int, ...],
         lookup=Lookup(means.rows("ball precision"), means.rows("ball recall"), means.rows("ball empty")),
         ranking=Ranking(grid, means.rows("grid precision"), means.rows("grid recall")),
         pr_curve=PrecisionRecall(np.arange(1, RECALL_STEPS + 1) / RECALL_STEPS, means.rows("precision at recall")),
-        average_precision=by_query,
+        average_precision=by_row[counts.row],
         **given,
     )
 
@@ -141,38 +146,41 @@ def _grid(database: int) -> NDArray[np.int64]:
     return np.unique(np.geomspace(1, database, 50).round().astype(np.int64))
 
 
-def _share(part: Floats | NDArray[np.int64], whole: NDArray[np.int64]) -> Floats:
+def _share(part: Floats, whole: Ints | np.int64) -> Floats:
     """part / whole of each query; rounding may leave a perfect one an ulp above 1, which is taken off."""
     return np.minimum(part / whole, 1.0)
 
 
 class _Means:
-    """Means over queries of values that come a block of queries at a time."""
+    """Means over queries of values that come a block of rows at a time, each row standing for some queries."""
 
-    def __init__(self) -> None:
+    def __init__(self, repeats: Ints) -> None:
+        self._repeats = repeats
         self._values: dict[str, list[Floats]] = defaultdict(list)
         self._sums: dict[str, Floats] = {}
-        self._queries: dict[str, int] = defaultdict(int)
+        self._rows: dict[str, int] = defaultdict(int)
 
     def add(self, name: str, values: Floats) -> None:
-        """One value a query, [queries]."""
+        """One value a row, [rows]."""
         self._values[name].append(values)
 
     def values(self, name: str) -> Floats:
         return np.concatenate(self._values[name])
 
     def __getitem__(self, name: str) -> float:
-        values = self.values(name)
+        values = np.repeat(self.values(name), self._repeats).tolist()
         return math.fsum(values) / len(values)  # correctly rounded, so the order of the queries does not show either
 
     def add_rows(self, name: str, rows: NDArray[Any]) -> None:
-        """A row a query, [queries, m]; only their sum is kept."""
-        self._sums[name] = self._sums.get(name, 0.0) + rows.sum(axis=0)
-        self._queries[name] += len(rows)
+        """An array a row, [rows, m]; only their sum is kept."""
+        start = self._rows[name]
+        self._rows[name] += len(rows)
+        repeats = self._repeats[start : self._rows[name], None]
+        self._sums[name] = self._sums.get(name, 0.0) + (repeats * rows).sum(axis=0)
 
     def rows(self, name: str) -> Floats:
-        """Mean row, [m]."""
-        return np.minimum(self._sums[name] / self._queries[name], 1.0)
+        """Mean array, [m]."""
+        return np.minimum(self._sums[name] / self._repeats.sum(), 1.0)
 
 
 def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Who is relevant to whom: labels in their two forms, and the relevant database rows of one query.
+"""Who is relevant to whom: labels in their two forms, checked and as the engine takes them.
 
 Two items are relevant to each other when they share a label, the convention of every protocol here (single- and
 multi-label).
@@ -6,45 +6,25 @@ multi-label).
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-class Relevance(Protocol):
-    """relevant(i) gives the database rows that are relevant to query i, ascending."""
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """The labels of queries and database.
 
-    queries: int
-    database: int
+    query, database   one class an item: int64 [n]; several or none: packed sets, uint8 [n, ceil(classes/8)], class c in
+                      byte c // 8 at position c % 8
+    classes           how many classes the sets have; None for one class an item
+    """
 
-    def relevant(self, query: int) -> NDArray[np.int64]: ...
-
-
-class SingleLabel:
-    """One class an item: int64 [queries], int64 [database]."""
-
-    def __init__(self, query_labels: NDArray[np.int64], database_labels: NDArray[np.int64]) -> None:
-        self.queries, self.database = len(query_labels), len(database_labels)
-        self._order = np.argsort(database_labels, kind="stable")  # the rows of each class, class after class
-        ordered = database_labels[self._order]
-        self._first = np.searchsorted(ordered, query_labels, side="left")
-        self._last = np.searchsorted(ordered, query_labels, side="right")
-
-    def relevant(self, query: int) -> NDArray[np.int64]:
-        return self._order[self._first[query] : self._last[query]]
-
-
-class MultiLabel:
-    """Any number of classes an item, none included: bool [queries, C], bool [database, C]."""
-
-    def __init__(self, query_labels: NDArray[np.bool_], database_labels: NDArray[np.bool_]) -> None:
-        self.queries, self.database = len(query_labels), len(database_labels)
-        self._query = query_labels
-        self._by_class = np.ascontiguousarray(database_labels.T)
-
-    def relevant(self, query: int) -> NDArray[np.int64]:
-        return np.flatnonzero(np.logical_or.reduce(self._by_class[self._query[query]], axis=0))
+    query: NDArray[Any]
+    database: NDArray[Any]
+    classes: int | None
 
 
 def relevance(query_labels: Any, database_labels: Any) -> Relevance:
@@ -61,13 +41,17 @@ def relevance(query_labels: Any, database_labels: Any) -> Relevance:
             f"not {list(query.shape)} and {list(database.shape)}"
         )
     if query.ndim == 1:
-        return SingleLabel(query, database)
+        return Relevance(query, database, None)
     if query.shape[1] != database.shape[1]:
         raise ValueError(
             "query_labels and database_labels: expected the same number of classes, "
             f"not {query.shape[1]} and {database.shape[1]}"
         )
-    return MultiLabel(query, database)
+    return Relevance(_sets(query), _sets(database), query.shape[1])
+
+
+def _sets(labels: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return np.packbits(labels, axis=1, bitorder="little")
 
 
 def _labels(labels: Any, name: str) -> NDArray[Any]:
@@ -80,7 +64,7 @@ def _labels(labels: Any, name: str) -> NDArray[Any]:
     if array.ndim == 2:
         if array.dtype.kind != "b" and array.size and (array.min() < 0 or array.max() > 1):
             raise ValueError(f"{name}: expected only 0 and 1 in a [n, C] array, found {array.min()} to {array.max()}")
-        return array.astype(bool)
+        return array.astype(bool, copy=False)
     if array.size and array.min() < 0:
         raise ValueError(
             f"{name}: expected class numbers >= 0, found {array.min()} "
@@ -88,7 +72,7 @@ def _labels(labels: Any, name: str) -> NDArray[Any]:
         )
     if array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{name}: expected class numbers that fit int64, found {array.max()}")
-    return array.astype(np.int64)
+    return np.ascontiguousarray(array, np.int64)
 
 
 def describe(array: NDArray[Any]) -> str:

@@ -11,6 +11,9 @@
 #include "results.hpp"
 
 namespace idcwh::bindings {
+
+void bind_metrics(py::module_& module);  // metrics.cpp
+
 namespace {
 
 py::tuple topk_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& k,
@@ -112,4 +115,5 @@ PYBIND11_MODULE(_core, m) {
     m.def("crc32c", crc32c_buffer, arg("buffer"), arg("seed") = 0, "CRC-32C of a contiguous buffer.");
     m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"),
           "True when no row has a padding bit set.");
+    bind_metrics(m);
 }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -13,9 +11,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search import histograms
 from idcwh_search.average_precision import harmonic_difference
-from idcwh_search.relevance import relevance
 
 CUTS = (1, 2, 3, 5, 100)
 
@@ -129,22 +125,6 @@ def test_random_codes_against_plain_loops(bits, threads):
     assert r.precision_within == pytest.approx(np.mean(precision_in), abs=1e-12)
     assert r.recall_within == pytest.approx(np.mean(recall_in), abs=1e-12)
     assert r.empty_within == np.mean(empty)
-
-
-def test_numpy_1_has_no_bitwise_count(monkeypatch):
-    """The same counts without it, from the module as such a numpy would load it."""
-    monkeypatch.delattr(np, "bitwise_count", raising=False)
-    spec = importlib.util.spec_from_file_location("idcwh_search.histograms_numpy_1", histograms.__file__)
-    assert spec and spec.loader
-    older = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, older)
-    spec.loader.exec_module(older)
-    q, ql, x, xl = sample(300)
-    found = older.histograms(pack(q), pack(x), relevance(ql, xl), 300, threads=1)
-    distance = (q[:, None] != x[None]).sum(axis=2)
-    for row in range(len(q)):
-        assert np.array_equal(found.items[row], np.bincount(distance[row], minlength=301))
-        assert np.array_equal(found.relevant[row], np.bincount(distance[row, xl == ql[row]], minlength=301))
 
 
 def test_lookup_curves_against_loops_at_every_radius():

@@ -1,0 +1,203 @@
+// count_pairs against plain loops and a sort: forms of labels, repeated codes, threads, instruction sets, bad
+// arguments.
+#include <idcwh/isa.hpp>
+#include <idcwh/metrics.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "check.hpp"
+
+namespace {
+
+using idcwh::Labels;
+
+struct Side {
+    std::vector<std::uint8_t> codes;
+    std::vector<std::int64_t> classes;
+    std::vector<std::uint8_t> sets;
+    std::size_t size, set_classes;
+    unsigned bits;
+
+    idcwh::LabelledCodes view(bool as_sets) const {
+        return {{codes.data(), size, bits},
+                as_sets ? Labels::of_sets(sets.data(), set_classes) : Labels::of_classes(classes.data())};
+    }
+    bool set_has(std::size_t row, std::size_t number) const {
+        return sets[row * ((set_classes + 7) / 8) + number / 8] >> number % 8 & 1;
+    }
+};
+
+// distinct > 0: that many codes, again and again.
+Side make(std::size_t size, unsigned bits, std::size_t distinct, std::size_t set_classes, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    Side side{check::random_codes(size, bits, seed), {}, {}, size, set_classes, bits};
+    const std::size_t bytes = idcwh::code_bytes(bits), set_bytes = (set_classes + 7) / 8;
+    if (distinct) {
+        const auto palette = check::random_codes(distinct, bits, 99);  // the same for queries and database
+        for (std::size_t i = 0; i < size; ++i)
+            std::copy_n(palette.begin() + random() % distinct * bytes, bytes, side.codes.begin() + i * bytes);
+    }
+    side.sets.resize(size * set_bytes);
+    for (std::size_t i = 0; i < size; ++i) {
+        side.classes.push_back(static_cast<std::int64_t>(random() % 5) * 1'000'000'007 - 2'000'000'014);
+        for (std::size_t c = random() % 4; c < 3 && set_classes; ++c) {  // none to three classes
+            const std::size_t number = random() % set_classes;
+            side.sets[i * set_bytes + number / 8] |= static_cast<std::uint8_t>(1 << number % 8);
+        }
+    }
+    return side;
+}
+
+void compare(const Side& queries, const Side& database, bool as_sets, const idcwh::PairOptions& options) {
+    const auto counts = idcwh::count_pairs(queries.view(as_sets), database.view(as_sets), options);
+    const std::size_t bytes = idcwh::code_bytes(queries.bits);
+    CHECK(counts.distances == queries.bits + 1u);
+    CHECK(counts.row.size() == queries.size);
+    std::set<std::int64_t> rows(counts.row.begin(), counts.row.end());
+    CHECK(counts.items.size() == rows.size() * counts.distances);
+    CHECK(counts.ranked_sum.size() == (options.ranked ? rows.size() * (options.cut_count + 1) : 0));
+    for (std::size_t q = 0; q < queries.size; ++q) {
+        std::vector<std::pair<std::uint32_t, std::size_t>> ranking;
+        for (std::size_t row = 0; row < database.size; ++row)
+            ranking.emplace_back(
+                check::distance(queries.codes.data() + q * bytes, database.codes.data() + row * bytes, bytes), row);
+        std::sort(ranking.begin(), ranking.end());
+        std::vector<std::int64_t> items(counts.distances), relevant(counts.distances), hits(options.cut_count);
+        std::vector<double> sums(options.cut_count + 1);
+        std::int64_t so_far = 0;
+        for (std::size_t rank = 1; rank <= ranking.size(); ++rank) {
+            const auto [distance, row] = ranking[rank - 1];
+            bool shared = !as_sets && queries.classes[q] == database.classes[row];
+            for (std::size_t c = 0; as_sets && c < queries.set_classes; ++c)
+                shared = shared || (queries.set_has(q, c) && database.set_has(row, c));
+            ++items[distance];
+            if (!shared) continue;
+            ++relevant[distance];
+            const double precision = static_cast<double>(++so_far) / static_cast<double>(rank);
+            for (std::size_t i = 0; i < options.cut_count; ++i)
+                if (rank <= options.cuts[i]) sums[i] += precision, ++hits[i];
+            sums.back() += precision;
+        }
+        CHECK(std::equal(items.begin(), items.end(), counts.items_of(q)));
+        CHECK(std::equal(relevant.begin(), relevant.end(), counts.relevant_of(q)));
+        if (!options.ranked) continue;
+        const auto at = static_cast<std::size_t>(counts.row[q]);
+        for (std::size_t i = 0; i < sums.size(); ++i)
+            CHECK(std::abs(counts.ranked_sum[at * sums.size() + i] - sums[i]) <= 1e-12 * sums[i]);
+        for (std::size_t i = 0; i < hits.size(); ++i) CHECK(counts.ranked_hits[at * hits.size() + i] == hits[i]);
+    }
+}
+
+void compare_all(const Side& queries, const Side& database) {
+    std::size_t cuts[] = {1, 2, 10, 10, 100, database.size + 1};
+    std::sort(std::begin(cuts), std::end(cuts));
+    for (const bool as_sets : {false, true})
+        for (const unsigned threads : {1u, 2u, 7u})
+            for (const bool ranked : {false, true}) {
+                idcwh::PairOptions options;
+                options.threads = threads;
+                options.ranked = ranked;
+                if (ranked) options.cuts = cuts, options.cut_count = std::size(cuts);
+                compare(queries, database, as_sets, options);
+            }
+}
+
+// Bit for bit, whatever works on it.
+void same_for_threads_and_instruction_sets() {
+    const Side queries = make(300, 48, 0, 3, 5), database = make(4000, 48, 0, 3, 6);
+    const std::size_t cuts[] = {50, 1000};
+    idcwh::PairOptions options;
+    options.ranked = true, options.cuts = cuts, options.cut_count = 2, options.threads = 1;
+    const auto one = idcwh::count_pairs(queries.view(false), database.view(false), options);
+    for (const auto& isa : idcwh::isa_list()) {
+        if (!isa.supported) continue;
+        idcwh::isa_force(isa.name);
+        options.threads = 3;
+        const auto other = idcwh::count_pairs(queries.view(false), database.view(false), options);
+        CHECK(one.items == other.items && one.relevant == other.relevant);
+        CHECK(one.ranked_sum == other.ranked_sum && one.ranked_hits == other.ranked_hits);
+    }
+    idcwh::isa_force("auto");
+}
+
+template <class Call>
+void refused(idcwh::ErrorCode code, const char* part, Call call) {
+    try {
+        call();
+        check::fail(__FILE__, __LINE__, part);
+    } catch (const idcwh::Error& error) {
+        CHECK(error.code() == code);
+        if (std::string(error.what()).find(part) == std::string::npos) check::fail(__FILE__, __LINE__, error.what());
+    }
+}
+
+void errors() {
+    const auto bad = idcwh::ErrorCode::invalid_argument;
+    Side queries = make(3, 12, 0, 13, 1), database = make(20, 12, 0, 13, 2);
+    const auto count = [&](const idcwh::LabelledCodes& q, const idcwh::LabelledCodes& d,
+                           const idcwh::PairOptions& options = {}) { idcwh::count_pairs(q, d, options); };
+    auto wider = queries.view(false);
+    wider.codes.bits = 13;
+    refused(bad, "12 and 13", [&] { count(database.view(false), wider); });
+    refused(bad, "must both be", [&] { count(queries.view(false), database.view(true)); });
+    auto fewer = queries.view(true);
+    fewer.labels.set_classes = 12;
+    refused(bad, "must both be", [&] { count(fewer, database.view(true)); });
+    auto unlabelled = queries.view(false);
+    unlabelled.labels = Labels::of_sets(nullptr, 13);
+    refused(bad, "queries.labels has neither", [&] { count(unlabelled, database.view(false)); });
+    const std::size_t cuts[] = {5, 4}, zero[] = {0};
+    idcwh::PairOptions options;
+    options.ranked = true, options.cuts = cuts, options.cut_count = 2;
+    refused(bad, "cuts[1] is 4", [&] { count(queries.view(false), database.view(false), options); });
+    options.cuts = zero, options.cut_count = 1;
+    refused(bad, "cuts[0] is 0", [&] { count(queries.view(false), database.view(false), options); });
+    database.sets[1] |= 0x20;  // class 13 of 13
+    refused(bad, "behind class 12 in row 0", [&] { count(queries.view(true), database.view(true)); });
+    database.codes[3] |= 0x10;  // bit 12 of 12
+    refused(bad, "database.codes has padding", [&] { count(queries.view(false), database.view(false)); });
+    const idcwh::Interrupt now{[](void*) { return true; }, nullptr};
+    const Side many = make(8000, 64, 0, 3, 5);
+    idcwh::PairOptions interrupted;
+    interrupted.interrupt = &now;
+    for (const unsigned threads : {1u, 2u}) {
+        interrupted.threads = threads;
+        refused(idcwh::ErrorCode::interrupted, "interrupted",
+                [&] { count(many.view(false), many.view(false), interrupted); });
+    }
+}
+
+void distinct_codes() {
+    for (const unsigned bits : {1u, 12u, 64u, 300u}) {
+        const auto codes = make(5000, bits, 1234, 0, bits).codes;
+        const std::size_t bytes = idcwh::code_bytes(bits);
+        std::set<std::vector<std::uint8_t>> rows;
+        for (std::size_t i = 0; i < 5000; ++i) rows.emplace(codes.begin() + i * bytes, codes.begin() + (i + 1) * bytes);
+        CHECK(idcwh::count_distinct({codes.data(), 5000, bits}) == rows.size());
+    }
+    CHECK(idcwh::count_distinct({nullptr, 0, 8}) == 0);
+}
+
+}  // namespace
+
+int main() {
+    std::uint32_t seed = 0;
+    for (const unsigned bits : {1u, 12u, 48u, 64u, 129u, 520u})
+        for (const std::size_t distinct : {0u, 1u, 37u}) {
+            ++seed;
+            compare_all(make(17, bits, distinct, 11, 2 * seed), make(300, bits, distinct, 11, 2 * seed + 1));
+        }
+    compare_all(make(9, 24, 0, 70, 1), make(2500, 24, 0, 70, 2));  // more rows than a block, more classes than a word
+    compare_all(make(9, 24, 300, 8, 1), make(2500, 24, 300, 8, 2));
+    compare_all(make(0, 24, 0, 8, 1), make(10, 24, 0, 8, 2));
+    compare_all(make(5, 24, 0, 8, 1), make(0, 24, 0, 8, 2));
+    compare_all(make(5, 24, 0, 0, 1), make(10, 24, 0, 0, 2));  // sets of no class
+    same_for_threads_and_instruction_sets();
+    errors();
+    distinct_codes();
+    return check::finish();
+}
