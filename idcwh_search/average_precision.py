@@ -110,7 +110,7 @@ class TiedRankings:
         """The distance of the items at these ranks (from 1; beyond the last, that of the last): [queries, m]."""
         return _first_to_reach(self.within, np.minimum(ranks, self.within[:, -1:]))
 
-    def _take(self, index: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+    def _take(self, index: tuple[Ints, ...]) -> tuple[Ints, Ints, Ints, Ints]:
         """n, p, N and P of these queries and distances."""
         n, p = self.items[index], self.relevant[index]
         return n, p, self.within[index] - n, self.found[index] - p

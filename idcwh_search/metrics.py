@@ -1,8 +1,8 @@
 """`evaluate`: retrieval metrics of binary codes under Hamming ranking.
 
-One pass of the engine counts (`histograms.py`), closed formulas turn the counts into averages (`average_precision.py`); this file
-checks the arguments and takes the means. What it returns is in `evaluation.py`; definitions and conventions are in
-docs/metrics.md.
+One pass of the engine counts (`histograms.py`), closed formulas turn the counts into averages (`average_precision.py`);
+this file checks the arguments and takes the means. What it returns is in `evaluation.py`; definitions and conventions
+are in docs/metrics.md.
 """
 
 from __future__ import annotations
