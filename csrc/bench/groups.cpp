@@ -105,26 +105,23 @@ void compare(const std::string& name, const Bytes& memory, unsigned bits, unsign
     idcwh::SearchOptions options;
     options.threads = threads;
     const std::size_t most = 100;
-    Bytes queries = uniform(most, bits, 77);
-    for (std::size_t q = 0; q < most; q += 2)  // half of the queries are members
-        std::copy_n(&memory[(q * 7919 + 1) % n * bytes], bytes, &queries[q * bytes]);
+    Bytes queries = uniform(most, bits, 77), members = queries;
+    for (std::size_t q = 0; q < most; ++q) std::copy_n(&memory[(q * 7919 + 1) % n * bytes], bytes, &members[q * bytes]);
     std::size_t turn = 0;
-    const auto next = [&] { return queries.data() + turn++ % most * bytes; };
+    const auto next = [&] { return members.data() + turn++ % most * bytes; };
     std::vector<std::int32_t> distances(std::max<std::size_t>(n, most * 1000));
     std::vector<std::int64_t> ids(distances.size());
-    for (const std::size_t k : {std::size_t{10}, std::size_t{1000}})
-        for (const std::size_t nq : {std::size_t{1}, most}) {
-            const std::string what = "top " + std::to_string(k) + ", " + std::to_string(nq) + " queries";
-            report(
-                what.c_str(), nq,
-                [&] {
-                    idcwh::topk(codes, nq == 1 ? next() : queries.data(), nq, k, distances.data(), ids.data(), options);
-                },
-                [&] {
-                    idcwh::topk(*groups, codes, nq == 1 ? next() : queries.data(), nq, k, distances.data(), ids.data(),
-                                options);
-                });
-        }
+    for (const Bytes* set : {&members, &queries})
+        for (const std::size_t k : {std::size_t{10}, std::size_t{1000}})
+            for (const std::size_t nq : {std::size_t{1}, most}) {
+                const std::string what = "top " + std::to_string(k) + (set == &members ? ", member" : ", other") +
+                                         (nq == 1 ? "" : ", batch");
+                const auto query = [&] { return nq == 1 ? set->data() + turn++ % most * bytes : set->data(); };
+                report(
+                    what.c_str(), nq,
+                    [&] { idcwh::topk(codes, query(), nq, k, distances.data(), ids.data(), options); },
+                    [&] { idcwh::topk(*groups, codes, query(), nq, k, distances.data(), ids.data(), options); });
+            }
     report(
         "radius 2", 1, [&] { idcwh::radius(codes, next(), 1, 2, options); },
         [&] { idcwh::radius(*groups, codes, next(), 1, 2, options); });
@@ -142,8 +139,8 @@ void compare(const std::string& name, const Bytes& memory, unsigned bits, unsign
     distances.resize(most * n), ids.resize(most * n);
     report(
         "full ranking, 100", most,
-        [&] { idcwh::rank(codes, queries.data(), most, distances.data(), ids.data(), options); },
-        [&] { idcwh::rank(*groups, codes, queries.data(), most, distances.data(), ids.data(), options); });
+        [&] { idcwh::rank(codes, members.data(), most, distances.data(), ids.data(), options); },
+        [&] { idcwh::rank(*groups, codes, members.data(), most, distances.data(), ids.data(), options); });
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
     if (!distances || !ids)
         throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
     if (k > selected.size() / ranking_share && selected.size() > 256) {
-        rank_groups(selected, queries, nq, k, distances, ids, options, stop);
+        rank_groups(selected, codes, queries, nq, k, distances, ids, options, stop);
         return k;
     }
     Nearest nearest(selected, queries, nq, k);
