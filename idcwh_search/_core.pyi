@@ -2,10 +2,11 @@
 never copied.
 
 codes and queries: C-contiguous uint8, shape (n, ceil(bits / 8)), bits 1 to 65535, padding bits zero (not checked
-here; see padding_is_zero). ids: int64 [n], unique, in any order; None: row numbers. mask: bool or uint8 [n], the rows
-to search; None: all. threads: 0 takes as many as the process may run on. Distances are int32, ids int64, in the order
-(distance, id), ascending. A wrong type is a TypeError, a wrong shape, layout or range a ValueError, with expected and
-actual.
+here; see padding_is_zero). ids: int64 [n], unique, in any order; None: row numbers. rows: the rows to search: None for
+all, a bool or uint8 for each code, int64 row numbers that ascend, or a tuple (begin, end). threads: 0 takes as many as
+the process may run on. Distances are int32, ids int64, in the order (distance, id), ascending. A wrong type is a
+TypeError, a wrong shape, layout or range a ValueError, with expected and actual. On Python's main thread a signal whose
+handler raises, such as Ctrl-C, ends a search.
 
 Where ids ascend with the rows, passing None and mapping the result (ids[I]) gives the same order and is faster: a
 later row then can never displace an equal distance.
@@ -16,6 +17,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+
+_Rows = NDArray[np.bool_] | NDArray[np.uint8] | NDArray[np.int64] | tuple[int, int] | None
 
 class _Isa(TypedDict):
     name: str
@@ -28,10 +31,21 @@ def topk(
     queries: NDArray[np.uint8],
     k: int,
     ids: NDArray[np.int64] | None = None,
-    mask: NDArray[Any] | None = None,
+    rows: _Rows = None,
     threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """(D, I), both (nq, min(k, eligible)): the k nearest codes of each query. k >= 0; never padded."""
+
+def topk_ties(
+    codes: NDArray[np.uint8],
+    bits: int,
+    queries: NDArray[np.uint8],
+    k: int,
+    ids: NDArray[np.int64] | None = None,
+    rows: _Rows = None,
+    threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """(lims [nq + 1], D, I): the k nearest codes of each query and all that are as near as the k-th."""
 
 def radius(
     codes: NDArray[np.uint8],
@@ -39,7 +53,7 @@ def radius(
     queries: NDArray[np.uint8],
     radius: int,
     ids: NDArray[np.int64] | None = None,
-    mask: NDArray[Any] | None = None,
+    rows: _Rows = None,
     threads: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """(lims [nq + 1], D, I): every code at a distance <= radius; query i has D[lims[i]:lims[i + 1]].
@@ -47,12 +61,31 @@ def radius(
     radius >= 0, a whole number; above bits it takes in everything.
     """
 
+def count(
+    codes: NDArray[np.uint8],
+    bits: int,
+    queries: NDArray[np.uint8],
+    radius: int,
+    rows: _Rows = None,
+    threads: int = 0,
+) -> NDArray[np.int64]:
+    """How many codes lie at a distance <= radius of each query, (nq,)."""
+
+def histogram(
+    codes: NDArray[np.uint8],
+    bits: int,
+    queries: NDArray[np.uint8],
+    rows: _Rows = None,
+    threads: int = 0,
+) -> NDArray[np.int64]:
+    """How many codes lie at each distance of each query, (nq, bits + 1)."""
+
 def rank(
     codes: NDArray[np.uint8],
     bits: int,
     queries: NDArray[np.uint8],
     ids: NDArray[np.int64] | None = None,
-    mask: NDArray[Any] | None = None,
+    rows: _Rows = None,
     threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """(D, I), both (nq, eligible): the whole Hamming ranking, by counting sort."""

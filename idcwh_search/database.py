@@ -20,12 +20,12 @@ from .codes import check_codes, code_bytes
 from .codesbin import ITEMS, JSON, MANIFEST
 from .errors import IdcwhError
 from .segment import Segment
-from .selection import Where, as_ids, eligible_rows
+from .selection import Rows, Where, as_ids
 
 if TYPE_CHECKING:
     from .builder import DatabaseBuilder
 
-SegmentView = tuple[np.ndarray, np.ndarray | None, np.ndarray | None]
+SegmentView = tuple[np.ndarray, np.ndarray | None, Rows]
 
 
 class Database:
@@ -79,8 +79,8 @@ class Database:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `k` nearest: distances int32 and ids int64, both (queries, min(k, eligible))."""
         parts = [
-            _core.topk(codes, self.bits, queries, k, ids, mask, threads or 0)
-            for codes, ids, mask in self._each_segment(queries, where)
+            _core.topk(codes, self.bits, queries, k, ids, rows, threads or 0)
+            for codes, ids, rows in self._each_segment(queries, where)
         ]
         return _merge(parts, k)
 
@@ -89,8 +89,8 @@ class Database:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The full Hamming ranking of every eligible item: distances int32 and ids int64, both (queries, eligible)."""
         parts = [
-            _core.rank(codes, self.bits, queries, ids, mask, threads or 0)
-            for codes, ids, mask in self._each_segment(queries, where)
+            _core.rank(codes, self.bits, queries, ids, rows, threads or 0)
+            for codes, ids, rows in self._each_segment(queries, where)
         ]
         return _merge(parts, len(self))
 
@@ -102,13 +102,13 @@ class Database:
         The hits of query q are those at limits[q]:limits[q + 1], in order.
         """
         parts = [
-            _core.radius(codes, self.bits, queries, radius, ids, mask, threads or 0)
-            for codes, ids, mask in self._each_segment(queries, where)
+            _core.radius(codes, self.bits, queries, radius, ids, rows, threads or 0)
+            for codes, ids, rows in self._each_segment(queries, where)
         ]
         return _merge_ranges(parts)
 
     def _each_segment(self, queries: np.ndarray, where: Where) -> Iterable[SegmentView]:
-        """Codes, ids (None: row numbers) and mask (None: all) of each segment, at least one."""
+        """Codes, ids (None: row numbers) and eligible rows of each segment, at least one."""
         check_codes(queries, self.bits, name="queries")
         segments = self._live()
         if where is not None and not isinstance(where, range):
@@ -121,9 +121,9 @@ class Database:
         stop = 0
         for segment in segments:
             start, stop = stop, stop + segment.items
-            rows = where if mask is None else mask[start:stop]
+            chosen = where if mask is None else mask[start:stop]
             ids = None if segment.first_id == 0 else segment.ids
-            yield segment.codes, ids, None if rows is None else eligible_rows(rows, segment.ids)
+            yield segment.codes, ids, segment.eligible(chosen)
 
     # looking up
 

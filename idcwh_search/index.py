@@ -133,11 +133,12 @@ class HammingIndex:
     def _arguments(self, queries: np.ndarray, where: Where, threads: int | None, *wanted: int) -> tuple:
         queries = np.ascontiguousarray(check_codes(queries, self._bits, "queries", contiguous=False))
         ids = self._ids[: self._size]
-        mask = eligible_rows(where, ids)
+        consecutive = self._ascending and self._size and int(ids[-1]) - int(ids[0]) == self._size - 1
+        rows = eligible_rows(where, self._size, int(ids[0]) if consecutive else None, lambda: ids)
         # Ascending ids are in the order of the rows, so row numbers rank the same, and the engine is faster with them.
         engine_ids = None if self._ascending else ids
         codes = self._codes[: self._size]
-        return (codes, self._bits, queries, *wanted, engine_ids, mask, 0 if threads is None else threads)
+        return (codes, self._bits, queries, *wanted, engine_ids, rows, 0 if threads is None else threads)
 
     def _from_rows(self, found: np.ndarray) -> np.ndarray:
         if not self._ascending or self._size == 0 or self._ids[self._size - 1] == self._size - 1:

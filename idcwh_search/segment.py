@@ -15,6 +15,7 @@ from . import codesbin
 from .codes import check_codes, code_bytes
 from .codesbin import CODES, IDS, KEY_ENDS, KEYS, LABEL_TABLE, LABELS, NO_FIRST_ID, SECTION_NAMES
 from .errors import IdcwhError
+from .selection import Rows, Where, eligible_rows
 
 NO_LABEL = 0xFFFFFFFF
 MAX_KEY_BYTES = (1 << 32) - 1  # of one segment: key ends are 32-bit
@@ -86,6 +87,10 @@ class Segment:
         if at == self.items or self.ids[self._order[at]] != number:
             return None
         return int(self._order[at])
+
+    def eligible(self, where: Where) -> Rows:
+        """The rows that `where` selects."""
+        return eligible_rows(where, self.items, self.first_id, lambda: self.ids)
 
     def key(self, row: int) -> str | None:
         """The key of a row; bytes that are no UTF-8 come back as os.fsdecode gives them: the path still opens."""

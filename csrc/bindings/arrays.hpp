@@ -10,6 +10,10 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "interrupt.hpp"
+#include "rows.hpp"
 
 namespace idcwh::bindings {
 
@@ -77,30 +81,70 @@ inline const std::uint8_t* codes_of(const py::object& value, const char* name, u
     return data;
 }
 
+// The eligible rows as Python says them: None, (begin, end), ascending int64 row numbers, or a bool or uint8 for each
+// code. `bitmap` is where those last ones go.
+inline Rows rows_of(const py::object& value, std::size_t size, std::vector<std::uint64_t>& bitmap) {
+    if (value.is_none()) return Rows::all();
+    const auto fail = [&](const std::string& what) -> Rows {
+        throw py::type_error(
+            "rows must be None, a bool or uint8 for each code, ascending int64 row numbers, or a tuple "
+            "(begin, end), not " +
+            what);
+    };
+    if (py::isinstance<py::tuple>(value)) {
+        const auto pair = py::reinterpret_borrow<py::tuple>(value);
+        if (pair.size() != 2) return fail("a tuple of " + std::to_string(pair.size()));
+        const auto most = std::numeric_limits<long long>::max();
+        return Rows::range(static_cast<std::size_t>(whole_of(pair[0], "rows[0]", 0, most)),
+                           static_cast<std::size_t>(whole_of(pair[1], "rows[1]", 0, most)));
+    }
+    if (!py::isinstance<py::array>(value)) return fail(describe(value));
+    const auto array = py::reinterpret_borrow<py::array>(value);
+    if (array.dtype().kind() == 'i' && array.itemsize() == 8) {
+        const auto expected = [] { return std::string("C-contiguous int64 of one dimension, row numbers"); };
+        const auto count = array.ndim() == 1 ? array.shape(0) : 0;
+        return Rows::of_list(data_of<std::int64_t>(value, "rows", expected, count), static_cast<std::size_t>(count));
+    }
+    if (array.itemsize() != 1 || (array.dtype().kind() != 'b' && array.dtype().kind() != 'u'))
+        return fail(describe(value));
+    const auto expected = [size] {
+        return "C-contiguous bool or uint8 of shape (" + std::to_string(size) + ",), one for each code";
+    };
+    const auto* bytes = data_of<std::uint8_t>(value, "rows", expected, static_cast<py::ssize_t>(size));
+    bitmap.resize((size + 63) / 64);
+    const py::gil_scoped_release release;
+    pack_bytes(bytes, size, bitmap.data());
+    return Rows::of_bitmap(bitmap.data());
+}
+
 // The arguments every search has.
-struct Arguments {
+class Arguments {
+public:
     Codes codes;
     const std::uint8_t* queries;
     std::size_t nq;
     SearchOptions options;
 
     Arguments(const py::object& codes_in, const py::object& bits, const py::object& queries_in, const py::object& ids,
-              const py::object& mask, const py::object& threads) {
+              const py::object& rows, const py::object& threads) {
         codes.bits = bits_of(bits);
         codes.data = codes_of(codes_in, "codes", codes.bits, codes.size);
         queries = codes_of(queries_in, "queries", codes.bits, nq);
-        const auto rows = static_cast<py::ssize_t>(codes.size);
-        const auto expected = [rows](const char* type) {
-            return [=] {
-                return std::string("C-contiguous ") + type + " of shape (" + std::to_string(rows) +
-                       ",), one for each code";
-            };
+        const auto expected = [this] {
+            return "C-contiguous int64 of shape (" + std::to_string(codes.size) + ",), one for each code";
         };
-        if (!ids.is_none()) options.ids = data_of<std::int64_t>(ids, "ids", expected("int64"), rows);
-        if (!mask.is_none())
-            options.rows = Rows::of_bytes(data_of<std::uint8_t>(mask, "mask", expected("bool or uint8"), rows));
+        if (!ids.is_none())
+            options.ids = data_of<std::int64_t>(ids, "ids", expected, static_cast<py::ssize_t>(codes.size));
+        options.rows = rows_of(rows, codes.size, bitmap_);
         options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+        options.interrupt = ctrl_c_.interrupt();
     }
+    Arguments(const Arguments&) = delete;
+    Arguments& operator=(const Arguments&) = delete;
+
+private:
+    std::vector<std::uint64_t> bitmap_;
+    Ctrl_C ctrl_c_;
 };
 
 }  // namespace idcwh::bindings

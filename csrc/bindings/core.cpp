@@ -17,8 +17,8 @@ void bind_metrics(py::module_& module);  // metrics.cpp
 namespace {
 
 py::tuple topk_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& k,
-                     const py::object& ids, const py::object& mask, const py::object& threads) {
-    const Arguments in(codes, bits, queries, ids, mask, threads);
+                     const py::object& ids, const py::object& rows, const py::object& threads) {
+    const Arguments in(codes, bits, queries, ids, rows, threads);
     const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
     const std::size_t kept = std::min(wanted, eligible(in.codes, in.options));
     Ranked out(in.nq, kept);
@@ -26,18 +26,45 @@ py::tuple topk_array(const py::object& codes, const py::object& bits, const py::
     return out.arrays();
 }
 
+py::tuple topk_ties_array(const py::object& codes, const py::object& bits, const py::object& queries,
+                          const py::object& k, const py::object& ids, const py::object& rows,
+                          const py::object& threads) {
+    const Arguments in(codes, bits, queries, ids, rows, threads);
+    const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
+    return hits_arrays([&] { return topk_ties(in.codes, in.queries, in.nq, wanted, in.options); });
+}
+
+unsigned radius_of(const py::object& radius, const Codes& codes) {
+    const auto within = whole_of(radius, "radius", 0, std::numeric_limits<long long>::max());
+    return static_cast<unsigned>(std::min<long long>(within, codes.bits));
+}
+
 py::tuple radius_array(const py::object& codes, const py::object& bits, const py::object& queries,
-                       const py::object& radius_in, const py::object& ids, const py::object& mask,
+                       const py::object& within, const py::object& ids, const py::object& rows,
                        const py::object& threads) {
-    const Arguments in(codes, bits, queries, ids, mask, threads);
-    const auto within = whole_of(radius_in, "radius", 0, std::numeric_limits<long long>::max());
-    const auto capped = static_cast<unsigned>(std::min<long long>(within, in.codes.bits));
-    return hits_arrays([&] { return radius(in.codes, in.queries, in.nq, capped, in.options); });
+    const Arguments in(codes, bits, queries, ids, rows, threads);
+    const unsigned limit = radius_of(within, in.codes);
+    return hits_arrays([&] { return radius(in.codes, in.queries, in.nq, limit, in.options); });
+}
+
+py::array_t<std::int64_t> count_array(const py::object& codes, const py::object& bits, const py::object& queries,
+                                      const py::object& within, const py::object& rows, const py::object& threads) {
+    const Arguments in(codes, bits, queries, py::none(), rows, threads);
+    const unsigned limit = radius_of(within, in.codes);
+    return counts_array({in.nq},
+                        [&](std::int64_t* counts) { count(in.codes, in.queries, in.nq, limit, counts, in.options); });
+}
+
+py::array_t<std::int64_t> histogram_array(const py::object& codes, const py::object& bits, const py::object& queries,
+                                          const py::object& rows, const py::object& threads) {
+    const Arguments in(codes, bits, queries, py::none(), rows, threads);
+    return counts_array({in.nq, std::size_t{in.codes.bits} + 1},
+                        [&](std::int64_t* counts) { histogram(in.codes, in.queries, in.nq, counts, in.options); });
 }
 
 py::tuple rank_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& ids,
-                     const py::object& mask, const py::object& threads) {
-    const Arguments in(codes, bits, queries, ids, mask, threads);
+                     const py::object& rows, const py::object& threads) {
+    const Arguments in(codes, bits, queries, ids, rows, threads);
     Ranked out(in.nq, eligible(in.codes, in.options));
     out.fill([&] { rank(in.codes, in.queries, in.nq, out.distances(), out.ids(), in.options); });
     return out.arrays();
@@ -100,14 +127,22 @@ PYBIND11_MODULE(_core, m) {
     using py::arg;
     m.doc() = "Exact Hamming search over packed codes, in C++.";
     py::register_local_exception_translator(translate);
+    Ctrl_C::remember_main_thread();
 
     const auto none = py::none();
     m.def("topk", topk_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none,
-          arg("mask") = none, arg("threads") = 0, "(D, I): the k nearest codes of each query, by (distance, id).");
+          arg("rows") = none, arg("threads") = 0, "(D, I): the k nearest codes of each query, by (distance, id).");
+    m.def("topk_ties", topk_ties_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none,
+          arg("rows") = none, arg("threads") = 0,
+          "(lims, D, I): the k nearest codes and all that are as near as the k-th, by (distance, id).");
     m.def("radius", radius_array, arg("codes"), arg("bits"), arg("queries"), arg("radius"), arg("ids") = none,
-          arg("mask") = none, arg("threads") = 0,
+          arg("rows") = none, arg("threads") = 0,
           "(lims, D, I): every code within radius, inclusive, by (distance, id).");
-    m.def("rank", rank_array, arg("codes"), arg("bits"), arg("queries"), arg("ids") = none, arg("mask") = none,
+    m.def("count", count_array, arg("codes"), arg("bits"), arg("queries"), arg("radius"), arg("rows") = none,
+          arg("threads") = 0, "How many codes lie within radius, inclusive, of each query.");
+    m.def("histogram", histogram_array, arg("codes"), arg("bits"), arg("queries"), arg("rows") = none,
+          arg("threads") = 0, "How many codes lie at each distance of each query.");
+    m.def("rank", rank_array, arg("codes"), arg("bits"), arg("queries"), arg("ids") = none, arg("rows") = none,
           arg("threads") = 0, "(D, I): every code, by (distance, id).");
     m.def("isa", isa_dicts, "Instruction sets compiled in: name, supported, active; slowest first.");
     m.def("set_isa", &idcwh::isa_force, arg("name"),

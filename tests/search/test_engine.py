@@ -89,17 +89,17 @@ def test_every_width_equals_numpy(bits, rng, code_maker):
         codes = np.ascontiguousarray(codes)
         queries = np.concatenate([codes[5:6], code_maker.random(rng, 8, bits)])
         for names in (None, ids):
-            for rows in (None, np.flatnonzero(mask)):
-                eligible = None if rows is None else mask
-                expected_d, expected_i = code_maker.ranking(queries, codes, names, rows)
-                distances, found = _core.topk(codes, bits, queries, 12, ids=names, mask=eligible)
+            for chosen in (None, np.flatnonzero(mask)):
+                eligible = None if chosen is None else mask
+                expected_d, expected_i = code_maker.ranking(queries, codes, names, chosen)
+                distances, found = _core.topk(codes, bits, queries, 12, ids=names, rows=eligible)
                 np.testing.assert_array_equal(distances, expected_d[:, :12])
                 np.testing.assert_array_equal(found, expected_i[:, :12])
-                distances, found = _core.rank(codes, bits, queries, ids=names, mask=eligible)
+                distances, found = _core.rank(codes, bits, queries, ids=names, rows=eligible)
                 np.testing.assert_array_equal(distances, expected_d)
                 np.testing.assert_array_equal(found, expected_i)
                 radius = int(expected_d[1, len(expected_d[1]) // 3])  # equal to a distance
-                lims, distances, found = _core.radius(codes, bits, queries, radius, ids=names, mask=eligible)
+                lims, distances, found = _core.radius(codes, bits, queries, radius, ids=names, rows=eligible)
                 for q in range(len(queries)):
                     within = int((expected_d[q] <= radius).sum())
                     assert lims[q + 1] - lims[q] == within
@@ -192,7 +192,7 @@ def test_masks_that_select_nothing_all_one_and_runs(rng, code_maker):
         rows = np.flatnonzero(mask)
         expected_d, expected_i = code_maker.ranking(queries, codes, rows=rows)
         for nq in (1, 9):
-            distances, ids = _core.topk(codes, 64, queries[:nq], 30, mask=mask, threads=2)
+            distances, ids = _core.topk(codes, 64, queries[:nq], 30, rows=mask, threads=2)
             np.testing.assert_array_equal(distances, expected_d[:nq, :30])
             np.testing.assert_array_equal(ids, expected_i[:nq, :30])
 

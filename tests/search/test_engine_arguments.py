@@ -42,8 +42,12 @@ def test_codes_and_queries(codes, error, words):
 def test_radius_and_k_are_whole_numbers(value, error):
     with pytest.raises(error, match="radius"):
         _core.radius(CODES, BITS, CODES, value)
+    with pytest.raises(error, match="radius"):
+        _core.count(CODES, BITS, CODES, value)
     with pytest.raises(error, match="k must"):
         _core.topk(CODES, BITS, CODES, value)
+    with pytest.raises(error, match="k must"):
+        _core.topk_ties(CODES, BITS, CODES, value)
 
 
 def test_radius_of_all_bits_and_more_takes_in_everything():
@@ -57,7 +61,7 @@ def test_bits(bits, error):
         _core.topk(CODES, bits, CODES, 1)
 
 
-def test_ids_mask_threads():
+def test_ids_and_threads():
     for ids, error in (
         (np.zeros(10, np.int32), TypeError),
         (list(range(10)), TypeError),
@@ -67,12 +71,44 @@ def test_ids_mask_threads():
     ):
         with pytest.raises(error, match=r"ids must be C-contiguous int64 of shape \(10,\)"):
             _core.topk(CODES, BITS, CODES, 1, ids=ids)
-    for mask, error in ((np.zeros(10, np.int64), TypeError), (np.zeros(9, bool), ValueError), ([True] * 10, TypeError)):
-        with pytest.raises(error, match=r"mask must be C-contiguous bool or uint8 of shape \(10,\)"):
-            _core.topk(CODES, BITS, CODES, 1, mask=mask)
     for threads, error in ((-1, ValueError), (1025, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match="threads must be"):
             _core.topk(CODES, BITS, CODES, 1, threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "words"),
+    [
+        ([True] * 10, TypeError, "rows must be None, .* not list"),
+        (np.zeros(10, np.int32), TypeError, "rows must be .* not int32"),
+        (np.zeros(10, np.int8), TypeError, "rows must be .* not int8"),
+        (range(3), TypeError, "rows must be .* not range"),
+        (np.zeros(9, bool), ValueError, r"rows must be C-contiguous bool or uint8 of shape \(10,\).* not bool"),
+        (np.zeros((10, 1), bool), ValueError, "one for each code, not bool of shape"),
+        (np.zeros(20, np.uint8)[::2], ValueError, "not C-contiguous"),
+        (np.zeros((2, 2), np.int64), ValueError, "rows must be C-contiguous int64 of one dimension"),
+        (np.arange(8)[::2], ValueError, "not C-contiguous"),
+        (np.array([3, 3]), ValueError, "entry 1 is 3 after 3"),
+        (np.array([4, 3]), ValueError, "entry 1 is 3 after 4"),
+        (np.array([3, 10]), ValueError, "rows from 0 to 10, the last excluded, but 10"),
+        (np.array([-1, 3]), ValueError, "but -1"),
+        ((1, 2, 3), TypeError, "not a tuple of 3"),
+        ((1, 2.0), TypeError, r"rows\[1\] must be a whole number"),
+        ((-1, 2), ValueError, r"rows\[0\] must be at least 0, not -1"),
+        ((4, 2), ValueError, "4 and 2"),
+    ],
+)
+def test_rows(rows, error, words):
+    for call in (
+        lambda: _core.topk(CODES, BITS, CODES, 1, rows=rows),
+        lambda: _core.topk_ties(CODES, BITS, CODES, 1, rows=rows),
+        lambda: _core.radius(CODES, BITS, CODES, 1, rows=rows),
+        lambda: _core.count(CODES, BITS, CODES, 1, rows=rows),
+        lambda: _core.histogram(CODES, BITS, CODES, rows=rows),
+        lambda: _core.rank(CODES, BITS, CODES, rows=rows),
+    ):
+        with pytest.raises(error, match=words):
+            call()
 
 
 def test_nothing_to_search():
@@ -80,6 +116,12 @@ def test_nothing_to_search():
     assert _core.topk(empty, BITS, CODES, 5)[0].shape == (10, 0)
     assert _core.topk(CODES, BITS, empty, 5)[1].shape == (0, 5)
     assert _core.rank(empty, BITS, CODES)[0].shape == (10, 0)
+    assert _core.count(empty, BITS, CODES, 5).tolist() == [0] * 10
+    assert _core.histogram(empty, BITS, CODES).tolist() == [[0] * 49] * 10
+    assert _core.count(CODES, BITS, empty, 5).shape == (0,) and _core.histogram(CODES, BITS, empty).shape == (0, 49)
+    assert _core.topk_ties(CODES, BITS, empty, 5)[0].tolist() == [0]
+    assert _core.topk_ties(CODES, BITS, CODES, 0)[0].tolist() == [0] * 11
+    assert _core.topk(CODES, BITS, CODES, 5, rows=(3, 3))[0].shape == (10, 0)
     lims, distances, ids = _core.radius(empty, BITS, CODES, 5)
     assert lims.tolist() == [0] * 11 and len(distances) == len(ids) == 0
     assert (distances.dtype, ids.dtype, lims.dtype) == (np.int32, np.int64, np.int64)

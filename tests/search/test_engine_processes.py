@@ -110,6 +110,59 @@ def test_one_query_uses_several_threads():
     assert int(out) == 2
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_long_search(threads):
+    """A real SIGINT into a search that would take minutes: KeyboardInterrupt, and the process goes on to search."""
+    out = run(
+        f"""
+        import os, signal, threading, time
+        many = np.tile(queries, (40_000, 1))
+        sent = []
+        def interrupt():
+            time.sleep(0.3)
+            sent.append(time.perf_counter())
+            os.kill(os.getpid(), signal.SIGINT)
+        for call in (
+            lambda: _core.topk(codes, 64, many, 10, threads={threads}),
+            lambda: _core.radius(codes, 64, many, 10, threads={threads}),
+            lambda: _core.histogram(codes, 64, many, threads={threads}),
+        ):
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            try:
+                call()
+                print("not interrupted")
+            except KeyboardInterrupt:
+                print(time.perf_counter() - sent.pop())
+            thread.join()
+            search()
+        """
+    )
+    waits = [float(line) for line in out.split()]
+    assert len(waits) == 3  # about 10 ms each, where nothing else runs
+
+
+def test_a_search_beside_a_busy_interpreter_is_not_held_up():
+    """Asking for signals takes the interpreter's lock, which a busy thread gives up late: it is asked seldom."""
+    run(
+        """
+        import threading
+        import idcwh_search
+        stop = threading.Event()
+        def spin():
+            while not stop.is_set():
+                sum(range(1000))
+        thread = threading.Thread(target=spin)
+        thread.start()
+        for _ in range(3):
+            _, ids = _core.topk(codes, 64, np.tile(queries, (50, 1)), 3, threads=2)
+            assert ids[:, 0].tolist() == [5, 77, 299_999] * 150
+        stop.set()
+        thread.join()
+        """
+    )
+
+
 def test_the_interpreter_is_free_during_a_search(rng, code_maker):
     """With no forced switches, another thread runs before the search is over only if the search lets go of the GIL."""
     codes, queries = code_maker.random(rng, 200_000, 64), code_maker.random(rng, 300, 64)

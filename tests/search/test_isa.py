@@ -20,7 +20,7 @@ for bits in (1, 7, 12, 16, 24, 32, 40, 48, 56, 64, 72, 96, 100, 128, 160, 192, 2
     codes[1000:] = codes[:500]
     ids, mask = rng.permutation(1500), rng.random(1500) < 0.4
     for nq in (1, 9, 40):
-        for options in ({}, {"ids": ids}, {"mask": mask}, {"ids": ids, "mask": mask}):
+        for options in ({}, {"ids": ids}, {"rows": mask}, {"ids": ids, "rows": mask}):
             queries = np.ascontiguousarray(codes[:nq] ^ (codes[-nq:] & codes[200:200 + nq]))
             results = [*_core.topk(codes, bits, queries, 9, **options), *_core.rank(codes, bits, queries, **options),
                        *_core.radius(codes, bits, queries, bits // 3, **options)]
