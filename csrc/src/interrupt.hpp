@@ -37,6 +37,7 @@ private:
     static constexpr unsigned checks_a_look = 4;  // a look at the clock costs as much as scanning a hundred rows
 
     void ask() {
+        if (stopped_.load(std::memory_order_relaxed)) return;  // it said yes, and the others have yet to see it
         const auto now = Clock::now();
         if (now - asked_ < interval) return;
         asked_ = now;
