@@ -257,6 +257,8 @@ void widths_and_kinds() {
         compare(repeated_codes(600, bits, 60, bits), bits, 5, bits % 3 == 0 || bits == 16 || bits == 64);
     for (const unsigned bits : {12u, 48u, 64u, 130u}) {
         compare(clustered_codes(2000, bits, 0.5 / bits, bits), bits, 3, true);
+        compare(clustered_codes(2000, bits, 0.5 / bits, bits), bits, 33, true);
+        compare(clustered_codes(2000, bits, 0.5 / bits, bits), bits, 1, true);
         compare(repeated_codes(500, bits, 1, bits), bits, 3, false);  // all equal
         compare(repeated_codes(2, bits, 1, bits), bits, 3, false);
     }
@@ -284,7 +286,7 @@ void sorted_and_batched() {
 // Enough codes for several parts, ranges and threads while building, and for chunks while searching.
 void large() {
     const unsigned bits = 40;
-    const Bytes memory = repeated_codes(400000, bits, 150000, 3);
+    const Bytes memory = repeated_codes(400000, bits, 300000, 3);
     const Codes codes{memory.data(), 400000, bits};
     const Bytes queries = some_queries(memory, bits, 2, 4);
     const auto ids = shuffled_ids(codes.size);
@@ -295,8 +297,9 @@ void large() {
         const auto groups = build(codes, options.ids, threads);
         if (!groups) continue;
         const Case wanted(*groups, codes, queries, options);
-        for (const std::size_t k : {1u, 1000u, 30000u}) wanted.check_topk(k);
-        wanted.check_radius(12);
+        CHECK(groups->multi() != nullptr);
+        for (const std::size_t k : {1u, 10u, 1000u, 30000u}) wanted.check_topk(k);
+        for (const unsigned radius : {1u, 12u}) wanted.check_radius(radius);
         wanted.check_whole();
     }
 }

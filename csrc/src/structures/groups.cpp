@@ -13,20 +13,16 @@ namespace idcwh {
 namespace {
 
 constexpr std::size_t narrow_groups = std::size_t{1} << 16;
+constexpr std::size_t many_groups = 100000;  // whose scan takes long enough for a multi-index
 
-template <class T>
-std::unique_ptr<T[]> uninitialised(std::size_t size) {
-    return std::unique_ptr<T[]>(new T[size]);
-}
-
-// The row of each place; null where the ids ascend with the rows.
-std::unique_ptr<std::uint32_t[]> order_of(const std::int64_t* ids, std::size_t size, unsigned threads) {
-    if (!ids || std::is_sorted(ids, ids + size)) return nullptr;
+// The row of each place; empty where the ids ascend with the rows.
+HugeArray<std::uint32_t> order_of(const std::int64_t* ids, std::size_t size, unsigned threads) {
+    if (!ids || std::is_sorted(ids, ids + size)) return {};
     std::vector<std::uint32_t> rows(size);
     std::iota(rows.begin(), rows.end(), 0u);
     parallel_sort(rows, threads, [&](std::uint32_t a, std::uint32_t b) { return ids[a] < ids[b]; });
-    auto order = uninitialised<std::uint32_t>(size);
-    std::copy(rows.begin(), rows.end(), order.get());
+    HugeArray<std::uint32_t> order(size);
+    std::copy(rows.begin(), rows.end(), order.data());
     return order;
 }
 
@@ -59,10 +55,10 @@ std::unique_ptr<Groups> Groups::build(const Codes& codes, const std::int64_t* id
     groups->size_ = codes.size;
     groups->bits_ = codes.bits;
     groups->order_ = order_of(ids, codes.size, threads);
-    groups->places_ = uninitialised<Place>(codes.size);
-    groups->wide_ = uninitialised<std::uint32_t>(codes.size);
-    Numbering numbering = number_codes(codes, groups->order_.get(), estimate.distinct, groups->wide_.get(),
-                                       groups->places_.get(), threads, stop);
+    groups->places_ = HugeArray<Place>(codes.size);
+    groups->wide_ = HugeArray<std::uint32_t>(codes.size);
+    Numbering numbering = number_codes(codes, groups->ordered() ? nullptr : groups->order_.data(), estimate.distinct,
+                                       groups->wide_.data(), groups->places_.data(), threads, stop);
     groups->codes_ = std::move(numbering.codes);
     groups->codes_.shrink_to_fit();
     groups->offsets_.resize(numbering.sizes.size() + 1);
@@ -70,12 +66,16 @@ std::unique_ptr<Groups> Groups::build(const Codes& codes, const std::int64_t* id
     groups->largest_ = *std::max_element(numbering.sizes.begin(), numbering.sizes.end());
     groups->make_lists(threads, stop);
     if (groups->distinct() <= narrow_groups) {
-        groups->narrow_ = uninitialised<std::uint16_t>(codes.size);
-        std::copy_n(groups->wide_.get(), codes.size, groups->narrow_.get());
-        groups->wide_.reset();
+        groups->narrow_ = HugeArray<std::uint16_t>(codes.size);
+        std::copy_n(groups->wide_.data(), codes.size, groups->narrow_.data());
+        groups->wide_ = {};
     }
     if (DirectTable::suits(codes.bits, codes.size)) groups->table_ = DirectTable::build(groups->codes());
-    return groups->memory() <= memory ? std::move(groups) : nullptr;
+    const std::size_t used = groups->memory();
+    if (used > memory) return nullptr;
+    if (!groups->table_ && groups->distinct() >= many_groups)
+        groups->multi_ = MultiIndex::build(groups->codes(), memory - used, threads, interrupt);
+    return groups;
 }
 
 // Each task puts the places of a range of groups in order; every one of them reads all places.
@@ -108,12 +108,14 @@ void Groups::make_lists(unsigned threads, Stop& stop) {
 
 std::size_t Groups::memory() const {
     return codes_.capacity() + offsets_.capacity() * sizeof(offsets_[0]) + halves_.capacity() * sizeof(halves_[0]) +
-           size_ * (sizeof(Place) + (narrow_ ? 2 : 4) + (order_ ? 4 : 0)) + (table_ ? DirectTable::memory(bits_) : 0);
+           places_.bytes() + narrow_.bytes() + wide_.bytes() + order_.bytes() +
+           (table_ ? DirectTable::memory(bits_) : 0) + (multi_ ? multi_->memory() : 0);
 }
 
 std::string Groups::describe() const {
     return std::to_string(size_) + " codes, " + std::to_string(distinct()) + " of them distinct, at most " +
-           std::to_string(largest_) + " of a kind" + (table_ ? ", addressed directly" : "");
+           std::to_string(largest_) + " of a kind" + (table_ ? ", addressed directly" : "") +
+           (multi_ ? "; " + multi_->describe() : "");
 }
 
 Group Groups::find(const std::uint8_t* query) const {

@@ -15,12 +15,16 @@
 #include <vector>
 
 #include "../interrupt.hpp"
+#include "huge_array.hpp"
+#include "multi_index.hpp"
 #include "table.hpp"
 
 namespace idcwh {
 
 using Group = std::uint32_t;
 using Place = std::uint32_t;
+
+enum class Work { topk, ties, radius, count, histogram, rank };
 
 class Groups {
 public:
@@ -42,28 +46,36 @@ public:
     static constexpr Group none = ~Group{0};
     Group find(const std::uint8_t* query) const;
 
-    const Place* begin(Group group) const { return places_.get() + offsets_[group]; }
-    const Place* end(Group group) const { return places_.get() + offsets_[group + 1]; }
+    const Place* begin(Group group) const { return places_.data() + offsets_[group]; }
+    const Place* end(Group group) const { return places_.data() + offsets_[group + 1]; }
     std::uint32_t rows(Group group) const { return offsets_[group + 1] - offsets_[group]; }
 
-    std::size_t row(Place place) const { return order_ ? order_[place] : place; }
+    std::size_t row(Place place) const { return ordered() ? place : order_[place]; }
     std::int64_t id(Place place, const std::int64_t* ids) const {
         const std::size_t at = row(place);
         return ids ? ids[at] : static_cast<std::int64_t>(at);
     }
-    const std::uint32_t* order() const { return order_.get(); }  // row of each place; null: they are the same
+    bool ordered() const { return order_.size() == 0; }  // places and rows are the same
 
     // Calls body with the group of each place: an array of 16 or 32 bits an entry.
     template <class Body>
     auto with_group_of(Body body) const {
-        return narrow_ ? body(static_cast<const std::uint16_t*>(narrow_.get()))
-                       : body(static_cast<const std::uint32_t*>(wide_.get()));
+        return narrow_.size() ? body(narrow_.data()) : body(wide_.data());
     }
     // How many rows each group has among the places below middle() (low half) and from there on (high half).
     const std::uint64_t* halves() const { return halves_.data(); }
     std::size_t middle() const { return size_ / 2; }
 
-    const DirectTable* table() const { return table_ ? &*table_ : nullptr; }
+    const DirectTable* table() const { return table_.get(); }
+    const MultiIndex* multi() const { return multi_.get(); }  // over the distinct codes, where they are many
+
+    // Of one query of nq. wanted: k, or the radius. eligible: rows that may be returned.
+    double expected_ns(Work work, std::size_t wanted, std::size_t nq, std::size_t eligible) const;
+    // Of the part of it that finds the groups.
+    double near_ns(Work work, std::size_t wanted, std::size_t nq) const;
+    // Whether a search by groups is worth it where rows are left out: they cost a pass over the others. The functions
+    // below fall back to a scan of the rows where it is not.
+    bool pays(Work work, std::size_t wanted, std::size_t nq, std::size_t eligible) const;
 
 private:
     Groups() = default;
@@ -72,13 +84,14 @@ private:
     std::size_t size_ = 0, largest_ = 0;
     unsigned bits_ = 0;
     std::vector<std::uint8_t> codes_;
-    std::vector<std::uint32_t> offsets_;       // [distinct + 1] into places_
-    std::unique_ptr<Place[]> places_;          // [size] by group
-    std::unique_ptr<std::uint16_t[]> narrow_;  // [size] group of each place, where 16 bits suffice
-    std::unique_ptr<std::uint32_t[]> wide_;    // [size] the same, where they do not
-    std::unique_ptr<std::uint32_t[]> order_;   // [size] row of each place, where the ids do not ascend
+    std::vector<std::uint32_t> offsets_;  // [distinct + 1] into places_
+    HugeArray<Place> places_;             // [size] by group
+    HugeArray<std::uint16_t> narrow_;     // [size] group of each place, where 16 bits suffice
+    HugeArray<std::uint32_t> wide_;       // [size] the same, where they do not
+    HugeArray<std::uint32_t> order_;      // [size] row of each place, where the ids do not ascend
     std::vector<std::uint64_t> halves_;
     std::unique_ptr<DirectTable> table_;
+    std::unique_ptr<MultiIndex> multi_;
 };
 
 // Each equals the function of search.hpp with the same name over the rows that the groups were built from.

@@ -36,6 +36,7 @@ void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* que
     check(codes, queries, nq, options);
     if (nq && !counts) throw Error(ErrorCode::invalid_argument, "counts must have room for the results, not be null");
     const RowSet rows(options.rows, codes.size);
+    if (!groups.pays(Work::histogram, 0, nq, rows.count)) return idcwh::histogram(codes, queries, nq, counts, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     const std::size_t bins = static_cast<std::size_t>(codes.bits) + 1, bytes = code_bytes(codes.bits);

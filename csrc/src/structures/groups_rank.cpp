@@ -58,7 +58,7 @@ class GroupRanking {
 public:
     GroupRanking(const Selected& selected, const Codes& codes, std::size_t k, const SearchOptions& options)
         : selected_(selected), groups_(selected.groups()), codes_(codes), k_(k), ids_(options.ids) {
-        if (!groups_.order()) return;
+        if (groups_.ordered()) return;
         ids_by_place_.resize(groups_.size());
         for (std::size_t place = 0; place < groups_.size(); ++place)
             ids_by_place_[place] = groups_.id(static_cast<Place>(place), options.ids);
@@ -118,7 +118,7 @@ private:
         std::uint8_t narrow[block];
         for (; begin < end; begin += block) {
             const std::size_t count = std::min(block, end - begin);
-            if (!groups_.order() && code_bytes(codes_.bits) <= short_code)
+            if (groups_.ordered() && code_bytes(codes_.bits) <= short_code)
                 measure(codes_, query, begin, begin + count, wide);
             else
                 groups_.with_group_of([&](const auto* group_of) {
@@ -219,6 +219,7 @@ std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* q
     if (rows.count == 0 || nq == 0) return rows.count;
     if (!distances || !ids)
         throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
+    if (!groups.pays(Work::rank, 0, nq, rows.count)) return idcwh::rank(codes, queries, nq, distances, ids, options);
     Stop stop(options.interrupt);
     rank_groups(Selected(groups, rows), codes, queries, nq, rows.count, distances, ids, options, stop);
     return rows.count;

@@ -27,8 +27,8 @@ std::vector<GroupHit> gather(const Sink* const* sinks, std::size_t count) {
 
 // The k-th distance of each query as far as it is known, and the group of the query's own code where that alone has k
 // rows: nothing is left to search then.
-struct Nearest {
-    Nearest(const Selected& selected, const std::uint8_t* queries, std::size_t nq, std::size_t k)
+struct NearestGroups {
+    NearestGroups(const Selected& selected, const std::uint8_t* queries, std::size_t nq, std::size_t k)
         : selected(selected), k(k), kths(nq), own(nq, Groups::none) {
         const Groups& groups = selected.groups();
         const bool may_suffice = !groups.table() && groups.largest() >= k;
@@ -100,6 +100,7 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
+    if (!groups.pays(Work::topk, k, nq, rows.count)) return idcwh::topk(codes, queries, nq, k, distances, ids, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
@@ -110,9 +111,10 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
         rank_groups(selected, codes, queries, nq, k, distances, ids, options, stop);
         return k;
     }
-    Nearest nearest(selected, queries, nq, k);
+    NearestGroups nearest(selected, queries, nq, k);
+    const double near_ns = groups.near_ns(Work::topk, k * (groups.size() / selected.size()), nq);
     search_groups(
-        groups, queries, nq, options, [&](std::size_t q) { return nearest.selector(q); },
+        groups, queries, nq, near_ns, options, [&](std::size_t q) { return nearest.selector(q); },
         [&](std::size_t q, const GroupSelector* const* sinks, std::size_t count) {
             Expander expander(selected, options.ids);
             expander.expand(nearest.hits(q, sinks, count), k, distances + q * k, ids + q * k);
@@ -125,14 +127,16 @@ Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* que
                const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
+    if (!groups.pays(Work::ties, k, nq, rows.count)) return idcwh::topk_ties(codes, queries, nq, k, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
     std::vector<std::vector<GroupHit>> found(nq);
     if (k == 0 || nq == 0) return expand_all(selected, found, options, stop);
-    Nearest nearest(selected, queries, nq, k);
+    NearestGroups nearest(selected, queries, nq, k);
+    const double near_ns = groups.near_ns(Work::topk, k * (groups.size() / selected.size()), nq);
     search_groups(
-        groups, queries, nq, options, [&](std::size_t q) { return nearest.selector(q); },
+        groups, queries, nq, near_ns, options, [&](std::size_t q) { return nearest.selector(q); },
         [&](std::size_t q, const GroupSelector* const* sinks, std::size_t count) {
             found[q] = nearest.hits(q, sinks, count);
             cut_ties(selected, k, found[q]);
@@ -145,12 +149,14 @@ Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* querie
             const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
+    if (!groups.pays(Work::radius, radius, nq, rows.count)) return idcwh::radius(codes, queries, nq, radius, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
     std::vector<std::vector<GroupHit>> found(nq);
     search_groups(
-        groups, queries, nq, options, [&](std::size_t) { return GroupCollector(selected, limit); },
+        groups, queries, nq, groups.near_ns(Work::radius, radius, nq), options,
+        [&](std::size_t) { return GroupCollector(selected, limit); },
         [&](std::size_t q, const GroupCollector* const* sinks, std::size_t count) { found[q] = gather(sinks, count); },
         stop);
     return expand_all(selected, found, options, stop);
@@ -161,11 +167,14 @@ void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries
     check(codes, queries, nq, options);
     if (nq && !counts) throw Error(ErrorCode::invalid_argument, "counts must have room for the results, not be null");
     const RowSet rows(options.rows, codes.size);
+    if (!groups.pays(Work::count, radius, nq, rows.count))
+        return idcwh::count(codes, queries, nq, radius, counts, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
     search_groups(
-        groups, queries, nq, options, [&](std::size_t) { return GroupCounter(selected, limit); },
+        groups, queries, nq, groups.near_ns(Work::count, radius, nq), options,
+        [&](std::size_t) { return GroupCounter(selected, limit); },
         [&](std::size_t q, const GroupCounter* const* sinks, std::size_t parts) {
             counts[q] = 0;
             for (std::size_t i = 0; i < parts; ++i) counts[q] += sinks[i]->rows();

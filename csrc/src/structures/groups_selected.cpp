@@ -21,7 +21,7 @@ Selected::Selected(const Groups& groups, const RowSet& rows)
 void Selected::count_rows() {
     const std::size_t size = groups_.size();
     groups_.with_group_of([&](const auto* group_of) {
-        if (groups_.order()) {
+        if (!groups_.ordered()) {
             for (std::size_t place = 0; place < size; ++place)
                 if (contains(static_cast<Place>(place))) ++counts_[group_of[place]];
         } else if (rows_.kind == RowSet::Kind::range) {
