@@ -12,7 +12,7 @@ constexpr std::size_t heap_share = 4;  // 1 row in 4 wanted: sorting them all is
 
 // Sorts places below 2^digits by radix, where that is faster.
 void sort_places(std::vector<Place>& places, std::vector<Place>& spare, int digits) {
-    constexpr std::size_t few = 2048;  // below, std::sort is faster
+    constexpr std::size_t few = 256;  // below, std::sort is faster
     constexpr int digit = 11;
     if (places.size() < few) return std::sort(places.begin(), places.end());
     spare.resize(places.size());
