@@ -49,6 +49,7 @@ class BuildWithLibrary(build_ext):
         if shared:
             library, name = shared
             options = [f"-Wl,-soname,{library.name}", "-Wl,--no-undefined", "-Wl,-s", "-pthread"]
+            options.append("-Wl,--version-script=csrc/cmake/exports.map")
             self.compiler.link_shared_object(objects, str(library), extra_postargs=options, target_lang="c++")
             # A wheel holds no links: what -lidcwh finds first is a line for the linker.
             name.write_text(f"INPUT({library.name})\n")
