@@ -286,6 +286,7 @@ private:
         candidates_ = 0;
         for (std::size_t i = 0; i < count; ++i) candidate_[i].row = tables_.rows[candidate_[i].row];
         if (!tables_.whole()) count = measure(count);
+        spent_ += static_cast<double>(count) * found_ns;
         receiver_.take(candidate_, count);
     }
 
@@ -306,7 +307,7 @@ private:
             if (distance > limit || !fresh_far(row)) continue;
             candidate_[count++] = {candidate_[i - ahead].row, distance};
         }
-        spent_ += static_cast<double>(candidates) * lookup_ns;
+        spent_ += static_cast<double>(candidates) * measure_ns;
         return count;
     }
 

@@ -12,8 +12,8 @@ namespace idcwh::multi {
 namespace {
 
 constexpr unsigned widest_primary = 24;     // 64 MiB of begins; and of a 64-bit code five whole bytes are left
-constexpr std::size_t portion = 2048;       // rows that are prefetched together
-constexpr std::size_t look = 16 * portion;  // rows between two looks at the interrupt
+constexpr std::size_t portion = 512;        // rows whose places are prefetched together
+constexpr std::size_t look = 64 * portion;  // rows between two looks at the interrupt
 
 std::size_t bytes_for(unsigned bits) { return (bits + 7) / 8; }
 
@@ -36,9 +36,10 @@ struct Part {
     unsigned shift;
     Stop& stop;
 
-    // Calls use(bucket, row, i) for the rows of this part, a portion at a time, after touch(bucket) for all of these.
-    template <class Touch, class Use>
-    void each(const Touch& touch, const Use& use) const {
+    // Calls use(buckets, rows, count) for the rows of this part, a portion at a time, with counters[bucket] on its way
+    // to the cache.
+    template <class Use>
+    void each(const std::uint32_t* counters, const Use& use) const {
         std::uint32_t buckets[portion], rows[portion];
         for (std::size_t begin = 0; begin < codes.size; begin += portion) {
             if (begin % look == 0) stop.check();
@@ -50,7 +51,7 @@ struct Part {
                 rows[count] = static_cast<std::uint32_t>(row);
                 count += bucket >> shift == number;
             }
-            for (std::size_t i = 0; i < count; ++i) touch(buckets[i], rows[i]);
+            for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(counters + buckets[i], 1);
             use(buckets, rows, count);
         }
     }
@@ -118,10 +119,9 @@ Tables build_tables(const Codes& codes, unsigned threads, const Interrupt* inter
         [&](std::size_t task) {
             const Part mine = part(task);
             std::uint32_t* const counts = mine.table.begins.data() + 2;
-            mine.each([&](std::uint32_t bucket, std::uint32_t) { __builtin_prefetch(counts + bucket, 1); },
-                      [&](const std::uint32_t* buckets, const std::uint32_t*, std::size_t count) {
-                          for (std::size_t i = 0; i < count; ++i) ++counts[buckets[i]];
-                      });
+            mine.each(counts, [&](const std::uint32_t* buckets, const std::uint32_t*, std::size_t count) {
+                for (std::size_t i = 0; i < count; ++i) ++counts[buckets[i]];
+            });
         },
         stop.while_waiting());
     pool::run(tables.table.size(), threads, [&](std::size_t t) {
@@ -139,15 +139,19 @@ Tables build_tables(const Codes& codes, unsigned threads, const Interrupt* inter
             std::uint8_t* const entries = mine.table.entries.data();
             std::uint32_t* const next = mine.table.begins.data() + 1;
             std::uint32_t* const numbers = tables.rows.data();
-            mine.each([&](std::uint32_t bucket, std::uint32_t) { __builtin_prefetch(next + bucket, 1); },
-                      [&](const std::uint32_t* buckets, const std::uint32_t* rows, std::size_t count) {
-                          for (std::size_t i = 0; i < count; ++i) {
-                              const std::size_t at = next[buckets[i]]++;
-                              const std::uint64_t entry = rest.of_row(codes, rows[i]);
-                              store(entries + at * bytes, entry, bytes);
-                              if (primary) numbers[at] = rows[i];
-                          }
-                      });
+            mine.each(next, [&](const std::uint32_t* buckets, const std::uint32_t* rows, std::size_t count) {
+                std::uint32_t places[portion];
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::size_t at = places[i] = next[buckets[i]]++;
+                    __builtin_prefetch(entries + at * bytes, 1);
+                    if (primary) __builtin_prefetch(numbers + at, 1);
+                }
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::size_t at = places[i];
+                    store(entries + at * bytes, rest.of_row(codes, rows[i]), bytes);
+                    if (primary) numbers[at] = rows[i];
+                }
+            });
         },
         stop.while_waiting());
     return tables;

@@ -28,22 +28,26 @@ public:
 
     void add(std::int64_t id, std::int32_t distance) {
         if (distance > kth_ || (distance == kth_ && id > last_id_)) return;
-        entries_.push_back({distance, id});
+        const Entry entry{distance, id};
+        in_order_ = in_order_ && (entries_.empty() || entries_.back() < entry);
+        entries_.push_back(entry);
         ++counts_[static_cast<std::size_t>(distance)];
         ++within_;
         while (kth_ > 0 && within_ - counts_[static_cast<std::size_t>(kth_)] >= k_) {
             within_ -= counts_[static_cast<std::size_t>(kth_--)];
             last_id_ = std::numeric_limits<std::int64_t>::max();
         }
+        if (in_order_ && entries_.size() == k_)
+            last_id_ = id;  // equal codes, in row order: no need to look any further
         if (entries_.size() >= drop_at_) drop();
     }
 
     // Writes what it has, at most k, in order; returns how many.
     std::size_t finish(std::int32_t* distances, std::int64_t* ids) {
-        std::sort(entries_.begin(), entries_.end());
-        const std::size_t count = std::min(k_, entries_.size());
-        for (std::size_t i = 0; i < count; ++i) distances[i] = entries_[i].distance, ids[i] = entries_[i].id;
-        return count;
+        if (entries_.size() > k_) drop();
+        if (!in_order_) std::sort(entries_.begin(), entries_.end());
+        for (std::size_t i = 0; i < entries_.size(); ++i) distances[i] = entries_[i].distance, ids[i] = entries_[i].id;
+        return entries_.size();
     }
 
 private:
@@ -56,9 +60,11 @@ private:
         }
     };
 
+    // All but the k nearest.
     void drop() {
         std::nth_element(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(k_ - 1), entries_.end());
         entries_.resize(k_);
+        in_order_ = false;
         last_id_ = entries_.back().id;  // nth_element has put the k-th last
         within_ = k_;
         const auto kth = static_cast<std::size_t>(kth_);
@@ -74,6 +80,7 @@ private:
     std::size_t within_ = 0;                                           // entries with distance <= kth_
     std::vector<std::uint32_t> counts_;                                // by distance, of these
     std::vector<Entry> entries_;
+    bool in_order_ = true;  // as they have come
     std::size_t drop_at_;
 };
 
