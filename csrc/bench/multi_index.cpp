@@ -137,6 +137,7 @@ void bench(const std::string& kind, std::size_t n, unsigned bits) {
                     idcwh::topk(*index, codes, queries.data() + q * bytes, 1, k, distances.data(), ids.data(), options);
                 });
         }
+        if (kind == "equal" || kind == "most") continue;  // within any radius lies nearly all or nearly nothing
         for (const unsigned radius : {3u, bits / 8}) {
             const std::string operation = "radius " + std::to_string(radius);
             compare(

@@ -27,7 +27,7 @@ constexpr std::size_t long_bucket = 1024;    // entries from which a bucket is r
 constexpr std::size_t short_lookup = 48;     // entries up to which a bucket that was looked up is measured one by one
 constexpr std::size_t copy = 32;             // bytes copied at once; at most load_slack
 constexpr std::size_t first_lookups = 1 << 16;  // look-ups collected before repetitions are dropped the first time
-constexpr double trial = 0.1;                   // of the budget: spent before asking whether the rest is worth it
+constexpr double trial = 0.05;                  // of the budget: spent before asking whether the rest is worth it
 constexpr double trust = 0.8;                   // of the budget: what is expected to cost more is not gone on with
 
 class Search {
@@ -125,9 +125,12 @@ private:
                 const std::uint32_t begin = table.begins[ahead[i]], end = table.begins[ahead[i] + 1];
                 runs[there] = {begin, end};
                 there += begin < end;
+                // All that will be copied: a bucket in the middle of a line may reach into the next one.
                 const std::uint8_t* const from = table.entries.data() + begin * table.entry_bytes;
-                const std::size_t size = std::min<std::size_t>((end - begin) * table.entry_bytes, 1024);
-                for (std::size_t at = 0; at < size; at += 64) __builtin_prefetch(from + at);
+                const std::size_t last = std::clamp<std::size_t>((end - begin) * table.entry_bytes, copy, 1024) - 1;
+                __builtin_prefetch(from);
+                for (std::size_t at = 64; at < last; at += 64) __builtin_prefetch(from + at);
+                __builtin_prefetch(from + last);
             }
             buckets_ += static_cast<double>(coming);
             spent_ += static_cast<double>(coming) * bucket_ns;
@@ -211,6 +214,7 @@ private:
     }
 
     void drop_repeated() {
+        spent_ += static_cast<double>(lookups_.size()) * candidate_ns;
         std::sort(lookups_.begin(), lookups_.end());
         lookups_.erase(std::unique(lookups_.begin(), lookups_.end()), lookups_.end());
         drop_at_ = std::max(first_lookups, 2 * lookups_.size());
@@ -277,6 +281,7 @@ private:
     // Gives the candidates that are seen for the first time to the receiver.
     void settle() {
         if (candidates_ == 0) return;
+        spent_ += static_cast<double>(candidates_) * candidate_ns;
         std::size_t count = 0;
         for (std::size_t i = 0; i < candidates_; ++i) {
             if (!fresh(primary_.entry(candidate_[i].row) ^ rest_)) continue;

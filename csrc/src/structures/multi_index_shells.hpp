@@ -10,11 +10,12 @@
 namespace idcwh::multi {
 
 // Nanoseconds on Zen 3 with memory far larger than the caches (csrc/bench/multi_index.cpp).
-inline constexpr double bucket_ns = 12;   // finding a bucket and copying a short one
-inline constexpr double entry_ns = 0.35;  // streaming one of its entries through the kernels
-inline constexpr double lookup_ns = 60;   // a bucket of the primary that another table's entry leads to
-inline constexpr double found_ns = 25;    // what a sink does with a code, and reading its row
-inline constexpr double measure_ns = 60;  // a code of more than 64 bits, which lies in the caller's memory
+inline constexpr double bucket_ns = 28;     // finding a bucket and copying a short one
+inline constexpr double entry_ns = 0.5;     // streaming one of its entries through the kernels
+inline constexpr double lookup_ns = 110;    // a bucket of the primary that another table's entry leads to
+inline constexpr double candidate_ns = 15;  // an entry near enough: has it been seen, and where is it
+inline constexpr double found_ns = 25;      // one not seen before: its row is read, and the sink takes it
+inline constexpr double measure_ns = 80;    // a code of more than 64 bits, which lies in the caller's memory
 
 // All values that differ from a chunk's value in `distance` bits, a few at a time, in ascending order of the
 // difference.
