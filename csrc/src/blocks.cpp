@@ -10,7 +10,8 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t ahead = 48;  // rows that are asked of the memory before they are copied
+constexpr std::size_t ahead = 64;           // rows that are asked of the memory before they are copied
+constexpr std::size_t max_gathered = 1024;  // so that copies and originals stay in the first-level cache together
 
 // Width: of a row, where it is known to the compiler; else 0.
 template <std::size_t Width>
@@ -19,7 +20,7 @@ void copy_rows(const std::uint8_t* codes, std::size_t bytes, const std::int64_t*
     const std::size_t width = Width ? Width : bytes;
     const auto row = [&](std::size_t i) { return codes + static_cast<std::size_t>(numbers[i]) * width; };
     const auto fetch = [&](std::size_t i) {
-        for (std::size_t line = 0; line < width; line += 64) __builtin_prefetch(row(i) + line);
+        for (std::size_t line = 0; line < width; line += 64) __builtin_prefetch(row(i) + line, 0, 0);  // read once
     };
     for (std::size_t i = 0; i < std::min(ahead, count); ++i) fetch(i);
     std::size_t i = 0;
@@ -45,13 +46,17 @@ Block BlockReader::next(std::size_t max_rows) {
 }
 
 Block BlockReader::next_of_list(std::size_t max_rows) {
-    const std::size_t count = std::min(max_rows, end_ - at_);
-    if (count == 0) return {};
     const std::int64_t* numbers = rows_.list + at_;
+    const auto follow = [&](std::size_t count) {
+        return static_cast<std::size_t>(numbers[count - 1] - numbers[0]) == count - 1;
+    };
+    std::size_t count = std::min(max_rows, end_ - at_);
+    if (count == 0) return {};
+    const bool in_place = follow(count);
+    if (!in_place) count = std::min(count, max_gathered);
     at_ += count;
-    const auto first = static_cast<std::size_t>(numbers[0]), last = static_cast<std::size_t>(numbers[count - 1]);
-    if (last - first == count - 1) return {codes_.data + first * bytes_, count, first};
-    return gather(numbers, count);
+    const auto first = static_cast<std::size_t>(numbers[0]);
+    return in_place ? Block{codes_.data + first * bytes_, count, first} : gather(numbers, count);
 }
 
 // The word without the bits of rows behind the end.
@@ -69,11 +74,18 @@ Block BlockReader::next_of_bitmap(std::size_t max_rows) {
         at_ += rows;
         return {codes_.data + first * bytes_, rows, first, nullptr, set < rows ? rows_.bitmap + first / 64 : nullptr};
     }
-    numbers_.resize(std::max(numbers_.size(), max_rows));
-    std::size_t count = 0;
-    for (; at_ < end_ && count + 64 <= max_rows; at_ += 64)
-        for (std::uint64_t bits = word(at_ / 64); bits; bits &= bits - 1)
-            numbers_[count++] = static_cast<std::int64_t>(at_) + std::countr_zero(bits);
+    const std::size_t room = std::min(max_rows, max_gathered), words = (end_ - at_) / 64;
+    numbers_.resize(std::max(numbers_.size(), room));
+    const auto& kernels = active_kernels();
+    const auto first = static_cast<std::int64_t>(at_);
+    const kernels::Listed listed = kernels.list_bits(rows_.bitmap + at_ / 64, words, first, numbers_.data(), room);
+    at_ += 64 * listed.words;
+    std::size_t count = listed.bits;
+    if (at_ < end_ && listed.words == words && count + 64 <= room) {  // the last word, in part
+        const std::uint64_t last = word(at_ / 64);
+        count += kernels.list_bits(&last, 1, static_cast<std::int64_t>(at_), numbers_.data() + count, 64).bits;
+        at_ = end_;
+    }
     return gather(numbers_.data(), count);
 }
 

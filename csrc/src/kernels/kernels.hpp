@@ -29,6 +29,11 @@ struct TileQuery {
     std::size_t count;          // out
 };
 
+// How many bits were listed, of how many words.
+struct Listed {
+    std::size_t bits, words;
+};
+
 struct Kernels {
     const char* name;
 
@@ -43,6 +48,9 @@ struct Kernels {
     // Bitmaps of rows: the bits set in `count` words; bit i of `words` words set where byte i is not zero.
     std::size_t (*count_bits)(const std::uint64_t* words, std::size_t count);
     void (*pack_bytes)(const std::uint8_t* bytes, std::size_t words, std::uint64_t* out);
+    // The numbers of the bits set, first for the lowest of the first word, word after word while out has room for 64.
+    Listed (*list_bits)(const std::uint64_t* words, std::size_t count, std::int64_t first, std::int64_t* out,
+                        std::size_t room);
 
     // The batch path; spread is null where the instruction set has none, and every query is then scanned on its own.
     std::size_t planes_per_byte;  // 2: half bytes, for table look-ups; 1: whole bytes
