@@ -6,6 +6,8 @@
 #include <idcwh/version.hpp>
 
 #include <cstring>
+#include <new>
+#include <stdexcept>
 
 #include "dispatch.hpp"
 
@@ -14,6 +16,11 @@ namespace {
 
 // In an array: keeping a message must not itself run out of memory.
 thread_local char last_error[1024];
+
+int remember(int status, const char* message) noexcept {
+    std::strncpy(last_error, message, sizeof last_error - 1);
+    return status;
+}
 
 Codes codes_of(const idcwh_codes* codes) {
     const auto& c = expected(codes, "codes");
@@ -51,9 +58,24 @@ auto with(const idcwh_codes* codes, const idcwh_search_options* options, Search 
 
 }  // namespace
 
-int remember(int status, const char* message) noexcept {
-    std::strncpy(last_error, message, sizeof last_error - 1);
-    return status;
+int status_of_exception() noexcept {
+    try {
+        throw;
+    } catch (const Error& error) {
+        return remember(static_cast<int>(error.code()), error.what());
+    } catch (const std::bad_alloc&) {
+        return remember(IDCWH_OUT_OF_MEMORY, "out of memory");
+    } catch (const std::length_error&) {  // more than a vector can ever hold
+        return remember(IDCWH_OUT_OF_MEMORY, "out of memory: the result would not fit the address space");
+    } catch (const std::exception& error) {
+        return remember(IDCWH_FAILED, error.what());
+    } catch (...) {
+        return remember(IDCWH_FAILED, "an exception that is not a std::exception");
+    }
+}
+
+void fail_null(const char* name) {
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " is null; a valid pointer was expected");
 }
 
 }  // namespace idcwh::c_api

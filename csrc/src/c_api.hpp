@@ -5,8 +5,6 @@
 #include <idcwh/error.hpp>
 #include <idcwh/search.hpp>
 
-#include <new>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -16,31 +14,24 @@ struct idcwh_hits {
 
 namespace idcwh::c_api {
 
-// Keeps the message for idcwh_last_error and returns the status.
-int remember(int status, const char* message) noexcept;
+// Keeps the message of the exception that is being handled for idcwh_last_error, and returns its status.
+int status_of_exception() noexcept;
 
 template <class Body>
 int guarded(Body body) noexcept {
     try {
         body();
         return IDCWH_OK;
-    } catch (const Error& error) {
-        return remember(static_cast<int>(error.code()), error.what());
-    } catch (const std::bad_alloc&) {
-        return remember(IDCWH_OUT_OF_MEMORY, "out of memory");
-    } catch (const std::length_error&) {  // more than a vector can ever hold
-        return remember(IDCWH_OUT_OF_MEMORY, "out of memory: the result would not fit the address space");
-    } catch (const std::exception& error) {
-        return remember(IDCWH_FAILED, error.what());
     } catch (...) {
-        return remember(IDCWH_FAILED, "an exception that is not a std::exception");
+        return status_of_exception();
     }
 }
 
+[[noreturn]] void fail_null(const char* name);
+
 template <class T>
 T& expected(T* pointer, const char* name) {
-    if (!pointer)
-        throw Error(ErrorCode::invalid_argument, std::string(name) + " is null; a valid pointer was expected");
+    if (!pointer) fail_null(name);
     return *pointer;
 }
 
