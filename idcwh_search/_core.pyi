@@ -128,3 +128,58 @@ def count_pairs(
 
 def count_distinct(codes: NDArray[np.uint8], bits: int) -> int:
     """How many different codes there are."""
+_Where = NDArray[np.bool_] | NDArray[np.int64] | tuple[int, int] | None
+
+class Snapshot:
+    """What an Index held at one moment; never changes. See csrc/include/idcwh/index.hpp.
+
+    queries: C-contiguous uint8 (nq, ceil(bits / 8)). where: a mask (bool, in the order of adding), ids (int64, any
+    order), a pair (first, last) of ids, last excluded, or None. threads: 0 takes what the index says.
+    """
+
+    @property
+    def bits(self) -> int: ...
+    def __len__(self) -> int: ...
+    def topk(
+        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int = 0
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
+    def topk_ties(
+        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
+    def radius(
+        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
+    def count(
+        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int = 0
+    ) -> NDArray[np.int64]: ...
+    def histogram(self, queries: NDArray[np.uint8], where: _Where = None, threads: int = 0) -> NDArray[np.int64]: ...
+    def rank(
+        self, queries: NDArray[np.uint8], where: _Where = None, threads: int = 0
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
+    def get(self, ids: NDArray[np.int64]) -> NDArray[np.uint8]: ...
+    def copy(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """All codes and ids, in the order they were added."""
+
+    def explain(
+        self, k: int | None = None, radius: int | None = None, queries: int = 1, where: _Where = None
+    ) -> list[dict[str, Any]]:
+        """How a search would run, "path", "nanoseconds", "because"; the path it takes first."""
+
+    def structures(self) -> list[dict[str, Any]]:
+        """Of each structure "name", "codes", "bytes", "detail"."""
+
+    def memory(self) -> int: ...
+
+class Index:
+    """Codes with ids that come and go; searched through snapshots, changed by one thread at a time."""
+
+    def __init__(self, bits: int) -> None: ...
+    def snapshot(self) -> Snapshot: ...
+    def add(self, codes: NDArray[np.uint8], ids: NDArray[np.int64] | None = None) -> NDArray[np.int64]: ...
+    def remove(self, ids: NDArray[np.int64]) -> int:
+        """KeyError for an id that is not there."""
+
+    def reserve(self, size: int) -> None: ...
+    def optimize(self, memory: int | None = None, threads: int = 0) -> None: ...
+    def drop_structures(self) -> None: ...
+    def set_threads(self, threads: int) -> None: ...

@@ -58,6 +58,40 @@ def _rows_of_range(where: range, count: int, first: int | None, ids: Callable[[]
     return np.arange(begin, end, step, dtype=np.int64)
 
 
+def engine_where(where: Where, ids: Callable[[], np.ndarray]) -> np.ndarray | tuple[int, int] | None:
+    """`where` as the engine's index takes it: a mask (bool), ids (int64), a pair of ids (first, last + 1), or None.
+
+    ids: gives the ids of all items in row order, where the engine does not know such a selection.
+    """
+    if where is None:
+        return None
+    if isinstance(where, range):
+        if len(where) == 0:
+            return (0, 0)
+        low, high = max(min(where[0], where[-1]), 0), max(where[0], where[-1])
+        if abs(where.step) == 1 and high < np.iinfo(np.int64).max:
+            return (low, max(high + 1, low))
+        return _rows_of_range(where, 0, None, ids)
+    chosen = np.asarray(where)
+    if chosen.dtype == bool and chosen.ndim == 1:
+        return np.ascontiguousarray(chosen)
+    if chosen.size == 0 and chosen.ndim == 1:
+        return np.empty(0, np.int64)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+        raise TypeError(
+            "where: expected ids (integers, one dimension), a range or a boolean mask, "
+            f"not {chosen.dtype} of shape {chosen.shape}"
+        )
+    if chosen.dtype == np.uint64:
+        chosen = chosen[chosen <= np.iinfo(np.int64).max]  # there are no such ids
+    return np.ascontiguousarray(chosen, np.int64)
+
+
+def as_id_list(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
+    """Ids, or a single one, as a contiguous int64 array of one dimension."""
+    return np.ascontiguousarray(as_ids(ids).reshape(-1))
+
+
 def as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
     """Ids as int64; TypeError or ValueError for what are none."""
     values = np.asarray(ids)

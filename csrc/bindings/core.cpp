@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "arrays.hpp"
+#include "bind.hpp"
 #include "results.hpp"
 
 namespace idcwh::bindings {
-
-void bind_metrics(py::module_& module);  // metrics.cpp
 
 namespace {
 
@@ -151,4 +150,5 @@ PYBIND11_MODULE(_core, m) {
     m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"),
           "True when no row has a padding bit set.");
     bind_metrics(m);
+    bind_index(m);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "bind.hpp"
 #include "interrupt.hpp"
 #include "results.hpp"
 

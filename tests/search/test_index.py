@@ -115,7 +115,7 @@ def test_growth_in_small_steps_equals_one_big_add(rng, code_maker):
     [
         ([1, 1, 2], ValueError, "1 is given twice"),
         ([7, 8, 0], ValueError, "0 is in the index already"),
-        ([5, 6], ValueError, r"expected shape \(3,\), not \(2,\)"),
+        ([5, 6], ValueError, r"of shape \(3,\), one for each code, not int64 of shape \(2,\)"),
         ([-1, 5, 6], ValueError, "ids must be >= 0, not -1"),
         ([1.0, 2.0, 3.0], TypeError, "whole numbers, not float64"),
         ([[5], [6], [7]], ValueError, "one dimension"),

@@ -9,6 +9,13 @@
 #include <algorithm>
 #include <cstddef>
 
+namespace idcwh {
+
+// What is asked of a structure.
+enum class Work { topk, ties, radius, count, histogram, rank };
+
+}  // namespace idcwh
+
 namespace idcwh::cost {
 
 inline constexpr double call_ns = 500;           // of a search, whatever it reads

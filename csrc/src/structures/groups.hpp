@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../interrupt.hpp"
+#include "cost.hpp"
 #include "huge_array.hpp"
 #include "multi_index.hpp"
 #include "table.hpp"
@@ -23,8 +24,6 @@ namespace idcwh {
 
 using Group = std::uint32_t;
 using Place = std::uint32_t;
-
-enum class Work { topk, ties, radius, count, histogram, rank };
 
 class Groups {
 public:

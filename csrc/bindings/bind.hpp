@@ -1,0 +1,11 @@
+// The parts of the module _core, a file each.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace idcwh::bindings {
+
+void bind_index(pybind11::module_& m);
+void bind_metrics(pybind11::module_& m);
+
+}  // namespace idcwh::bindings

@@ -1,0 +1,220 @@
+// The writing half of an index: each change makes a new version of its contents, and shows it to readers all at once.
+#include <idcwh/index.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "index/compact.hpp"
+#include "index/state.hpp"
+#include "index/structures.hpp"
+
+namespace idcwh {
+namespace {
+
+using detail::Contents;
+using detail::IndexState;
+
+constexpr std::int64_t max_id = std::numeric_limits<std::int64_t>::max();
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+std::size_t grown(std::size_t room, std::size_t needed) {
+    return needed <= room ? room : std::max({needed, room + room / 2, std::size_t{64}});
+}
+
+std::shared_ptr<Buffer> copy_to(const Buffer* from, std::size_t used, std::size_t size) {
+    auto to = std::make_shared<Buffer>(size);
+    if (used) std::memcpy(to->data(), from->data(), used);
+    return to;
+}
+
+// Room for `room` rows in all that a version holds. Readers of older versions keep the memory that these had.
+void give_room(Contents& contents, std::size_t room) {
+    if (room <= contents.room()) return;
+    const std::size_t bytes = contents.bytes(), rows = contents.rows;
+    contents.codes = copy_to(contents.codes.get(), rows * bytes, room * bytes);
+    if (contents.ids)
+        contents.ids = copy_to(contents.ids.get(), rows * sizeof(std::int64_t), room * sizeof(std::int64_t));
+    if (contents.alive) {
+        const std::size_t used = contents.alive->size();
+        contents.alive = copy_to(contents.alive.get(), used, std::max(used, (room + 63) / 64 * 8));
+        std::memset(contents.alive->data() + used, 0xff, contents.alive->size() - used);
+    }
+}
+
+// Ids of their own for rows that had their numbers for ids.
+void store_ids(Contents& contents) {
+    if (contents.ids) return;
+    contents.ids = std::make_shared<Buffer>(contents.room() * sizeof(std::int64_t));
+    auto* ids = reinterpret_cast<std::int64_t*>(contents.ids->data());
+    for (std::size_t row = 0; row < contents.rows; ++row) ids[row] = static_cast<std::int64_t>(row);
+}
+
+void check_ids(const Contents& contents, const std::int64_t* ids, std::size_t n) {
+    std::int64_t least = max_id;
+    bool ascending = true;
+    for (std::size_t i = 0; i < n; ++i) {
+        if (ids[i] < 0) fail("ids must be >= 0, not " + std::to_string(ids[i]));
+        least = std::min(least, ids[i]);
+        ascending &= i == 0 || ids[i - 1] < ids[i];
+    }
+    if (!ascending) {
+        std::vector<std::int64_t> sorted(ids, ids + n);
+        std::sort(sorted.begin(), sorted.end());
+        const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+        if (twice != sorted.end()) fail("ids must be unique, but " + std::to_string(*twice) + " is given twice");
+    }
+    if (n == 0 || static_cast<std::uint64_t>(least) >= contents.next_id) return;
+    for (std::size_t i = 0; i < n; ++i)
+        if (contents.row_of(ids[i]))
+            fail("ids must be new, but " + std::to_string(ids[i]) + " is in the index already");
+}
+
+// The codes are in their rows; now their ids, and what finds them.
+void append_ids(Contents& contents, const std::int64_t* ids, std::size_t n) {
+    const std::size_t first = contents.rows;
+    const auto next_id = static_cast<std::int64_t>(contents.next_id);
+    const auto id = [&](std::size_t i) { return ids ? ids[i] : next_id + static_cast<std::int64_t>(i); };
+    if (!contents.ids) {
+        bool rows = true;
+        for (std::size_t i = 0; rows && i < (ids ? n : 1); ++i) rows = id(i) == static_cast<std::int64_t>(first + i);
+        if (!rows) store_ids(contents);
+    }
+    std::int64_t last = first ? contents.id(first - 1) : -1;
+    bool ascending = contents.ascending;
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::int64_t next = id(i);
+        if (contents.ids) std::memcpy(contents.ids->data() + (first + i) * 8, &next, 8);
+        ascending &= last < next;
+        last = next;
+    }
+    if (!ascending) {
+        const bool fresh = contents.ascending || contents.table->room() < first + n;
+        if (fresh) contents.table = std::make_shared<IdTable>(contents.room());
+        for (std::size_t row = fresh ? 0 : first; row < first + n; ++row)
+            contents.table->insert(contents.id_data()[row], row);
+    }
+    contents.ascending = ascending;
+    for (std::size_t i = 0; i < n; ++i)
+        contents.next_id = std::max(contents.next_id, static_cast<std::uint64_t>(id(i)) + 1);
+}
+
+}  // namespace
+
+Index::Index(unsigned bits) {
+    if (bits < 1 || bits > max_bits)
+        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
+    auto contents = std::make_unique<Contents>();
+    contents->bits = bits;
+    state_ = std::make_shared<IndexState>(std::move(contents));
+}
+Index::Index(Index&&) noexcept = default;
+Index& Index::operator=(Index&&) noexcept = default;
+Index::~Index() = default;
+
+unsigned Index::bits() const { return snapshot().bits(); }
+std::size_t Index::size() const { return snapshot().size(); }
+Snapshot Index::snapshot() const { return Snapshot(state_); }
+void Index::set_threads(unsigned threads) {
+    if (threads > max_threads)
+        fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(threads));
+    state_->threads.store(threads);
+}
+
+void Index::add(const std::uint8_t* codes, std::size_t n, const std::int64_t* ids, std::int64_t* assigned) {
+    const std::lock_guard turn(state_->writing);
+    const Contents& now = state_->versions.newest();
+    if (n && !codes) fail("codes is null, but n is " + std::to_string(n));
+    if (n > static_cast<std::size_t>(max_id) / 8 / now.bytes() - now.rows)
+        fail("n is " + std::to_string(n) + ": more codes than the address space holds");
+    if (!padding_is_zero({codes, n, now.bits}))
+        fail("codes have bits set behind the last of their " + std::to_string(now.bits) +
+             " bits; padding must be zero");
+    if (ids) {
+        check_ids(now, ids, n);
+    } else if (static_cast<std::uint64_t>(max_id) + 1 - now.next_id < n) {
+        fail("ids: none are left after " + std::to_string(now.next_id - 1) + "; give them explicitly");
+    }
+    if (n == 0) return;
+    const auto first_id = static_cast<std::int64_t>(now.next_id);
+    auto next = std::make_unique<Contents>(now);
+    give_room(*next, grown(now.room(), now.rows + n));
+    std::memcpy(next->codes->data() + now.rows * now.bytes(), codes, n * now.bytes());
+    append_ids(*next, ids, n);
+    next->rows += n;
+    next->live += n;
+    detail::maintain(*state_, *next);
+    state_->versions.publish(std::move(next));
+    for (std::size_t i = 0; assigned && i < n; ++i)
+        assigned[i] = ids ? ids[i] : first_id + static_cast<std::int64_t>(i);
+}
+
+std::size_t Index::remove(const std::int64_t* ids, std::size_t count) {
+    const std::lock_guard turn(state_->writing);
+    const Contents& now = state_->versions.newest();
+    if (count && !ids) fail("ids is null, but count is " + std::to_string(count));
+    if (count == 0) return 0;
+    std::vector<std::size_t> rows(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto row = now.row_of(ids[i]);
+        if (!row)
+            throw Error(ErrorCode::not_found, "no code has id " + std::to_string(ids[i]) + "; the index holds " +
+                                                  std::to_string(now.live) + " codes");
+        rows[i] = *row;
+    }
+    auto next = std::make_unique<Contents>(now);
+    const std::size_t words = (now.room() + 63) / 64 * 8;
+    if (now.alive) {
+        next->alive = copy_to(now.alive.get(), now.alive->size(), now.alive->size());
+    } else {
+        next->alive = std::make_shared<Buffer>(words);
+        std::memset(next->alive->data(), 0xff, words);
+    }
+    auto* alive = reinterpret_cast<std::uint64_t*>(next->alive->data());
+    for (const std::size_t row : rows) {
+        const std::uint64_t bit = std::uint64_t{1} << row % 64;
+        next->live -= alive[row / 64] & bit ? 1 : 0;
+        alive[row / 64] &= ~bit;
+    }
+    const std::size_t removed = now.live - next->live;
+    if (detail::wants_compaction(*next)) {
+        *next = detail::compacted(*next);
+        detail::rebuild(*state_, *next);
+    }
+    state_->versions.publish(std::move(next));
+    return removed;
+}
+
+void Index::reserve(std::size_t size) {
+    const std::lock_guard turn(state_->writing);
+    const Contents& now = state_->versions.newest();
+    if (size > static_cast<std::size_t>(max_id) / 8 / now.bytes())
+        fail("size is " + std::to_string(size) + ": more codes than the address space holds");
+    if (size <= now.room()) return;
+    auto next = std::make_unique<Contents>(now);
+    give_room(*next, size);
+    state_->versions.publish(std::move(next));
+}
+
+void Index::optimize(const OptimizeOptions& options) {
+    const std::lock_guard turn(state_->writing);
+    auto next = std::make_unique<Contents>(state_->versions.newest());
+    if (next->alive) *next = detail::compacted(*next);
+    next->structures = detail::build_structures(*next, options);
+    state_->structure_memory = options.memory;
+    state_->tried_at = next->rows;
+    state_->versions.publish(std::move(next));
+}
+
+void Index::drop_structures() {
+    const std::lock_guard turn(state_->writing);
+    auto next = std::make_unique<Contents>(state_->versions.newest());
+    next->structures.reset();
+    state_->structure_memory.reset();
+    state_->versions.publish(std::move(next));
+}
+
+}  // namespace idcwh

@@ -1,0 +1,161 @@
+// See selection.hpp.
+#include "index/selection.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <string>
+
+namespace idcwh::detail {
+namespace {
+
+// The positions of `where`, 64 at a time; those past its end are not set.
+std::uint64_t positions(const Where& where, std::size_t first) {
+    const std::size_t count = std::min<std::size_t>(64, where.count - first);
+    std::uint64_t word = 0;
+    if (where.kind == Where::Kind::bytes) {
+        for (std::size_t i = 0; i < count; ++i) word |= std::uint64_t{where.bytes[first + i] != 0} << i;
+        return word;
+    }
+    const std::size_t shift = first % 64;
+    word = where.bitmap[first / 64] >> shift;
+    if (shift && shift + count > 64) word |= where.bitmap[first / 64 + 1] << (64 - shift);
+    return count == 64 ? word : word & ((std::uint64_t{1} << count) - 1);
+}
+
+// Puts the low bits of `bits`, in order, where `places` has ones.
+std::uint64_t deposit(std::uint64_t bits, std::uint64_t places) {
+    std::uint64_t out = 0;
+    for (; places && bits; places &= places - 1, bits >>= 1) out |= (bits & 1) * (places & -places);
+    return out;
+}
+
+}  // namespace
+
+Selection::Selection(const Contents& contents, const Where& where) {
+    switch (where.kind) {
+        case Where::Kind::all:
+            if (contents.alive) rows = Rows::of_bitmap(contents.alive_words());
+            eligible = contents.live;
+            return;
+        case Where::Kind::ids: select_ids(contents, where); return;
+        case Where::Kind::id_range: select_id_range(contents, where); return;
+        default: select_positions(contents, where);
+    }
+}
+
+void Selection::select_ids(const Contents& contents, const Where& where) {
+    if (where.count && !where.ids)
+        throw Error(ErrorCode::invalid_argument, "where: ids is null, but count is " + std::to_string(where.count));
+    const std::int64_t *begin = where.ids, *end = where.ids + where.count;
+    const bool ordered = std::adjacent_find(begin, end, std::greater_equal<>()) == end;
+    if (ordered && !contents.ids && !contents.alive) {
+        // Ids are rows, in order: used where they lie.
+        begin = std::lower_bound(begin, end, std::int64_t{0});
+        end = std::lower_bound(begin, end, static_cast<std::int64_t>(contents.rows));
+        eligible = static_cast<std::size_t>(end - begin);
+        rows = Rows::of_list(begin, eligible);
+        return;
+    }
+    list_.reserve(where.count);
+    for (; begin != end; ++begin)
+        if (const auto row = contents.row_of(*begin)) list_.push_back(static_cast<std::int64_t>(*row));
+    if (!ordered || !contents.ascending) {
+        std::sort(list_.begin(), list_.end());
+        list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
+    }
+    eligible = list_.size();
+    rows = Rows::of_list(list_.data(), eligible);
+}
+
+void Selection::select_id_range(const Contents& contents, const Where& where) {
+    if (!contents.ascending) {
+        words_.assign((contents.rows + 63) / 64, 0);
+        for (std::size_t row = 0; row < contents.rows; ++row) {
+            const std::int64_t id = contents.id(row);
+            words_[row / 64] |= std::uint64_t{id >= where.first && id < where.last} << row % 64;
+        }
+        return use_words(contents);
+    }
+    const auto row_from = [&](std::int64_t id) {
+        if (contents.ids)
+            return static_cast<std::size_t>(
+                std::lower_bound(contents.id_data(), contents.id_data() + contents.rows, id) - contents.id_data());
+        return id <= 0 ? 0 : std::min(contents.rows, static_cast<std::size_t>(id));
+    };
+    const std::size_t begin = row_from(where.first), end = std::max(begin, row_from(where.last));
+    if (!contents.alive) {
+        rows = Rows::range(begin, end);
+        eligible = end - begin;
+        return;
+    }
+    words_.assign((contents.rows + 63) / 64, 0);
+    for (std::size_t row = begin; row < end; row = (row / 64 + 1) * 64) {
+        const std::size_t stop = std::min(end, (row / 64 + 1) * 64), count = stop - row;
+        words_[row / 64] |= (~std::uint64_t{0} >> (64 - count)) << row % 64;
+    }
+    use_words(contents);
+}
+
+void Selection::select_positions(const Contents& contents, const Where& where) {
+    const bool bytes = where.kind == Where::Kind::bytes;
+    if (where.count != contents.live)
+        throw Error(ErrorCode::invalid_argument, "where: a mask has one entry for each code: expected " +
+                                                     std::to_string(contents.live) + ", not " +
+                                                     std::to_string(where.count));
+    if (where.count && !(bytes ? static_cast<const void*>(where.bytes) : where.bitmap))
+        throw Error(ErrorCode::invalid_argument, "where: the mask is null");
+    if (!contents.alive) {
+        rows = bytes ? Rows::of_bytes(where.bytes) : Rows::of_bitmap(where.bitmap);
+        SearchOptions options;
+        options.rows = rows;
+        eligible = idcwh::eligible(contents.view(), options);
+        return;
+    }
+    words_.assign((contents.rows + 63) / 64, 0);
+    std::size_t position = 0;
+    for (std::size_t w = 0; w < words_.size() && position < where.count; ++w) {
+        const std::size_t left = contents.rows - 64 * w;
+        const std::uint64_t places =
+            contents.alive_words()[w] & (left < 64 ? (std::uint64_t{1} << left) - 1 : ~std::uint64_t{0});
+        if (!places) continue;
+        words_[w] = deposit(positions(where, position), places);
+        position += static_cast<std::size_t>(std::popcount(places));
+    }
+    use_words(contents);
+}
+
+void Selection::use_words(const Contents& contents) {
+    for (std::size_t w = 0; w < words_.size(); ++w) {
+        if (contents.alive) words_[w] &= contents.alive_words()[w];
+        eligible += static_cast<std::size_t>(std::popcount(words_[w]));
+    }
+    rows = Rows::of_bitmap(words_.data());
+}
+
+Rows Selection::behind(std::size_t first, std::size_t end) {
+    switch (rows.kind) {
+        case Rows::Kind::all: return rows;
+        case Rows::Kind::range:
+            return Rows::range(std::max(rows.begin, first) - first, std::max(rows.end, first) - first);
+        case Rows::Kind::bytes: return Rows::of_bytes(rows.bytes + first);
+        case Rows::Kind::list: {
+            const auto from = std::lower_bound(rows.list, rows.list + rows.count, static_cast<std::int64_t>(first));
+            list_behind_.assign(from, rows.list + rows.count);
+            for (auto& row : list_behind_) row -= static_cast<std::int64_t>(first);
+            return Rows::of_list(list_behind_.data(), list_behind_.size());
+        }
+        case Rows::Kind::bitmap: break;
+    }
+    if (first % 64 == 0) return Rows::of_bitmap(rows.bitmap + first / 64);
+    words_behind_.resize((end - first + 63) / 64);
+    const std::size_t last = (end + 63) / 64;
+    for (std::size_t w = 0; w < words_behind_.size(); ++w) {
+        const std::size_t at = first / 64 + w;
+        words_behind_[w] = rows.bitmap[at] >> first % 64;
+        if (at + 1 < last) words_behind_[w] |= rows.bitmap[at + 1] << (64 - first % 64);
+    }
+    return Rows::of_bitmap(words_behind_.data());
+}
+
+}  // namespace idcwh::detail

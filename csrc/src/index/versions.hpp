@@ -1,0 +1,92 @@
+// Publishes one version of a value after another: readers take the current one and keep it as long as they like,
+// without ever waiting for the writer or for each other.
+//
+// One atomic word holds which slot is current and how many readers have taken it, so that taking is a single addition.
+// A reader that is done adds one to the slot's balance; the writer, when it publishes the next version, subtracts how
+// many had taken the old one. Whoever brings the balance to zero after that frees the version.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace idcwh {
+
+template <class T>
+class Versions {
+public:
+    struct Held {
+        const T* value;
+        std::size_t slot;
+    };
+
+    explicit Versions(std::unique_ptr<const T> first) { current_.store(place(std::move(first)) << readers_bits); }
+    ~Versions() {
+        for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+    }
+    Versions(const Versions&) = delete;
+    Versions& operator=(const Versions&) = delete;
+
+    Held take() {
+        const std::size_t slot = current_.fetch_add(1, std::memory_order_acq_rel) >> readers_bits;
+        return {at(slot).value.get(), slot};
+    }
+    void give_back(std::size_t slot) {
+        if (at(slot).balance.fetch_add(1, std::memory_order_acq_rel) + 1 == 0) clear(slot);
+    }
+
+    // For the writer, one at a time: the newest version, which only it replaces; and replacing it. Throws
+    // std::bad_alloc when there is no room for another version; the old one then stays.
+    const T& newest() { return *at(current_.load(std::memory_order_acquire) >> readers_bits).value; }
+    void publish(std::unique_ptr<const T> value) {
+        const std::uint64_t next = static_cast<std::uint64_t>(place(std::move(value))) << readers_bits;
+        const std::uint64_t old = current_.exchange(next, std::memory_order_acq_rel);
+        const std::size_t slot = old >> readers_bits;
+        const auto takers = static_cast<std::int64_t>(old & ((std::uint64_t{1} << readers_bits) - 1));
+        if (at(slot).balance.fetch_sub(takers, std::memory_order_acq_rel) == takers) clear(slot);
+    }
+
+private:
+    struct Slot {
+        std::atomic<std::int64_t> balance{0};  // given back, less taken once that is known
+        std::atomic<bool> used{false};
+        std::unique_ptr<const T> value;
+    };
+    static constexpr unsigned readers_bits = 48;
+    static constexpr std::size_t chunk_slots = 256;
+
+    Slot& at(std::size_t slot) {
+        return chunks_[slot / chunk_slots].load(std::memory_order_acquire)[slot % chunk_slots];
+    }
+
+    std::size_t place(std::unique_ptr<const T> value) {
+        for (std::size_t c = 0; c < chunks_.size(); ++c) {
+            Slot* chunk = chunks_[c].load(std::memory_order_relaxed);
+            if (!chunk) chunks_[c].store(chunk = new Slot[chunk_slots], std::memory_order_release);
+            for (std::size_t i = 0; i < chunk_slots; ++i) {
+                if (chunk[i].used.load(std::memory_order_acquire)) continue;
+                chunk[i].used.store(true, std::memory_order_relaxed);
+                chunk[i].value = std::move(value);
+                return c * chunk_slots + i;
+            }
+        }
+        throw std::bad_alloc();  // 65,536 old versions are still held
+    }
+
+    void clear(std::size_t slot) {
+        Slot& cleared = at(slot);
+        cleared.value.reset();
+        cleared.balance.store(0, std::memory_order_relaxed);
+        cleared.used.store(false, std::memory_order_release);
+    }
+
+    std::atomic<std::uint64_t> current_{0};
+    std::array<std::atomic<Slot*>, 256> chunks_{};
+};
+
+}  // namespace idcwh

@@ -1,0 +1,330 @@
+// Index against a plain list of (id, code): a random sequence of adds and removes, and after each of them every
+// operation, with every kind of selection.
+#include <idcwh/index.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "check.hpp"
+#include "index/structures.hpp"
+
+namespace {
+
+using Ranking = std::vector<std::pair<std::int32_t, std::int64_t>>;
+
+// The oracle: what an index should hold, in the order it was added.
+struct Model {
+    unsigned bits;
+    std::vector<std::int64_t> ids;
+    std::vector<std::vector<std::uint8_t>> codes;
+
+    Ranking rank(const std::uint8_t* query, const std::function<bool(std::size_t)>& wanted) const {
+        Ranking ranking;
+        for (std::size_t row = 0; row < ids.size(); ++row)
+            if (wanted(row))
+                ranking.emplace_back(check::distance(codes[row].data(), query, codes[row].size()), ids[row]);
+        std::sort(ranking.begin(), ranking.end());
+        return ranking;
+    }
+};
+
+void compare(const idcwh::Snapshot& snapshot, const Model& model, const std::vector<std::uint8_t>& queries,
+             const idcwh::QueryOptions& options, const std::function<bool(std::size_t)>& wanted) {
+    const std::size_t bytes = idcwh::code_bytes(model.bits), nq = queries.size() / bytes;
+    std::vector<Ranking> expected;
+    for (std::size_t q = 0; q < nq; ++q) expected.push_back(model.rank(queries.data() + q * bytes, wanted));
+    const std::size_t rows = expected[0].size();
+    CHECK(snapshot.eligible(options.where) == rows);
+    std::vector<std::int32_t> distances(nq * rows);
+    std::vector<std::int64_t> ids(nq * rows);
+    const auto equal = [&](std::size_t q, std::size_t at, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i)
+            if (distances[at + i] != expected[q][i].first || ids[at + i] != expected[q][i].second) return false;
+        return true;
+    };
+    for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{7}, rows, rows + 1}) {
+        const std::size_t kept = snapshot.topk(queries.data(), nq, k, distances.data(), ids.data(), options);
+        CHECK(kept == std::min(k, rows));
+        for (std::size_t q = 0; q < nq; ++q) CHECK(equal(q, q * kept, kept));
+        const auto hits = snapshot.topk_ties(queries.data(), nq, k, options);
+        for (std::size_t q = 0; q < nq; ++q) {
+            std::size_t last = kept;
+            while (last && last < rows && expected[q][last].first == expected[q][kept - 1].first) ++last;
+            CHECK(static_cast<std::size_t>(hits.limits[q + 1] - hits.limits[q]) == last);
+            for (std::size_t i = 0; i < last; ++i)
+                CHECK(hits.ids[static_cast<std::size_t>(hits.limits[q]) + i] == expected[q][i].second);
+        }
+    }
+    CHECK(snapshot.rank(queries.data(), nq, distances.data(), ids.data(), options) == rows);
+    for (std::size_t q = 0; q < nq; ++q) CHECK(equal(q, q * rows, rows));
+    std::vector<std::int64_t> histogram(nq * (model.bits + 1));
+    snapshot.histogram(queries.data(), nq, histogram.data(), options);
+    for (const unsigned radius : {0u, model.bits / 3, model.bits / 2, model.bits + 1}) {
+        const auto hits = snapshot.radius(queries.data(), nq, radius, options);
+        std::vector<std::int64_t> counts(nq);
+        snapshot.count(queries.data(), nq, radius, counts.data(), options);
+        for (std::size_t q = 0; q < nq; ++q) {
+            std::size_t within = 0;
+            while (within < rows && static_cast<unsigned>(expected[q][within].first) <= radius) ++within;
+            CHECK(static_cast<std::size_t>(hits.limits[q + 1] - hits.limits[q]) == within);
+            CHECK(static_cast<std::size_t>(counts[q]) == within);
+            for (std::size_t i = 0; i < within; ++i) {
+                const std::size_t at = static_cast<std::size_t>(hits.limits[q]) + i;
+                CHECK(hits.ids[at] == expected[q][i].second && hits.distances[at] == expected[q][i].first);
+            }
+            const auto* row = histogram.data() + q * (model.bits + 1);
+            CHECK(static_cast<std::size_t>(
+                      std::accumulate(row, row + std::min(radius, model.bits) + 1, std::int64_t{0})) == within);
+        }
+    }
+}
+
+void compare_everywhere(const idcwh::Index& index, const Model& model, std::mt19937& random) {
+    const auto snapshot = index.snapshot();
+    const std::size_t n = model.ids.size();
+    CHECK(index.size() == n && snapshot.bits() == model.bits);
+    std::vector<std::uint8_t> codes(n * idcwh::code_bytes(model.bits));
+    std::vector<std::int64_t> ids(n);
+    snapshot.copy(codes.data(), ids.data());
+    CHECK(ids == model.ids);
+    for (std::size_t row = 0; row < n; ++row)
+        CHECK(std::equal(model.codes[row].begin(), model.codes[row].end(),
+                         codes.begin() + static_cast<std::ptrdiff_t>(row * model.codes[row].size())));
+    std::vector<std::uint8_t> got(codes.size());
+    snapshot.get(ids.data(), n, got.data());
+    CHECK(got == codes);
+
+    const auto queries = check::random_codes(2, model.bits, static_cast<std::uint32_t>(random()));
+    idcwh::QueryOptions options;
+    compare(snapshot, model, queries, options, [](std::size_t) { return true; });
+    options.threads = 1 + random() % 3;
+
+    std::vector<std::int64_t> chosen = {-5, 1 << 20};
+    for (const auto id : ids)
+        if (random() % 3 == 0) chosen.push_back(id);
+    if (random() % 2)
+        std::sort(chosen.begin(), chosen.end());
+    else
+        chosen.push_back(chosen.back());
+    options.where = idcwh::Where::of_ids(chosen.data(), chosen.size());
+    const std::set<std::int64_t> set(chosen.begin(), chosen.end());
+    compare(snapshot, model, queries, options, [&](std::size_t row) { return set.count(model.ids[row]) > 0; });
+
+    const std::int64_t first = static_cast<std::int64_t>(random() % 300), last = first + random() % 400;
+    options.where = idcwh::Where::id_range(first, last);
+    compare(snapshot, model, queries, options,
+            [&](std::size_t row) { return model.ids[row] >= first && model.ids[row] < last; });
+
+    std::vector<std::uint8_t> bytes(n);
+    std::vector<std::uint64_t> words((n + 63) / 64);
+    const unsigned share = 1 + random() % 20;
+    for (std::size_t row = 0; row < n; ++row) {
+        bytes[row] = random() % share == 0 ? 7 : 0;
+        words[row / 64] |= std::uint64_t{bytes[row] != 0} << row % 64;
+    }
+    options.where = idcwh::Where::of_bytes(bytes.data(), n);
+    compare(snapshot, model, queries, options, [&](std::size_t row) { return bytes[row] != 0; });
+    options.where = idcwh::Where::of_bitmap(words.data(), n);
+    compare(snapshot, model, queries, options, [&](std::size_t row) { return bytes[row] != 0; });
+}
+
+// order 0: ids by default; 1: ascending with gaps; 2: in any order
+void live_through(unsigned bits, unsigned order, bool optimized, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    idcwh::Index index(bits);
+    Model model{bits, {}, {}};
+    std::int64_t next = 0;
+    for (int step = 0; step < 6; ++step) {
+        const std::size_t n = random() % 200;
+        const auto codes = check::random_codes(n, bits, static_cast<std::uint32_t>(random()));
+        std::vector<std::int64_t> ids(n);
+        if (order == 0) {
+            index.add(codes.data(), n, nullptr, ids.data());
+            for (std::size_t i = 0; i < n; ++i) CHECK(ids[i] == next + static_cast<std::int64_t>(i));
+        } else {
+            for (std::size_t i = 0; i < n; ++i) ids[i] = next + static_cast<std::int64_t>(2 * i + 1);
+            if (order == 2) std::shuffle(ids.begin(), ids.end(), random);
+            index.add(codes.data(), n, ids.data());
+        }
+        for (std::size_t i = 0; i < n; ++i) next = std::max(next, ids[i] + 1);
+        const std::size_t bytes = idcwh::code_bytes(bits);
+        for (std::size_t i = 0; i < n; ++i) {
+            model.ids.push_back(ids[i]);
+            model.codes.emplace_back(codes.begin() + static_cast<std::ptrdiff_t>(i * bytes),
+                                     codes.begin() + static_cast<std::ptrdiff_t>((i + 1) * bytes));
+        }
+        if (optimized && step % 4 == 1) index.optimize();
+        compare_everywhere(index, model, random);
+
+        const auto before = index.snapshot();
+        const Model old = model;
+        std::vector<std::int64_t> gone;
+        const unsigned share = random() % 2 ? 20 : 2;
+        for (std::size_t row = model.ids.size(); row-- > 0;)
+            if (random() % share == 0) {
+                gone.push_back(model.ids[row]);
+                model.ids.erase(model.ids.begin() + static_cast<std::ptrdiff_t>(row));
+                model.codes.erase(model.codes.begin() + static_cast<std::ptrdiff_t>(row));
+            }
+        CHECK(index.remove(gone.data(), gone.size()) == gone.size());
+        compare_everywhere(index, model, random);
+        if (order == 2 && !gone.empty() && random() % 2) {  // an id may come back
+            const auto code = check::random_codes(1, bits, 5);
+            index.add(code.data(), 1, gone.data());
+            model.ids.push_back(gone[0]);
+            model.codes.push_back(code);
+            compare_everywhere(index, model, random);
+        }
+        // What was taken before is as it was.
+        CHECK(before.size() == old.ids.size());
+        compare(before, old, check::random_codes(1, bits, 3), {}, [](std::size_t) { return true; });
+    }
+}
+
+// Enough codes for a multi-index, changed after it was built; the oracle is the engine without an index.
+void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
+    const std::size_t bytes = idcwh::code_bytes(bits), n = 70000, more = 700;
+    std::mt19937 random(bits);
+    auto codes = check::random_codes(n + more, bits, bits);
+    for (std::size_t row = 0; repeating && row < n + more; ++row)
+        std::copy_n(codes.begin() + static_cast<std::ptrdiff_t>(random() % 900 * bytes), bytes,
+                    codes.begin() + static_cast<std::ptrdiff_t>(row * bytes));
+    std::vector<std::int64_t> ids(n + more);
+    for (std::size_t row = 0; row < ids.size(); ++row) ids[row] = static_cast<std::int64_t>(3 * row + 7);
+    if (shuffled) std::shuffle(ids.begin() + n - 5, ids.end(), random);  // the covered rows too, or only those behind
+    idcwh::Index index(bits);
+    index.add(codes.data(), n, ids.data());
+    index.optimize();
+    CHECK(index.snapshot().structures().size() == 1);
+    index.add(codes.data() + n * bytes, more, ids.data() + n);
+    std::vector<std::int64_t> gone;
+    for (std::size_t row = 0; row < ids.size(); row += 1 + random() % 40) gone.push_back(ids[row]);
+    CHECK(index.remove(gone.data(), gone.size()) == gone.size());
+    const auto snapshot = index.snapshot();
+    const std::size_t left = snapshot.size();
+    CHECK(left == n + more - gone.size() && snapshot.structures()[0].codes == n);
+    std::vector<std::uint8_t> now(left * bytes);
+    snapshot.copy(now.data(), ids.data());
+
+    const std::size_t nq = 4, k = 60;
+    std::vector<std::uint8_t> queries(now.begin() + static_cast<std::ptrdiff_t>(1000 * bytes),
+                                      now.begin() + static_cast<std::ptrdiff_t>((1000 + nq) * bytes));
+    std::vector<std::uint8_t> mask(left);
+    for (auto& byte : mask) byte = random() % 5 == 0;
+    for (const bool masked : {false, true}) {
+        idcwh::QueryOptions options;
+        idcwh::SearchOptions plain;
+        plain.ids = ids.data();
+        if (masked) {
+            options.where = idcwh::Where::of_bytes(mask.data(), left);
+            plain.rows = idcwh::Rows::of_bytes(mask.data());
+        }
+        const idcwh::Codes all{now.data(), left, bits};
+        std::vector<std::int32_t> distances(nq * k), expected_distances(nq * k);
+        std::vector<std::int64_t> found(nq * k), expected(nq * k);
+        CHECK(snapshot.topk(queries.data(), nq, k, distances.data(), found.data(), options) == k);
+        idcwh::topk(all, queries.data(), nq, k, expected_distances.data(), expected.data(), plain);
+        CHECK(found == expected && distances == expected_distances);
+        const auto ties = snapshot.topk_ties(queries.data(), nq, k, options);
+        const auto expected_ties = idcwh::topk_ties(all, queries.data(), nq, k, plain);
+        CHECK(ties.limits == expected_ties.limits && ties.ids == expected_ties.ids &&
+              ties.distances == expected_ties.distances);
+        for (const unsigned radius : {0u, 2u, bits / 3}) {
+            const auto hits = snapshot.radius(queries.data(), nq, radius, options);
+            const auto expected_hits = idcwh::radius(all, queries.data(), nq, radius, plain);
+            CHECK(hits.limits == expected_hits.limits && hits.ids == expected_hits.ids &&
+                  hits.distances == expected_hits.distances);
+            std::vector<std::int64_t> counts(nq), expected_counts(nq);
+            snapshot.count(queries.data(), nq, radius, counts.data(), options);
+            idcwh::count(all, queries.data(), nq, radius, expected_counts.data(), plain);
+            CHECK(counts == expected_counts);
+        }
+        const std::size_t rows = snapshot.eligible(options.where);
+        distances.resize(nq * rows), expected_distances.resize(nq * rows);
+        found.resize(nq * rows), expected.resize(nq * rows);
+        CHECK(snapshot.rank(queries.data(), nq, distances.data(), found.data(), options) == rows);
+        idcwh::rank(all, queries.data(), nq, expected_distances.data(), expected.data(), plain);
+        CHECK(found == expected && distances == expected_distances);
+    }
+    // Explained with the path that is taken, and nothing left once it is dropped.
+    CHECK(snapshot.explain_topk(1).chosen.name == (repeating ? "groups" : "multi-index"));
+    index.drop_structures();
+    CHECK(index.snapshot().structures().empty() && snapshot.structures().size() == 1);
+    CHECK(index.snapshot().explain_topk(1).chosen.name == "scan");
+}
+
+template <class Action>
+void throws(idcwh::ErrorCode code, const char* words, Action action) {
+    try {
+        action();
+    } catch (const idcwh::Error& error) {
+        CHECK(error.code() == code);
+        CHECK(std::string(error.what()).find(words) != std::string::npos);
+        return;
+    }
+    CHECK(!"an error was expected");
+}
+
+void errors_leave_the_index_as_it_was() {
+    using idcwh::ErrorCode;
+    throws(ErrorCode::invalid_argument, "bits must be 1 to 65535, not 0", [] { idcwh::Index index(0); });
+    idcwh::Index index(12);
+    const std::uint8_t codes[] = {1, 2, 3, 4, 5, 6}, padded[] = {0, 16};
+    index.add(codes, 3);
+    const std::int64_t twice[] = {7, 8, 7}, taken[] = {9, 2, 10}, negative[] = {5, -1, 6}, missing[] = {0, 77};
+    throws(ErrorCode::invalid_argument, "7 is given twice", [&] { index.add(codes, 3, twice); });
+    throws(ErrorCode::invalid_argument, "2 is in the index already", [&] { index.add(codes, 3, taken); });
+    throws(ErrorCode::invalid_argument, "ids must be >= 0, not -1", [&] { index.add(codes, 3, negative); });
+    throws(ErrorCode::invalid_argument, "padding must be zero", [&] { index.add(padded, 1); });
+    throws(ErrorCode::invalid_argument, "codes is null", [&] { index.add(nullptr, 1); });
+    throws(ErrorCode::invalid_argument, "address space", [&] { index.add(codes, ~std::size_t{0} / 2); });
+    throws(ErrorCode::not_found, "no code has id 77; the index holds 3 codes", [&] { index.remove(missing, 2); });
+    throws(ErrorCode::invalid_argument, "expected 3, not 2", [&] {
+        std::int32_t d;
+        std::int64_t i;
+        idcwh::QueryOptions options;
+        options.where = idcwh::Where::of_bytes(codes, 2);
+        index.snapshot().topk(codes, 1, 1, &d, &i, options);
+    });
+    CHECK(index.size() == 3);
+    const std::int64_t last = std::numeric_limits<std::int64_t>::max();
+    index.add(codes, 1, &last);
+    throws(ErrorCode::invalid_argument, "none are left", [&] { index.add(codes, 1); });
+    CHECK(index.size() == 4 && index.snapshot().contains(last) && !index.snapshot().contains(3));
+}
+
+void a_snapshot_outlives_its_index() {
+    auto index = std::make_unique<idcwh::Index>(8);
+    const std::uint8_t code = 3;
+    index->add(&code, 1);
+    std::vector<idcwh::Snapshot> held;
+    for (int i = 0; i < 700; ++i) {  // more than one chunk of versions
+        held.push_back(index->snapshot());
+        index->add(&code, 1);
+    }
+    index.reset();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        CHECK(held[i].size() == i + 1);
+        std::vector<std::int32_t> distances(i + 1);
+        std::vector<std::int64_t> ids(i + 1);
+        CHECK(held[i].topk(&code, 1, i + 1, distances.data(), ids.data()) == i + 1 && ids[i] == static_cast<int>(i));
+    }
+}
+
+}  // namespace
+
+int main() {
+    idcwh::detail::always_structures.store(true);
+    std::uint32_t seed = 1;
+    for (const unsigned bits : {8u, 12u, 64u, 100u})
+        for (const unsigned order : {0u, 1u, 2u})
+            for (const bool optimized : {false, true}) live_through(bits, order, optimized, ++seed);
+    for (const bool repeating : {false, true})
+        for (const bool shuffled : {false, true}) structures_of_many_codes(64, repeating, shuffled);
+    errors_leave_the_index_as_it_was();
+    a_snapshot_outlives_its_index();
+    return check::finish();
+}
