@@ -128,6 +128,7 @@ def count_pairs(
 
 def count_distinct(codes: NDArray[np.uint8], bits: int) -> int:
     """How many different codes there are."""
+
 _Where = NDArray[np.bool_] | NDArray[np.int64] | tuple[int, int] | None
 
 class Snapshot:

@@ -79,7 +79,9 @@ def test_the_shared_library_is_small_and_serves_other_languages(folders):
 @pytest.mark.skipif(shutil.which("nm") is None or sys.platform != "linux", reason="needs nm")
 def test_nothing_but_the_public_names_leaves_the_shared_library(folders):
     path = Path(folders[1]) / "libidcwh.so.0"
-    table = subprocess.run(["nm", "-D", "-C", "--defined-only", path], check=True, capture_output=True, text=True).stdout
+    table = subprocess.run(
+        ["nm", "-D", "-C", "--defined-only", path], check=True, capture_output=True, text=True
+    ).stdout
     names = [line.split(maxsplit=2)[2] for line in table.splitlines()]
     assert names
     for name in names:
