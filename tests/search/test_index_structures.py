@@ -1,0 +1,149 @@
+"""What optimize builds changes the time and nothing else; snapshots, ties, counts and histograms from Python."""
+
+import threading
+
+import faiss
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+
+
+def clustered(rng, n, bits, centers, flip):
+    """Codes as a trained model gives them: near one of a few centers, many of them equal."""
+    points = rng.integers(0, 2, (centers, bits), dtype=np.uint8)
+    rows = points[rng.integers(0, centers, n)] ^ (rng.random((n, bits)) < flip)
+    return np.packbits(rows, axis=1, bitorder="little")
+
+
+DATA = {
+    "uniform": lambda rng, n, bits: np.packbits(
+        rng.integers(0, 2, (n, bits), dtype=np.uint8), axis=1, bitorder="little"
+    ),
+    "clustered": lambda rng, n, bits: clustered(rng, n, bits, 10, 0.02),
+    "all equal": lambda rng, n, bits: np.repeat(clustered(rng, 1, bits, 1, 0.0), n, axis=0),
+}
+
+
+@pytest.mark.parametrize("bits", [16, 64])
+@pytest.mark.parametrize("data", DATA)
+def test_an_optimized_index_equals_faiss(data, bits, rng):
+    n = 70_000
+    codes = DATA[data](rng, n, bits)
+    queries = np.concatenate([codes[:3], DATA["uniform"](rng, 3, bits)])
+    peer = faiss.IndexBinaryFlat(bits)
+    peer.add(codes)
+    index = ih.HammingIndex(bits)
+    index.add(codes[: n - 100])
+    index.optimize()
+    index.add(codes[n - 100 :])
+    (built,) = index.structures()
+    assert built["codes"] == n - 100 and 0 < built["bytes"] <= index.memory
+    for k in (1, 10, 300):
+        expected_d, expected_i = peer.search(queries, k)
+        distances, ids = index.search(queries, k)
+        np.testing.assert_array_equal(distances, expected_d)
+        np.testing.assert_array_equal(ids, expected_i)
+    all_distances = np.bitwise_count(queries[:, None, :] ^ codes[None]).sum(axis=2, dtype=np.int64)
+    for radius in (0, 2, bits // 3):
+        lims, distances, ids = index.range_search(queries, radius)
+        within = all_distances <= radius
+        np.testing.assert_array_equal(np.diff(lims), within.sum(axis=1))
+        np.testing.assert_array_equal(index.count(queries, radius), within.sum(axis=1))
+        for q in range(len(queries)):
+            order = np.lexsort((np.flatnonzero(within[q]), all_distances[q][within[q]]))
+            np.testing.assert_array_equal(ids[lims[q] : lims[q + 1]], np.flatnonzero(within[q])[order])
+            np.testing.assert_array_equal(distances[lims[q] : lims[q + 1]], all_distances[q][within[q]][order])
+    histogram = index.histogram(queries)
+    for q in range(len(queries)):
+        np.testing.assert_array_equal(histogram[q], np.bincount(all_distances[q], minlength=bits + 1))
+    order = np.argsort(all_distances[:2], axis=1, kind="stable")
+    np.testing.assert_array_equal(index.rank(queries[:2])[1], order)
+
+    index.drop_structures()
+    assert index.structures() == []
+    np.testing.assert_array_equal(index.search(queries, 10)[1], peer.search(queries, 10)[1])
+
+
+def test_memory_is_bounded_by_the_argument(rng):
+    index = ih.HammingIndex(64)
+    index.add(DATA["uniform"](rng, 100_000, 64))
+    index.optimize(memory=0)
+    assert index.structures() == []
+    index.optimize(memory=2_000_000)
+    assert sum(entry["bytes"] for entry in index.structures()) <= 2_000_000
+
+
+def test_explain_names_the_path_and_why(rng):
+    index = ih.HammingIndex(12)
+    index.add(DATA["uniform"](rng, 50_000, 12))
+    assert index.explain(k=10).path == "scan"
+    index.optimize()
+    chosen = index.explain(k=10)
+    assert chosen.path == "table" and "distinct" in chosen.because and chosen.nanoseconds > 0
+    assert [other.path for other in chosen.others] == ["scan"]
+    assert "not scan" in str(chosen)
+    assert index.explain(radius=2, queries=100).path in ("table", "scan")
+    for wrong in ({}, {"k": 1, "radius": 1}):
+        with pytest.raises(ValueError, match="either k or radius"):
+            index.explain(**wrong)
+
+
+def test_ties_are_there_for_those_who_ask(rng, code_maker):
+    codes, queries = code_maker.random(rng, 500, 8), code_maker.random(rng, 5, 8)
+    index = ih.HammingIndex(8)
+    index.add(codes)
+    expected_d, expected_i = code_maker.ranking(queries, codes)
+    for k in (0, 1, 10, 499, 500, 501):
+        lims, distances, ids = index.search_ties(queries, k)
+        for q in range(len(queries)):
+            kept = int((expected_d[q] <= expected_d[q][min(k, 500) - 1]).sum()) if k else 0
+            np.testing.assert_array_equal(ids[lims[q] : lims[q + 1]], expected_i[q][:kept])
+            np.testing.assert_array_equal(distances[lims[q] : lims[q + 1]], expected_d[q][:kept])
+
+
+def test_a_snapshot_stays_as_it_was(rng, code_maker):
+    codes = code_maker.random(rng, 300, 24)
+    index = ih.HammingIndex(24)
+    index.add(codes[:200])
+    view = index.snapshot()
+    index.add(codes[200:])
+    index.remove(range(0, 150))
+    np.testing.assert_array_equal(view.rank(codes[:2])[1], code_maker.ranking(codes[:2], codes[:200])[1])
+    assert len(view) == 200 and len(index) == 150 and "200" in repr(view)
+    np.testing.assert_array_equal(view.codes, codes[:200])
+    del index
+    np.testing.assert_array_equal(view.get(7), codes[7])
+
+
+def test_searches_beside_a_writer_see_whole_changes(rng, code_maker):
+    codes = code_maker.random(rng, 64, 32)
+    index = ih.HammingIndex(32)
+    stop, failures = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            view = index.snapshot()
+            if len(view) % 64 or len(view.search(codes[:1], 5000)[1][0]) != len(view):
+                failures.append(len(view))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(200):
+        ids = index.add(codes)
+        if len(index) > 1000:
+            index.remove(index.ids[:640])
+        assert len(ids) == 64
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not failures
+
+
+def test_threads_of_an_index(rng, code_maker):
+    with pytest.raises(ValueError, match="threads must be 0 to 1024, not 2000"):
+        ih.HammingIndex(8, threads=2000)
+    index = ih.HammingIndex(8, threads=2)
+    index.add(code_maker.random(rng, 10, 8))
+    assert index.search(code_maker.random(rng, 1, 8), 3)[0].shape == (1, 3)
