@@ -27,10 +27,10 @@ test: test-cpp test-python
 test-python: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest
 
-# $(call cmake,FOLDER,OPTIONS): configures csrc into build/FOLDER and builds it.
+# $(call cmake,FOLDER,OPTIONS,TARGET): configures csrc into build/FOLDER and builds it, or one target of it.
 define cmake
 	$(BIN)/cmake -S csrc -B build/$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=Release $(2)
-	$(BIN)/cmake --build build/$(1)
+	$(BIN)/cmake --build build/$(1) $(if $(3),--target $(3))
 endef
 
 test-cpp: $(VENV)/dev.stamp
@@ -52,7 +52,7 @@ test-arm: $(VENV)/dev.stamp
 # Needs clang, whose warnings are errors here. What the fuzzer finds it leaves in build/fuzz.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/dev.stamp
-	$(call cmake,fuzz,-DIDCWH_FUZZ=ON -DIDCWH_SANITIZE=address -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
+	$(call cmake,fuzz,-DIDCWH_FUZZ=ON -DIDCWH_SANITIZE=address -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++,fuzz_c_api)
 	mkdir -p build/fuzz/corpus
 	cd build/fuzz && tests/fuzz/fuzz_c_api -max_total_time=$(FUZZ_SECONDS) -timeout=20 -print_final_stats=1 corpus $(CURDIR)/csrc/tests/fuzz/seeds
 
