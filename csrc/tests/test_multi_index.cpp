@@ -185,15 +185,29 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
     std::iota(ids.begin(), ids.end(), std::int64_t{1} << 40);
     std::shuffle(ids.begin(), ids.end(), std::mt19937(bits));
     Bytes third(n), rare(n);
-    for (std::size_t row = 0; row < n; ++row) third[row] = row % 3 == 1, rare[row] = row % 997 == 5;
-    unsigned threads = 0;
+    std::vector<std::uint64_t> half(n / 64 + 1);
+    std::vector<std::int64_t> list;
+    for (std::size_t row = 0; row < n; ++row) {
+        third[row] = row % 3 == 1, rare[row] = row % 997 == 5;
+        if (row % 2) half[row / 64] |= std::uint64_t{1} << row % 64;
+        if (row % 5 == 2) list.push_back(static_cast<std::int64_t>(row));
+    }
+    using idcwh::Rows;
+    const Rows filters[] = {Rows::all(),
+                            Rows::of_bytes(third.data()),
+                            Rows::of_bytes(rare.data()),
+                            Rows::of_bitmap(half.data()),
+                            Rows::of_list(list.data(), list.size()),
+                            Rows::range(n / 4, n + 5)};
+    unsigned turn = 0;
     for (const bool shuffled : {false, true})
-        for (const Bytes* bytes : {static_cast<const Bytes*>(nullptr), static_cast<const Bytes*>(&third),
-                                   static_cast<const Bytes*>(&rare)}) {
+        for (const Rows& rows : filters) {
+            // All pairs for 64 bits; for each other width, every third.
+            if (++turn % 3 != 1 && bits != 64) continue;
             idcwh::SearchOptions options;
-            options.threads = std::vector{1u, 2u, 7u}[threads++ % 3];
+            options.threads = std::vector{1u, 2u, 7u}[(turn / 2) % 3];
             options.ids = shuffled ? ids.data() : nullptr;
-            if (bytes) options.rows = idcwh::Rows::of_bytes(bytes->data());
+            options.rows = rows;
             topk_equals(data, *index, options);
             radius_equals(data, *index, options);
         }

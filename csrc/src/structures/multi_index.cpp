@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t least_size = 65536;
 constexpr unsigned least_bits = 8;
 constexpr std::size_t samples = 16;
+constexpr double patient = 0.6;  // of a scan, that a query of the sample may cost
 
 }  // namespace
 
@@ -54,7 +55,7 @@ void MultiIndex::sample(const Codes& codes) {
             Sink sink{Nearest(k, codes.bits)};
             multi::SinkReceiver<Sink> receiver(sink);
             double spent = 0;
-            const bool complete = multi::search(tables_, codes, query(i), receiver, scan, &spent);
+            const bool complete = multi::search(tables_, codes, query(i), receiver, scan, patient * scan, &spent);
             sum += spent + (complete ? 0 : scan);
         }
         topk_ns_.push_back(cost::call_ns + sum / samples);

@@ -45,10 +45,13 @@ public:
     //                                                distances are wanted in row order, later rows may not be)
     //   void take(std::size_t row, std::int32_t distance)
     // False when it gave up because the rest would cost more than what is left of budget_ns: then the sink has a part.
+    // Until it has found something near, the rest looks dear; so much as patience_ns is spent without asking whether it
+    // is.
     template <class Sink>
-    bool search(const Codes& codes, const std::uint8_t* query, Sink& sink, double budget_ns) const {
+    bool search(const Codes& codes, const std::uint8_t* query, Sink& sink, double budget_ns,
+                double patience_ns = 0) const {
         multi::SinkReceiver<Sink> receiver(sink);
-        return multi::search(tables_, codes, query, receiver, budget_ns);
+        return multi::search(tables_, codes, query, receiver, budget_ns, patience_ns);
     }
 
     // What a query costs that is like the codes (one of them), k nearest of unfiltered rows; and within a radius.

@@ -105,13 +105,14 @@ std::size_t topk(const MultiIndex& index, const Codes& codes, const std::uint8_t
     if (k == 0 || nq == 0) return k;
     const double most = budget(codes, nq, options), share = static_cast<double>(rows) / static_cast<double>(codes.size);
     const auto ranks = static_cast<std::size_t>(static_cast<double>(k) / share);  // without the filter
-    if (share < thin || index.expected_ns_topk(ranks) > most || !distances || !ids)
+    const double expected = index.expected_ns_topk(ranks);
+    if (share < thin || expected > most || !distances || !ids)
         return topk(codes, queries, nq, k, distances, ids, options);
 
     const std::size_t bytes = code_bytes(codes.bits);
     const auto left = run_queries(nq, options, [&](std::size_t q) {
         TopkSink sink{Nearest(k, codes.bits), options.ids, RowTest(options.rows)};
-        if (!index.search(codes, queries + q * bytes, sink, most)) return false;
+        if (!index.search(codes, queries + q * bytes, sink, most, std::min(1.5 * expected, 0.6 * most))) return false;
         sink.nearest.finish(distances + q * k, ids + q * k);
         return true;
     });

@@ -32,14 +32,15 @@ constexpr double trust = 0.8;                   // of the budget: what is expect
 
 class Search {
 public:
-    Search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns)
+    Search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns,
+           double patience_ns)
         : tables_(tables),
           primary_(tables.table[0]),
           codes_(codes),
           query_(query),
           receiver_(receiver),
           budget_(budget_ns),
-          ask_at_(trial * budget_ns),
+          ask_at_(std::max(trial * budget_ns, patience_ns)),
           rest_(Field(tables.bits, primary_.chunk.width, primary_.entry_bits).of_code(query)),
           values_(chunk_values(tables, query)),
           shells_(tables, values_.data()) {}
@@ -358,9 +359,9 @@ private:
 }  // namespace
 
 bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns,
-            double* spent_ns) {
+            double patience_ns, double* spent_ns) {
     // On the heap: its buffers are too much for the stacks of small threads.
-    const auto search = std::make_unique<Search>(tables, codes, query, receiver, budget_ns);
+    const auto search = std::make_unique<Search>(tables, codes, query, receiver, budget_ns, patience_ns);
     const bool complete = search->run();
     if (spent_ns) *spent_ns = search->spent();
     return complete;

@@ -50,6 +50,6 @@ private:
 // False when it gave up. The codes are read only where they have more than 64 bits. spent_ns, where given, receives
 // what the search did, in the nanoseconds of cost.hpp.
 bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns,
-            double* spent_ns = nullptr);
+            double patience_ns, double* spent_ns = nullptr);
 
 }  // namespace idcwh::multi
