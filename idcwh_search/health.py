@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_ROWS = 1 << 16
-"""Codes unpacked at a time; also below 2^24, so that sums of products of bits are exact in float32."""
+_ROWS = 1 << 12
+"""Codes unpacked at a time, so that they stay in the cache; also below 2^24, so that sums of products of bits are exact in float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +70,14 @@ def code_health(
     n = len(database)
     changing = np.flatnonzero((ones > 0) & (ones < n))
     return CodeHealth(
-        distinct_database=distinct(database),
-        distinct_queries=distinct(queries),
+        distinct_database=_core.count_distinct(database, bits),
+        distinct_queries=_core.count_distinct(queries, bits),
         bit_balance=ones / n,
         constant_bits=bits - len(changing),
         bit_correlation=_mean_correlation(ones[changing], both[np.ix_(changing, changing)], n),
         distances_within=within,
         distances_between=between,
     )
-
-
-def distinct(codes: NDArray[np.uint8]) -> int:
-    """Number of different rows."""
-    return len(np.unique(np.ascontiguousarray(codes).view(f"V{codes.shape[1]}")))
 
 
 def _bit_counts(codes: NDArray[np.uint8], bits: int) -> tuple[Floats, Floats]:
