@@ -104,7 +104,7 @@ PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& databa
     if (!queries.codes.size) return result;
 
     const metrics::Relevance relevance(queries, database);
-    const metrics::Database items(database.codes);
+    const metrics::Database items(database.codes, options.ranked);
     const auto distinct = distinct_queries(queries, relevance, result);
     const auto work = tiles(queries, relevance, distinct);
     result.items.resize(distinct.size() * result.distances);

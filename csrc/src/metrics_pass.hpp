@@ -20,7 +20,8 @@ struct Database {
     std::vector<std::uint32_t> group_size;     // [codes.size] items with that code; empty: 1 each
     std::vector<std::uint8_t> distinct_codes;  // what codes views, where they are not the caller's
 
-    explicit Database(const Codes& all);
+    // ranked: as PairOptions says.
+    Database(const Codes& all, bool ranked);
     Database(const Database&) = delete;
     Database& operator=(const Database&) = delete;
 };
@@ -42,11 +43,10 @@ public:
     void count(const Tile& tile);
 
 private:
-    struct Found {                  // a relevant item
-        std::uint32_t items, hits;  // earlier items, and earlier relevant ones, at the same distance
-        std::uint16_t distance;
+    struct Found {  // the relevant items, in row order
+        std::vector<std::uint16_t> distance;
+        std::vector<std::uint64_t> earlier;  // items at the same distance, and (<< 32) relevant ones
     };
-
     struct Nearer {  // than a distance: all items, and the relevant ones
         std::uint32_t items, hits;
     };
@@ -63,15 +63,16 @@ private:
     Stop& stop_;
     const std::size_t bytes_, distances_;
     // For each query of a tile, one after the other:
-    std::vector<std::uint16_t> measured_;            // [block_rows] distances of the rows of a block
-    std::vector<std::uint32_t> positions_;           // [block_rows] the place of each among those at its distance
+    std::vector<std::uint16_t> measured_;            // [block_stride] distances of the rows of a block
+    std::vector<std::uint32_t> positions_;           // [block_stride] the place of each among those at its distance
     std::vector<std::uint32_t> items_, hits_;        // [distances] counts so far
     std::vector<std::uint16_t> distances_of_codes_;  // [codes] where every code is measured at once
-    std::vector<std::vector<Found>> found_;          // [relevant rows]
+    std::vector<Found> found_;
     // Of the tile as a whole, or of the query at hand:
     std::vector<std::uint32_t> relevant_scratch_;
     std::vector<std::uint32_t> hits_of_code_, hit_codes_;  // relevant items that have a code; codes that have some
     std::vector<Nearer> nearer_;
+    std::vector<std::uint32_t> cut_of_rank_;
 };
 
 }  // namespace idcwh::metrics
