@@ -13,9 +13,6 @@ from . import _core
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_ROWS = 1 << 12
-"""Codes unpacked at a time, so that they stay in the cache; also below 2^24, so that sums of products of bits are exact in float32."""
-
 
 @dataclass(frozen=True, eq=False)
 class CodeHealth:
@@ -63,10 +60,16 @@ class CodeHealth:
 
 
 def code_health(
-    queries: NDArray[np.uint8], database: NDArray[np.uint8], bits: int, within: Ints, between: Ints
+    queries: NDArray[np.uint8],
+    database: NDArray[np.uint8],
+    bits: int,
+    within: Ints,
+    between: Ints,
+    threads: int | None = None,
 ) -> CodeHealth:
     """Health of packed codes uint8 [n, ceil(bits/8)], with the distances that were counted for the metrics."""
-    ones, both = _bit_counts(database, bits)
+    both = _core.bit_pairs(database, bits, threads or 0)
+    ones = both.diagonal()
     n = len(database)
     changing = np.flatnonzero((ones > 0) & (ones < n))
     return CodeHealth(
@@ -80,18 +83,10 @@ def code_health(
     )
 
 
-def _bit_counts(codes: NDArray[np.uint8], bits: int) -> tuple[Floats, Floats]:
-    """Codes in which bit i is 1, [bits], and in which bits i and j both are, [bits, bits]."""
-    both = np.zeros((bits, bits))
-    for start in range(0, len(codes), _ROWS):
-        block = np.unpackbits(codes[start : start + _ROWS], axis=1, count=bits, bitorder="little").astype(np.float32)
-        both += block.T @ block
-    return np.diagonal(both).copy(), both
-
-
-def _mean_correlation(ones: Floats, both: Floats, n: int) -> float:
-    if len(ones) < 2:
+def _mean_correlation(counts: Ints, pairs_set: Ints, n: int) -> float:
+    if len(counts) < 2:
         return float("nan")
+    ones, both = counts.astype(np.float64), pairs_set.astype(np.float64)  # n^2 may not fit int64
     deviation = np.sqrt(ones * (n - ones))
     correlation = np.abs(n * both - np.outer(ones, ones)) / np.outer(deviation, deviation)
     pairs = len(ones) * (len(ones) - 1)

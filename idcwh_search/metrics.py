@@ -85,7 +85,7 @@ def evaluate(
         queries_without_relevant=len(queries) - int(repeats.sum()),
         database=len(database),
         radius=radius,
-        health=code_health(queries, database, bits, within, repeats @ counts.items[used] - within),
+        health=code_health(queries, database, bits, within, repeats @ counts.items[used] - within, threads),
     )
 
 

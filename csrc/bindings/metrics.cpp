@@ -75,6 +75,16 @@ std::size_t count_distinct_array(const py::object& codes, const py::object& bits
     return count_distinct(view);
 }
 
+py::array bit_pairs_array(const py::object& codes, const py::object& bits, const py::object& threads) {
+    Codes view;
+    view.bits = bits_of(bits);
+    view.data = codes_of(codes, "codes", view.bits, view.size);
+    const auto most = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+    const Ctrl_C ctrl_c;
+    return counts_array({view.bits, view.bits},
+                        [&](std::int64_t* counts) { bit_pairs(view, counts, most, ctrl_c.interrupt()); });
+}
+
 }  // namespace
 
 void bind_metrics(py::module_& m) {
@@ -84,6 +94,8 @@ void bind_metrics(py::module_& m) {
           arg("ranked") = true, arg("threads") = 0,
           "(row, items, relevant, ranked_sum, ranked_hits): counts of all pairs by distance.");
     m.def("count_distinct", count_distinct_array, arg("codes"), arg("bits"), "How many different codes there are.");
+    m.def("bit_pairs", bit_pairs_array, arg("codes"), arg("bits"), arg("threads") = 0,
+          "In how many codes two bits are both set, [bits, bits].");
 }
 
 }  // namespace idcwh::bindings

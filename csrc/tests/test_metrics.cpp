@@ -182,6 +182,34 @@ void distinct_codes() {
     CHECK(idcwh::count_distinct({nullptr, 0, 8}) == 0);
 }
 
+void pairs_of_bits() {
+    for (const unsigned bits : {1u, 12u, 48u, 100u, 260u})
+        for (const std::size_t size : {0u, 5u, 5000u}) {
+            const auto codes = check::random_codes(size, bits, bits);
+            std::vector<std::int64_t> expected(std::size_t{bits} * bits), found(expected.size());
+            std::vector<unsigned> set;
+            for (std::size_t i = 0; i < size; ++i) {
+                set.clear();
+                for (unsigned bit = 0; bit < bits; ++bit)
+                    if (codes[i * idcwh::code_bytes(bits) + bit / 8] >> bit % 8 & 1) set.push_back(bit);
+                for (const unsigned a : set)
+                    for (const unsigned b : set) ++expected[std::size_t{a} * bits + b];
+            }
+            for (const unsigned threads : {1u, 3u}) {
+                idcwh::bit_pairs({codes.data(), size, bits}, found.data(), threads);
+                CHECK(found == expected);
+            }
+        }
+    const auto many = check::random_codes(70'000, 9, 1);  // more than are turned at a time
+    std::vector<std::int64_t> found(81), expected(81);
+    idcwh::bit_pairs({many.data(), 70'000, 9}, found.data());
+    for (std::size_t i = 0; i < 70'000; ++i)
+        for (unsigned a = 0; a < 9; ++a)
+            for (unsigned b = 0; b < 9; ++b)
+                expected[9 * a + b] += (many[2 * i + a / 8] >> a % 8) & (many[2 * i + b / 8] >> b % 8) & 1;
+    CHECK(found == expected);
+}
+
 }  // namespace
 
 int main() {
@@ -199,5 +227,6 @@ int main() {
     same_for_threads_and_instruction_sets();
     errors();
     distinct_codes();
+    pairs_of_bits();
     return check::finish();
 }

@@ -1,10 +1,10 @@
 // What retrieval metrics are made of: one exact pass over all pairs of a query and a database code.
 //
-//     const auto counts = idcwh::count_pairs({queries, Labels::of_classes(yq)}, {database, Labels::of_classes(yd)});
+//     const PairCounts counts = count_pairs({queries, Labels::of_classes(yq)}, {database, Labels::of_classes(yd)});
 //     counts.items_of(q)[d], counts.relevant_of(q)[d];     // how many lie at distance d of query q
 //
 // Precision, recall, average precision (with ties treated exactly) and lookup within a radius all follow from these two
-// rows of counts; average_precision() is the one most asked for. The formulas are in docs/metrics.md.
+// rows of counts: docs/metrics.md has the formulas.
 #pragma once
 
 #include <cstddef>
@@ -75,7 +75,12 @@ private:
 IDCWH_API PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& database,
                                  const PairOptions& options = {});
 
-// How many different codes there are.
+// How many different codes there are; fewer than 2^32 codes.
 IDCWH_API std::size_t count_distinct(const Codes& codes);
+
+// In how many codes two bits are both set: counts[bits][bits], symmetric; on the diagonal, how often each one is. Their
+// balance and their correlation follow. Time: size x bits^2.
+IDCWH_API void bit_pairs(const Codes& codes, std::int64_t* counts, unsigned threads = 0,
+                         const Interrupt* interrupt = nullptr);
 
 }  // namespace idcwh

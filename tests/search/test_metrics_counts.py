@@ -1,0 +1,147 @@
+"""The engine's counts of pairs against numpy: all distances, a stable argsort, the ranks of what is relevant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search import _core
+from idcwh_search.histograms import histograms
+from idcwh_search.relevance import relevance
+
+CUTS = (1, 10, 100, 1000)
+
+
+def pack(h):
+    return np.packbits(h, axis=1, bitorder="little")
+
+
+def oracle(q, ql, x, xl, bits, cuts):
+    """(items, relevant, ranked_sum, ranked_hits), a row a query."""
+    shared = ql[:, None] == xl[None] if ql.ndim == 1 else (ql.astype(int) @ xl.T.astype(int)) > 0
+    rows = []
+    for code, relevant in zip(q, shared, strict=True):
+        distance = np.bitwise_count(code ^ x).sum(axis=1, dtype=np.int64)
+        flags = relevant[np.argsort(distance, kind="stable")]
+        precision = np.where(flags, np.cumsum(flags) / np.arange(1, len(x) + 1), 0.0)
+        rows.append(
+            (
+                np.bincount(distance, minlength=bits + 1),
+                np.bincount(distance[relevant], minlength=bits + 1),
+                [precision[:k].sum() for k in (*cuts, len(x))],
+                [flags[:k].sum() for k in cuts],
+            )
+        )
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def codes_of(kind, n, bits, rng):
+    """Labels of five classes, and codes that are random, scattered around one center a class, or all the same."""
+    labels = rng.integers(0, 5, n)
+    if kind == "random":
+        return labels, pack(rng.integers(0, 2, (n, bits)))
+    centers = np.random.default_rng(bits).integers(0, 2, (5, bits))
+    if kind == "equal":
+        return labels, pack(centers[np.zeros(n, int)])
+    return labels, pack(centers[labels] ^ (rng.random((n, bits)) < 0.02))
+
+
+@pytest.mark.skipif(not hasattr(np, "bitwise_count"), reason="the oracle needs numpy 2")
+@pytest.mark.parametrize("form", ["one class", "sets"])
+@pytest.mark.parametrize("kind", ["random", "learned", "equal"])
+@pytest.mark.parametrize("bits", [1, 12, 48, 100, 256])
+def test_counts(bits, kind, form):
+    rng = np.random.default_rng(bits)
+    ql, q = codes_of(kind, 60, bits, rng)
+    xl, x = codes_of(kind, 2500, bits, rng)
+    if form == "sets":  # none to several classes of seventy
+        ql, xl = rng.random((60, 70)) < 0.02, rng.random((2500, 70)) < 0.02
+        ql[:3] = False
+    expected = oracle(q, ql, x, xl, bits, CUTS)
+    for threads in (1, 2, 7):
+        found = histograms(q, x, relevance(ql, xl), bits, CUTS, threads)
+        assert np.array_equal(found.items[found.row], expected[0])
+        assert np.array_equal(found.relevant[found.row], expected[1])
+        assert np.allclose(found.ranked_sum[found.row], expected[2], rtol=1e-12, atol=0)
+        assert np.array_equal(found.ranked_hits[found.row], expected[3])
+        pairs = {(bytes(code), label.tobytes()) for code, label in zip(q, ql, strict=True)}
+        assert len(found.items) == len(pairs)  # equal queries share a row
+
+
+def test_without_ranks_the_counts_are_the_same():
+    rng = np.random.default_rng(3)
+    ql, q = codes_of("learned", 40, 48, rng)
+    xl, x = codes_of("learned", 3000, 48, rng)
+    ranked = _core.count_pairs(q, ql, x, xl, 48, cuts=(5,))
+    plain = _core.count_pairs(q, ql, x, xl, 48, ranked=False)
+    for one, other in zip(ranked[:3], plain[:3], strict=True):
+        assert np.array_equal(one, other)
+    assert plain[3].shape == (0, 1) and plain[4].shape == (0, 0)
+
+
+def test_a_class_sorted_database_of_few_codes_scores_as_a_permuted_one():
+    """The three readings that do not rank by id are exactly the same, and the fourth lies between its bounds."""
+    rng = np.random.default_rng(4)
+    xl = np.sort(rng.integers(0, 10, 4000))
+    x = pack(np.random.default_rng(0).integers(0, 2, (7, 32)))[rng.integers(0, 7, 4000)]
+    order = rng.permutation(4000)
+    a = ih.evaluate(x[::40], xl[::40], x, xl, bits=32)
+    b = ih.evaluate(x[::40], xl[::40], x[order], xl[order], bits=32)
+    assert (a.map, a.map_optimistic, a.map_pessimistic) == (b.map, b.map_optimistic, b.map_pessimistic)
+    assert np.array_equal(a.average_precision, b.average_precision)
+    for r in (a, b):
+        assert r.map_pessimistic <= r.map_ranked <= r.map_optimistic
+
+
+@pytest.mark.parametrize("bits", [12, 24, 48, 100])
+@pytest.mark.parametrize("classes", [1, 40_000])
+def test_any_number_of_classes_at_any_width(bits, classes):
+    """40,000 classes are more than 12 bits can tell apart."""
+    rng = np.random.default_rng([bits, classes])
+    labels = np.arange(40_000) % classes
+    x = pack(rng.integers(0, 2, (40_000, bits)))
+    r = ih.evaluate(x[:20], labels[:20], x, labels, bits=bits, at=(10,))
+    assert r.health.distances_within.sum() == 20 * 40_000 // classes
+    assert r.map == 1.0 if classes == 1 else 0 < r.map <= 1
+    assert r.recall_within > 0  # each query finds itself
+
+
+def test_the_number_of_different_codes():
+    rng = np.random.default_rng(6)
+    for bits in (1, 12, 64, 300):
+        x = pack(rng.integers(0, 2, (50, bits)))[rng.integers(0, 50, 3000)]
+        assert _core.count_distinct(x, bits) == len({bytes(row) for row in x})
+
+
+WRONG = {
+    "labels of another length": (dict(query_labels=np.zeros(2, np.int64)), ValueError, r"query_labels.*\(3,\).*\(2,\)"),
+    "int32 labels": (dict(database_labels=np.zeros(5, np.int32)), TypeError, r"database_labels.*int64.*int32"),
+    "sets of another width": (
+        dict(classes=9, query_labels=np.zeros((3, 1), np.uint8), database_labels=np.zeros((5, 2), np.uint8)),
+        ValueError,
+        r"query_labels.*\(3, 2\) for 9 classes.*\(3, 1\)",
+    ),
+    "a class beyond the last": (
+        dict(classes=9, query_labels=np.full((3, 2), 2, np.uint8), database_labels=np.zeros((5, 2), np.uint8)),
+        ValueError,
+        r"queries.labels.sets has a bit behind class 8 in row 0",
+    ),
+    "descending cuts": (dict(cuts=(5, 4)), ValueError, r"cuts\[1\] is 4"),
+    "cut 0": (dict(cuts=(0,)), ValueError, r"cuts must be at least 1, not 0"),
+    "padding": (dict(database=np.full((5, 2), 255, np.uint8)), ValueError, r"database.codes has padding bits"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refused(name):
+    change, error, message = WRONG[name]
+    good = {
+        "queries": np.zeros((3, 2), np.uint8),
+        "query_labels": np.zeros(3, np.int64),
+        "database": np.zeros((5, 2), np.uint8),
+        "database_labels": np.zeros(5, np.int64),
+        "bits": 12,
+    }
+    with pytest.raises(error, match=message):
+        _core.count_pairs(**{**good, **change})
