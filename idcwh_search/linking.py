@@ -21,5 +21,5 @@ def get_include() -> str:
 
 
 def get_library_dir() -> str:
-    """The folder for `-L`: it holds `libidcwh.a` and, on Linux, `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`."""
+    """The folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`."""
     return str(_PACKAGE / "lib")
