@@ -14,9 +14,7 @@
 
 namespace {
 
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Reads every byte once: four sums, so that no addition waits for another.
 std::uint64_t read_all(const std::uint8_t* data, std::size_t size) {
@@ -66,12 +64,11 @@ int main(int argc, char** argv) {
             reads.push_back(middle - begin);
         }
         const double gigabytes = static_cast<double>(n * bytes) / 1e9;
-        std::printf("%5u %12zu %6.1f (%5.1f) %6.1f (%5.1f) %6.2f (best of each: %.2f)\n", bits, n,
-                    gigabytes / median(reads), gigabytes / *std::min_element(reads.begin(), reads.end()),
-                    gigabytes / median(searches), gigabytes / *std::min_element(searches.begin(), searches.end()),
-                    median(reads) / median(searches),
-                    *std::min_element(reads.begin(), reads.end()) /
-                        *std::min_element(searches.begin(), searches.end()));
+        std::printf(
+            "%5u %12zu %6.1f (%5.1f) %6.1f (%5.1f) %6.2f (best of each: %.2f)\n", bits, n, gigabytes / median(reads),
+            gigabytes / *std::min_element(reads.begin(), reads.end()), gigabytes / median(searches),
+            gigabytes / *std::min_element(searches.begin(), searches.end()), median(reads) / median(searches),
+            *std::min_element(reads.begin(), reads.end()) / *std::min_element(searches.begin(), searches.end()));
     }
     return seen == 42 ? 1 : 0;
 }

@@ -17,9 +17,7 @@
 
 namespace {
 
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct Run {
     const char* name;
@@ -127,9 +125,10 @@ int main(int argc, char** argv) {
     }
 
     const auto measured = std::make_unique<std::uint8_t[]>(n);
-    compare("full ranking",
-            {{"plain counting sort", [&] { counting_sort(words, query, measured.get(), distances.data(), ids.data()); }},
-             {"rank", [&] { idcwh::rank(codes, q, 1, distances.data(), ids.data(), one); }}},
-            5);
+    compare(
+        "full ranking",
+        {{"plain counting sort", [&] { counting_sort(words, query, measured.get(), distances.data(), ids.data()); }},
+         {"rank", [&] { idcwh::rank(codes, q, 1, distances.data(), ids.data(), one); }}},
+        5);
     return 0;
 }
