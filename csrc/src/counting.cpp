@@ -71,6 +71,7 @@ private:
 
 // For count by the scan of batches: hits are rare, or are counted without being listed.
 struct Counter {
+    static constexpr bool only_counts = true;
     std::int32_t radius;
     std::int64_t* total;
 

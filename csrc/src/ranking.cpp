@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "blocks.hpp"
@@ -81,7 +82,6 @@ private:
 struct Ranking {
     const Codes& codes;
     const RowSet& rows;
-    std::size_t k;
     IdOrder ids;
     Stop& stop;
 
@@ -136,7 +136,7 @@ struct Ranking {
 
     // Writes the ids at the places [begin, end) that belong among the first k; next: where each distance's next one
     // goes.
-    void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next,
+    void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next, std::size_t k,
                std::int64_t* out) const {
         ids.with([&](auto name, auto row) {
             for (std::size_t at = begin; at < end;) {
@@ -150,7 +150,7 @@ struct Ranking {
     }
 
     // Turns the counts of successive chunks into where each chunk begins to write, and writes the distances.
-    void arrange(std::vector<Counts>& chunks, std::int32_t* distances) const {
+    void arrange(std::vector<Counts>& chunks, std::size_t k, std::int32_t* distances) const {
         std::size_t at = 0;
         for (std::size_t d = 0; d <= codes.bits; ++d) {
             const std::size_t begin = at;
@@ -164,17 +164,18 @@ struct Ranking {
     }
 
     // One query on one thread.
-    void whole(const std::uint8_t* query, std::int32_t* distances, std::int64_t* out) const {
+    void whole(const std::uint8_t* query, std::size_t k, std::int32_t* distances, std::int64_t* out) const {
         std::vector<std::uint16_t> measured(rows.count);
         std::vector<Counts> counts(1);
         measure(query, rows.begin, rows.end, measured.data());
         count(measured.data(), 0, rows.count, counts[0]);
-        arrange(counts, distances);
-        place(measured.data(), 0, rows.count, counts[0], out);
+        arrange(counts, k, distances);
+        place(measured.data(), 0, rows.count, counts[0], k, out);
     }
 
     // One query on several threads.
-    void in_chunks(const std::uint8_t* query, unsigned threads, std::int32_t* distances, std::int64_t* out) const {
+    void in_chunks(const std::uint8_t* query, unsigned threads, std::size_t k, std::int32_t* distances,
+                   std::int64_t* out) const {
         std::vector<std::uint16_t> measured(rows.count);
         std::vector<Counts> counts(threads);
         const auto cut = [&](std::size_t size, std::size_t unit, std::size_t chunk) {
@@ -193,30 +194,59 @@ struct Ranking {
             [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.data() + offsets[i]); },
             stop.while_waiting());
         pool::run(threads, threads, [&](std::size_t i) { count(measured.data(), begin(i), begin(i + 1), counts[i]); });
-        arrange(counts, distances);
+        arrange(counts, k, distances);
         pool::run(
-            threads, threads, [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], out); },
+            threads, threads, [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], k, out); },
             stop.while_waiting());
     }
 };
+
+// target(q): {k, distances, ids} of query q.
+template <class Target>
+void rank_each(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
+               const SearchOptions& options, Target target) {
+    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    Stop stop(options.interrupt);
+    const Ranking ranking{codes, rows, IdOrder(rows, options.ids), stop};
+    const std::size_t bytes = code_bytes(codes.bits);
+    const unsigned threads = plan(codes, rows, nq, options).threads;
+    if (nq < threads) {
+        for (std::size_t q = 0; q < nq; ++q) {
+            const auto [k, distances, ids] = target(q);
+            ranking.in_chunks(queries + q * bytes, threads, k, distances, ids);
+        }
+        return;
+    }
+    pool::run(
+        nq, threads,
+        [&](std::size_t q) {
+            const auto [k, distances, ids] = target(q);
+            ranking.whole(queries + q * bytes, k, distances, ids);
+        },
+        stop.while_waiting());
+}
 
 }  // namespace
 
 void rank_by_counting(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
                       std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    Stop stop(options.interrupt);
-    const Ranking ranking{codes, rows, k, IdOrder(rows, options.ids), stop};
-    const std::size_t bytes = code_bytes(codes.bits);
-    const unsigned threads = plan(codes, rows, nq, options).threads;
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
-    if (nq < threads) {
-        for (std::size_t q = 0; q < nq; ++q)
-            ranking.in_chunks(queries + q * bytes, threads, distances + q * k, ids + q * k);
-        return;
-    }
-    pool::run(
-        nq, threads, [&](std::size_t q) { ranking.whole(queries + q * bytes, distances + q * k, ids + q * k); },
-        stop.while_waiting());
+    rank_each(codes, rows, queries, nq, options,
+              [=](std::size_t q) { return std::tuple(k, distances + q * k, ids + q * k); });
+}
+
+Hits rank_hits(const Codes& codes, const RowSet& rows, const std::uint8_t* queries,
+               const std::vector<std::size_t>& takes, const SearchOptions& options) {
+    Hits hits;
+    hits.limits.assign(takes.size() + 1, 0);
+    for (std::size_t q = 0; q < takes.size(); ++q)
+        hits.limits[q + 1] = hits.limits[q] + static_cast<std::int64_t>(takes[q]);
+    if (hits.limits.back() == 0) return hits;
+    hits.distances.resize(static_cast<std::size_t>(hits.limits.back()));
+    hits.ids.resize(hits.distances.size());
+    rank_each(codes, rows, queries, takes.size(), options, [&](std::size_t q) {
+        return std::tuple(takes[q], hits.distances.data() + hits.limits[q], hits.ids.data() + hits.limits[q]);
+    });
+    return hits;
 }
 
 }  // namespace idcwh

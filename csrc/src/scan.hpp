@@ -1,7 +1,7 @@
 // The scan shared by top-k and radius search: blocks of rows, in row order, against a group of queries.
 //
 // A Sink keeps what is found for one query: limit() is the largest distance it still wants (below 0: none), and
-// absorb(hits, count, block) takes what a block gave.
+// absorb(hits, count, block) takes what a block gave; hits is null where a sink with only_counts lets it be.
 #pragma once
 
 #include <algorithm>
@@ -44,6 +44,9 @@ public:
 private:
     std::uint8_t* data_;
 };
+
+template <class Sink>
+inline constexpr bool only_counts = requires { requires Sink::only_counts; };
 
 template <class Sink>
 void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& rows, const Plan::Task& task,
@@ -95,7 +98,8 @@ void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& row
             for (std::size_t i = 0; i < tile_queries; ++i) {
                 // A short tile repeats its last query, unheard.
                 const std::size_t q = tiled[first + std::min(i, used - 1)];
-                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, hits + i * whole_block, 0};
+                Hit* const room = only_counts<Sink> && !block.filter ? nullptr : hits + i * whole_block;
+                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, room, 0};
             }
             kernels.scan_tile(block.codes, planes.data(), block.rows, bytes, tile);
             for (std::size_t i = 0; i < used; ++i) absorb(tiled[first + i], tile[i].hits, tile[i].count, block);

@@ -8,7 +8,6 @@
 #include "merge.hpp"
 #include "plan.hpp"
 #include "pool.hpp"
-#include "radius.hpp"
 #include "ranking.hpp"
 #include "scan.hpp"
 #include "selector.hpp"
@@ -148,22 +147,20 @@ Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
     k = std::min(k, rows.count);
-    if (k == 0) return radius_each(codes, rows, queries, nq, std::vector<std::int32_t>(nq, -1), options);
+    std::vector<std::size_t> takes(nq);
+    if (k == 0 || nq == 0) return rank_hits(codes, rows, queries, takes, options);
     if (counting_pays(k, rows)) {
-        std::vector<std::int64_t> counts(nq * (static_cast<std::size_t>(codes.bits) + 1));
+        const std::size_t width = static_cast<std::size_t>(codes.bits) + 1;
+        std::vector<std::int64_t> counts(nq * width);
         histogram(codes, queries, nq, counts.data(), options);
-        std::vector<std::int32_t> radii(nq);
-        for (std::size_t q = 0; q < nq; ++q) {
-            const std::int64_t* count = counts.data() + q * (static_cast<std::size_t>(codes.bits) + 1);
-            std::size_t within = static_cast<std::size_t>(*count);
-            while (within < k) within += static_cast<std::size_t>(count[++radii[q]]);
-        }
-        return radius_each(codes, rows, queries, nq, radii, options);
+        for (std::size_t q = 0; q < nq; ++q)
+            for (const auto* count = &counts[q * width]; takes[q] < k; ++count)
+                takes[q] += static_cast<std::size_t>(*count);
+        return rank_hits(codes, rows, queries, takes, options);
     }
     Selection selection(codes, rows, queries, nq, k, options, Ties::keep);
     const Plan& plan = selection.plan();
     Stop stop(options.interrupt);
-    std::vector<std::size_t> takes(nq);
     pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { selection.run(index, stop); }, stop.while_waiting());
     for (std::size_t q = 0; q < nq; ++q) takes[q] = count_with_ties(selection.parts(q), codes.bits, k);
     return collect(takes, [&](std::size_t q) { return selection.parts(q); }, codes.bits, !options.ids, plan.threads);

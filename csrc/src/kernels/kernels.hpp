@@ -25,7 +25,7 @@ struct TileQuery {
     const std::uint8_t* code;
     const std::uint8_t* table;  // as prepare made it
     std::int32_t limit;         // hits are the rows with distance <= limit; below 0 there are none
-    Hit* hits;                  // room for every row of the block
+    Hit* hits;                  // room for every row of the block; null: they are only counted
     std::size_t count;          // out
 };
 

@@ -198,8 +198,24 @@ IDCWH_INLINE std::size_t vector_rows(std::size_t rows, std::size_t bytes) {
 // Distances of sixteen rows of which at least one is a hit.
 IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::size_t row, Hit* hits,
                                   std::size_t count) {
+    if (mask == 0xffffffffu) {  // all sixteen: rows and distances, interleaved
+        const __m256i rows = _mm256_add_epi16(_mm256_set1_epi16(static_cast<short>(row)),
+                                              _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        const __m256i low = _mm256_unpacklo_epi16(rows, distances), high = _mm256_unpackhi_epi16(rows, distances);
+        auto* to = reinterpret_cast<__m256i*>(hits + count);
+        _mm256_storeu_si256(to, _mm256_permute2x128_si256(low, high, 0x20));
+        _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(low, high, 0x31));
+        return count + 16;
+    }
     alignas(32) std::uint16_t values[16];
     _mm256_store_si256(reinterpret_cast<__m256i*>(values), distances);
+    if (IDCWH_POPCOUNT64(mask) >= 8) {  // of 32: many, and no branch could learn which
+        for (std::size_t lane = 0; lane < 16; ++lane, mask >>= 2) {
+            hits[count] = {static_cast<std::uint16_t>(row + lane), values[lane]};
+            count += mask & 1;
+        }
+        return count;
+    }
     for (; mask; mask &= mask - 1) {
         const auto lane = static_cast<unsigned>(__builtin_ctz(mask)) / 2;
         hits[count++] = {static_cast<std::uint16_t>(row + lane), values[lane]};
@@ -257,7 +273,11 @@ IDCWH_INLINE auto with_rows(std::size_t bytes, Body body) {
     if (bytes == 12) return body.template operator()<RowsTo16<Count>>(std::size_t{12});
     if (bytes < 16) return body.template operator()<RowsTo16<Count>>(bytes);
     if (bytes == 16) return body.template operator()<RowsTo16<Count>>(std::size_t{16});
+    if (bytes == 20) return body.template operator()<RowsLong<Count>>(std::size_t{20});
+    if (bytes == 24) return body.template operator()<RowsLong<Count>>(std::size_t{24});
     if (bytes == 32) return body.template operator()<RowsLong<Count>>(std::size_t{32});
+    if (bytes == 48) return body.template operator()<RowsLong<Count>>(std::size_t{48});
+    if (bytes == 128) return body.template operator()<RowsLong<Count>>(std::size_t{128});
     if (bytes == 64) return body.template operator()<RowsLong<Count>>(std::size_t{64});
     return body.template operator()<RowsLong<Count>>(bytes);
 }

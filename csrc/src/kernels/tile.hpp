@@ -51,11 +51,21 @@ IDCWH_INLINE void add_planes(Sums<V>& sums, const std::uint8_t* group, const Til
         }
 }
 
+// A bit for each of the rows [row, rows) that a mask has room for.
+IDCWH_INLINE std::uint64_t lanes_of(std::size_t row, std::size_t rows) {
+    const std::size_t left = row < rows ? rows - row : 0;
+    return left < 64 ? (std::uint64_t{1} << left) - 1 : ~std::uint64_t{0};
+}
+
 // The rare end: lanes of one vector below 128 are hits.
 template <class V>
 IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_t rows, unsigned bias,
                                TileQuery& query) {
     if (query.limit < 0) return;
+    if (!query.hits) {
+        query.count += IDCWH_POPCOUNT64(~V::signs(sum) & V::all & lanes_of(row, rows));
+        return;
+    }
     alignas(64) std::uint8_t values[V::lanes];
     V::store(values, sum);
     for (auto mask = ~V::signs(sum) & V::all; mask; mask &= mask - 1) {
@@ -98,8 +108,10 @@ IDCWH_NOINLINE void put_candidates(typename V::mask mask, const std::uint8_t* co
         const std::size_t at = row + static_cast<std::size_t>(__builtin_ctzll(mask));
         if (at >= rows) break;
         const auto distance = static_cast<std::int32_t>(row_distance(codes + at * bytes, query.code, bytes));
-        if (distance <= query.limit)
-            query.hits[query.count++] = {static_cast<std::uint16_t>(at), static_cast<std::uint16_t>(distance)};
+        if (distance > query.limit) continue;
+        if (query.hits)
+            query.hits[query.count] = {static_cast<std::uint16_t>(at), static_cast<std::uint16_t>(distance)};
+        ++query.count;
     }
 }
 
