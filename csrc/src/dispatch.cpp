@@ -9,27 +9,38 @@
 #include <string_view>
 
 #include "cpu.hpp"
+#include "self_check.hpp"
 
 namespace idcwh {
-namespace {
 
-struct Candidate {
-    const kernels::Kernels* kernels;
-    bool supported;
-};
+Candidate candidate(const kernels::Kernels& kernels, bool has) {
+    if (!has) return {&kernels, "this machine lacks the instruction set '" + std::string(kernels.name) + "'"};
+    if (const char* name = &kernels == &kernels::portable ? nullptr : differing_kernel(kernels))
+        return {&kernels, "on this machine '" + std::string(kernels.name) + "' gives wrong results (" + name + ")"};
+    return {&kernels, ""};
+}
+
+const kernels::Kernels* best_of(const std::vector<Candidate>& candidates) {
+    const kernels::Kernels* found = nullptr;
+    for (const auto& candidate : candidates)
+        if (candidate.missing.empty()) found = candidate.kernels;
+    return found;
+}
+
+namespace {
 
 // Slowest first.
 const std::vector<Candidate>& candidates() {
     static const std::vector<Candidate> list = [] {
-        std::vector<Candidate> found = {{&kernels::portable, true}};
+        std::vector<Candidate> found = {candidate(kernels::portable, true)};
 #if defined(__x86_64__)
         const auto& cpu = cpu::features();
-        found.push_back({&kernels::popcnt, cpu.popcnt});
-        found.push_back({&kernels::avx2, cpu.avx2});
-        found.push_back({&kernels::avx512, cpu.avx512});
-        found.push_back({&kernels::avx512vpopcnt, cpu.avx512vpopcnt});
+        found.push_back(candidate(kernels::popcnt, cpu.popcnt));
+        found.push_back(candidate(kernels::avx2, cpu.avx2));
+        found.push_back(candidate(kernels::avx512, cpu.avx512));
+        found.push_back(candidate(kernels::avx512vpopcnt, cpu.avx512vpopcnt));
 #elif defined(__aarch64__)
-        found.push_back({&kernels::neon, true});
+        found.push_back(candidate(kernels::neon, true));
 #endif
         return found;
     }();
@@ -39,24 +50,17 @@ const std::vector<Candidate>& candidates() {
 std::string names() {
     std::string text;
     for (const auto& candidate : candidates())
-        if (candidate.supported) text += (text.empty() ? "" : ", ") + std::string(candidate.kernels->name);
+        if (candidate.missing.empty()) text += (text.empty() ? "" : ", ") + std::string(candidate.kernels->name);
     return text;
 }
 
-const kernels::Kernels* best() {
-    const kernels::Kernels* found = nullptr;
-    for (const auto& candidate : candidates())
-        if (candidate.supported) found = candidate.kernels;
-    return found;
-}
-
 const kernels::Kernels* by_name(std::string_view name, const char* asker, ErrorCode unknown) {
-    if (name == "auto") return best();
+    if (name == "auto") return best_of(candidates());
     for (const auto& candidate : candidates()) {
         if (name != candidate.kernels->name) continue;
-        if (candidate.supported) return candidate.kernels;
-        throw Error(ErrorCode::unsupported, std::string(asker) + ": this machine lacks the instruction set '" +
-                                                std::string(name) + "'; it has " + names() + " (or auto)");
+        if (candidate.missing.empty()) return candidate.kernels;
+        throw Error(ErrorCode::unsupported,
+                    std::string(asker) + ": " + candidate.missing + "; it has " + names() + " (or auto)");
     }
     throw Error(unknown, std::string(asker) + ": unknown instruction set '" + std::string(name) +
                              "'; expected one of " + names() + " (or auto)");
@@ -80,7 +84,7 @@ std::vector<Isa> isa_list() {
     const auto* now = &active_kernels();
     std::vector<Isa> list;
     for (const auto& candidate : candidates())
-        list.push_back({candidate.kernels->name, candidate.supported, candidate.kernels == now});
+        list.push_back({candidate.kernels->name, candidate.missing.empty(), candidate.kernels == now});
     return list;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <numeric>
 #include <tuple>
 #include <vector>
@@ -138,12 +139,13 @@ struct Ranking {
     // goes.
     void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next, std::size_t k,
                std::int64_t* out) const {
+        std::int64_t nowhere = 0;  // for what is beyond k: no branch could learn which that is
         ids.with([&](auto name, auto row) {
             for (std::size_t at = begin; at < end;) {
                 stop.check();
                 for (const std::size_t last = std::min(end, at + portion); at < last; ++at) {
                     const std::size_t to = next[measured[row(at)]]++;
-                    if (to < k) out[to] = name(at);
+                    *(to < k ? out + to : &nowhere) = name(at);
                 }
             }
         });
@@ -165,18 +167,18 @@ struct Ranking {
 
     // One query on one thread.
     void whole(const std::uint8_t* query, std::size_t k, std::int32_t* distances, std::int64_t* out) const {
-        std::vector<std::uint16_t> measured(rows.count);
+        const auto measured = std::make_unique_for_overwrite<std::uint16_t[]>(rows.count);
         std::vector<Counts> counts(1);
-        measure(query, rows.begin, rows.end, measured.data());
-        count(measured.data(), 0, rows.count, counts[0]);
+        measure(query, rows.begin, rows.end, measured.get());
+        count(measured.get(), 0, rows.count, counts[0]);
         arrange(counts, k, distances);
-        place(measured.data(), 0, rows.count, counts[0], k, out);
+        place(measured.get(), 0, rows.count, counts[0], k, out);
     }
 
     // One query on several threads.
     void in_chunks(const std::uint8_t* query, unsigned threads, std::size_t k, std::int32_t* distances,
                    std::int64_t* out) const {
-        std::vector<std::uint16_t> measured(rows.count);
+        const auto measured = std::make_unique_for_overwrite<std::uint16_t[]>(rows.count);
         std::vector<Counts> counts(threads);
         const auto cut = [&](std::size_t size, std::size_t unit, std::size_t chunk) {
             const std::size_t each = (size / unit + threads) / threads * unit;
@@ -191,12 +193,12 @@ struct Ranking {
         // Places of the id order lie anywhere among the rows: all must be measured before any is counted.
         pool::run(
             threads, threads,
-            [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.data() + offsets[i]); },
+            [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.get() + offsets[i]); },
             stop.while_waiting());
-        pool::run(threads, threads, [&](std::size_t i) { count(measured.data(), begin(i), begin(i + 1), counts[i]); });
+        pool::run(threads, threads, [&](std::size_t i) { count(measured.get(), begin(i), begin(i + 1), counts[i]); });
         arrange(counts, k, distances);
         pool::run(
-            threads, threads, [&](std::size_t i) { place(measured.data(), begin(i), begin(i + 1), counts[i], k, out); },
+            threads, threads, [&](std::size_t i) { place(measured.get(), begin(i), begin(i + 1), counts[i], k, out); },
             stop.while_waiting());
     }
 };

@@ -79,6 +79,36 @@ void check_block(const Kernels& kernels, std::size_t rows, std::size_t bytes, st
             tile[q] = {query(q), tables.data() + q * kernels.table_size(bytes), limit[q], found[q].data(), 99};
         kernels.scan_tile(codes.get(), planes.data(), rows, bytes, tile);
         for (std::size_t q = 0; q < tile_queries; ++q) check_hits(expected[q], limit[q], tile[q].hits, tile[q].count);
+        for (auto& query : tile) query.hits = nullptr;  // counted, not listed
+        std::size_t listed[tile_queries];
+        for (std::size_t q = 0; q < tile_queries; ++q) listed[q] = tile[q].count;
+        kernels.scan_tile(codes.get(), planes.data(), rows, bytes, tile);
+        for (std::size_t q = 0; q < tile_queries; ++q) CHECK(tile[q].count == listed[q]);
+    }
+}
+
+// Bitmaps from empty to full, against a loop over bits.
+void check_masks(const Kernels& kernels) {
+    for (const unsigned share : {0u, 1u, 3u, 20u, 60u, 128u, 255u, 256u}) {
+        const std::size_t words = 37;
+        auto bytes = std::make_unique<std::uint8_t[]>(64 * words);
+        std::mt19937 random(share);
+        std::vector<std::int64_t> expected;
+        for (std::size_t i = 0; i < 64 * words; ++i) {
+            bytes[i] = random() % 256 < share ? static_cast<std::uint8_t>(1 + random() % 255) : 0;
+            if (bytes[i]) expected.push_back(static_cast<std::int64_t>(i) + 6400);
+        }
+        auto bitmap = std::make_unique<std::uint64_t[]>(words);
+        kernels.pack_bytes(bytes.get(), words, bitmap.get());
+        for (std::size_t i = 0; i < 64 * words; ++i) CHECK((bitmap[i / 64] >> i % 64 & 1) == (bytes[i] != 0));
+        CHECK(kernels.count_bits(bitmap.get(), words) == expected.size());
+        for (const std::size_t room : {std::size_t{63}, std::size_t{64}, std::size_t{700}, 64 * words}) {
+            auto numbers = std::make_unique<std::int64_t[]>(room);
+            const Listed listed = kernels.list_bits(bitmap.get(), words, 6400, numbers.get(), room);
+            CHECK(listed.bits == kernels.count_bits(bitmap.get(), listed.words));
+            CHECK(std::equal(numbers.get(), numbers.get() + listed.bits, expected.begin()));
+            CHECK(listed.words == words || listed.bits + 64 > room);
+        }
     }
 }
 
@@ -112,6 +142,7 @@ int main(int argc, char** argv) {
             name.c_str());
         return check::skipped;
     }
+    check_masks(*kernels);
     std::uint32_t seed = 1;
     for (std::size_t bytes = 1; bytes <= 40; ++bytes)
         for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 64, 100, 257})
