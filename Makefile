@@ -48,7 +48,7 @@ test-sanitize: $(VENV)/dev.stamp
 # Needs g++-aarch64-linux-gnu and qemu-user.
 test-arm: $(VENV)/dev.stamp
 	$(call cmake,aarch64,--toolchain $(CURDIR)/csrc/cmake/aarch64-linux-gnu.cmake)
-	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure
+	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j2
 
 # Needs clang, whose warnings are errors here. What the fuzzer finds it leaves in build/fuzz.
 FUZZ_SECONDS ?= 60
