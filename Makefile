@@ -35,7 +35,7 @@ endef
 
 test-cpp: $(VENV)/dev.stamp
 	$(call cmake,csrc)
-	$(BIN)/ctest --test-dir build/csrc --output-on-failure
+	$(BIN)/ctest --test-dir build/csrc --output-on-failure -j 2
 
 # Address and undefined behaviour, then threads, with readers and a writer side by side for longer. The structures are made
 # and searched by the tests of the index; their own tests are long sums on one thread, which take minutes there.
@@ -43,7 +43,7 @@ test-sanitize: $(VENV)/dev.stamp
 	$(call cmake,address,-DIDCWH_SANITIZE=address)
 	$(BIN)/ctest --test-dir build/address --output-on-failure -j2
 	$(call cmake,thread,-DIDCWH_SANITIZE=thread)
-	IDCWH_TEST_SECONDS=30 $(BIN)/ctest --test-dir build/thread --output-on-failure -j2 -E '^(groups|multi_index|kernels_.*)$$'
+	IDCWH_TEST_SECONDS=30 $(BIN)/ctest --test-dir build/thread --output-on-failure -j 2 -R 'pool|interrupt|concurrency|service|^index$$|metrics|c_api'
 
 # Needs g++-aarch64-linux-gnu and qemu-user.
 test-arm: $(VENV)/dev.stamp
@@ -72,7 +72,10 @@ lint: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/encode.py
+	$(call cmake,bench,-DIDCWH_BENCH=ON -DIDCWH_TESTS=OFF)
+	for name in bandwidth scan groups multi_index; do build/bench/bench/bench_$$name || exit; done
 
 clean:
 	rm -rf build $(OUT) *.egg-info
