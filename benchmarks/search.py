@@ -1,8 +1,13 @@
-"""Top-k search over random codes beside faiss IndexBinaryFlat: same codes, queries and threads, turn by turn.
+"""Searches over random codes beside faiss IndexBinaryFlat: same codes, queries and threads, turn by turn.
 
 Both results are compared, id for id, before anything is timed. Speed is in billions of codes compared a second.
 
     python benchmarks/search.py --bits 64 --n 10000000 --queries 1 256
+    python benchmarks/search.py --op where --bits 64 --queries 1
+
+Operations: topk; where (top-k among 1 % of the rows, a list); radius and count (bits / 4, faiss by its range search);
+rank (all of it; faiss has none that can be waited for). What share of the memory's bandwidth a query reaches:
+csrc/bench/bandwidth.cpp.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ import numpy as np
 import idcwh_search as ih
 from idcwh_search import _core
 
-Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+Search = Callable[[], tuple[np.ndarray, ...]]
 
 
 def default_size(bits: int) -> int:
@@ -33,7 +38,7 @@ def random_codes(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
     return codes
 
 
-def faiss_search(codes: np.ndarray, threads: int) -> Search | None:
+def faiss_index(codes: np.ndarray, threads: int) -> Any:
     """faiss over the same codes, or None where it is not installed.
 
     It has whole bytes only, but zero padding adds nothing to a distance: other widths compare as well.
@@ -45,21 +50,66 @@ def faiss_search(codes: np.ndarray, threads: int) -> Search | None:
     faiss.omp_set_num_threads(threads)
     index = faiss.IndexBinaryFlat(codes.shape[1] * 8)
     index.add(codes)
-    return index.search
+    return index
+
+
+def selected(n: int) -> np.ndarray:
+    """1 % of the rows, ascending."""
+    return np.flatnonzero(np.random.default_rng(0).random(n) < 0.01)
+
+
+def our_search(codes: np.ndarray, queries: np.ndarray, bits: int, options: argparse.Namespace) -> Search:
+    op, k, radius, threads = options.op, options.k, bits // 4, options.threads
+    rows = selected(len(codes)) if op == "where" else None
+    return {
+        "topk": lambda: _core.topk(codes, bits, queries, k, threads=threads),
+        "where": lambda: _core.topk(codes, bits, queries, k, rows=rows, threads=threads),
+        "radius": lambda: _core.radius(codes, bits, queries, radius, threads=threads),
+        "count": lambda: (_core.count(codes, bits, queries, radius, threads=threads),),
+        "rank": lambda: _core.rank(codes, bits, queries, threads=threads),
+    }[op]
+
+
+def faiss_search(index: Any, queries: np.ndarray, bits: int, options: argparse.Namespace) -> Search | None:
+    """The same of faiss, results in our form but for the order of a range search."""
+    if options.op == "rank":
+        return None
+    if options.op in ("radius", "count"):
+        return lambda: index.range_search(queries, bits // 4 + 1)  # faiss excludes the radius
+    if options.op == "topk":
+        return lambda: index.search(queries, options.k)
+    import faiss
+
+    rows = selected(index.ntotal)
+    mask = np.packbits(np.isin(np.arange(index.ntotal), rows), bitorder="little")
+    selector = faiss.IDSelectorBitmap(mask)
+    parameters = faiss.SearchParameters(sel=selector)
+    return lambda: (mask, index.search(queries, options.k, params=parameters))[1]  # mask: kept alive
+
+
+def same(op: str, ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -> bool:
+    if op == "count":
+        return np.array_equal(ours[0], np.diff(theirs[0].astype(np.int64)))
+    if op == "radius":
+        lims = ours[0]
+        parts = [(ours[2][a:b], theirs[2][a:b]) for a, b in zip(lims[:-1], lims[1:], strict=True)]
+        return np.array_equal(lims, theirs[0].astype(np.int64)) and all(
+            np.array_equal(np.sort(a), np.sort(b)) for a, b in parts
+        )
+    return all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def compare(bits: int, n: int, nq: int, options: argparse.Namespace) -> dict[str, Any]:
     """One row of the table."""
     rng = np.random.default_rng(options.seed)
     codes, queries = random_codes(rng, n, bits), random_codes(rng, nq, bits)
-    k, threads = options.k, options.threads
-    runs: dict[str, Callable[[], object]] = {"ours": lambda: _core.topk(codes, bits, queries, k, threads=threads)}
-    peer = None if options.plain else faiss_search(codes, threads)
-    if peer is not None:
-        search = peer
-        runs["faiss"] = lambda: search(queries, k)
-        ours, theirs = _core.topk(codes, bits, queries, k, threads=threads), search(queries, k)
-        if not all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True)):
+    ours = our_search(codes, queries, bits, options)
+    runs: dict[str, Callable[[], object]] = {"ours": ours}
+    index = None if options.plain else faiss_index(codes, options.threads)
+    theirs = None if index is None else faiss_search(index, queries, bits, options)
+    if theirs is not None:
+        runs["faiss"] = theirs
+        if not same(options.op, ours(), theirs()):
             raise SystemExit(f"error: results differ from faiss at {bits} bits, {n} codes, {nq} queries")
     times = common.alternate(runs, options.seconds)
     middle = common.medians(times)
@@ -67,8 +117,9 @@ def compare(bits: int, n: int, nq: int, options: argparse.Namespace) -> dict[str
         "bits": bits,
         "n": n,
         "queries": nq,
-        "k": k,
-        "threads": threads,
+        "op": options.op,
+        "k": options.k,
+        "threads": options.threads,
         "rounds": len(times["ours"]),
         "seconds": middle,
         "gcodes_per_second": {name: n * nq / 1e9 / value for name, value in middle.items()},
@@ -86,6 +137,7 @@ def line(row: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--op", choices=("topk", "where", "radius", "count", "rank"), default="topk")
     parser.add_argument("--bits", type=int, nargs="+", default=[12, 16, 24, 32, 48, 64, 96, 128, 256, 512])
     parser.add_argument("--n", type=int, help="codes (default 10 million, fewer above 128 bits)")
     parser.add_argument("--queries", type=int, nargs="+", default=[1, 256])
@@ -102,7 +154,7 @@ def main() -> int:
     here = common.machine("numpy", "faiss-gpu", "faiss-cpu")
     here["isa"] = next(entry["name"] for entry in ih.isa() if entry["active"])
     print(common.describe(here))
-    print(f"instruction set {here['isa']}, {options.threads} thread(s), top {options.k}")
+    print(f"instruction set {here['isa']}, {options.threads} thread(s), {options.op}, k {options.k}")
     print("billions of codes a second; medians of alternating runs")
     titles = ("ours ms", "faiss ms", "ours", "faiss", "ratio")
     print(f"{'bits':>5} {'codes':>11} {'queries':>7} " + "{:>10} {:>10} {:>8} {:>8} {:>7}".format(*titles))

@@ -224,7 +224,15 @@ IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::si
     return count;
 }
 
+// The processor's own prefetcher stops at each page; this one is harmless behind the last row. Asked for as many lines
+// as are read, and far enough ahead: at once they would be more than the processor can wait for.
 inline constexpr std::size_t prefetch_distance = 2048;
+template <class Rows>
+IDCWH_INLINE __m256i sixteen_and_prefetch(const Rows& reader, const std::uint8_t* p, std::size_t bytes) {
+    for (std::size_t line = 0; line < 16 * bytes; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(p + prefetch_distance + line), _MM_HINT_T0);
+    return reader.sixteen(p, bytes);
+}
 
 template <class Rows>
 IDCWH_INLINE std::size_t scan_vectors(const std::uint8_t* codes, std::size_t rows, std::size_t bytes,
@@ -236,10 +244,8 @@ IDCWH_INLINE std::size_t scan_vectors(const std::uint8_t* codes, std::size_t row
     std::size_t count = 0, row = 0;
     for (; row + 32 <= whole; row += 32) {  // one test for two vectors: hits are rare
         const std::uint8_t* p = codes + row * bytes;
-        // The processor's own prefetcher stops at each page; this one is harmless behind the last row.
-        for (std::size_t line = 0; line < 32 * bytes; line += 64)
-            _mm_prefetch(reinterpret_cast<const char*>(p + prefetch_distance + line), _MM_HINT_T0);
-        const __m256i a = reader.sixteen(p, bytes), b = reader.sixteen(p + 16 * bytes, bytes);
+        const __m256i a = sixteen_and_prefetch(reader, p, bytes);
+        const __m256i b = sixteen_and_prefetch(reader, p + 16 * bytes, bytes);
         const __m256i hit_a = _mm256_cmpeq_epi16(_mm256_subs_epu16(a, bound), zero);
         const __m256i hit_b = _mm256_cmpeq_epi16(_mm256_subs_epu16(b, bound), zero);
         if (__builtin_expect(!_mm256_testz_si256(_mm256_or_si256(hit_a, hit_b), _mm256_set1_epi8(-1)), 0)) {
