@@ -13,6 +13,8 @@ csrc/bench/bandwidth.cpp.
 from __future__ import annotations
 
 import argparse
+import importlib
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -78,7 +80,7 @@ def faiss_search(index: Any, queries: np.ndarray, bits: int, options: argparse.N
         return lambda: index.range_search(queries, bits // 4 + 1)  # faiss excludes the radius
     if options.op == "topk":
         return lambda: index.search(queries, options.k)
-    import faiss
+    faiss: Any = importlib.import_module("faiss")  # its stubs do not know these two
 
     rows = selected(index.ntotal)
     mask = np.packbits(np.isin(np.arange(index.ntotal), rows), bitorder="little")
@@ -92,7 +94,7 @@ def same(op: str, ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) 
         return np.array_equal(ours[0], np.diff(theirs[0].astype(np.int64)))
     if op == "radius":
         lims = ours[0]
-        parts = [(ours[2][a:b], theirs[2][a:b]) for a, b in zip(lims[:-1], lims[1:], strict=True)]
+        parts = [(ours[2][a:b], theirs[2][a:b]) for a, b in itertools.pairwise(lims)]
         return np.array_equal(lims, theirs[0].astype(np.int64)) and all(
             np.array_equal(np.sort(a), np.sort(b)) for a, b in parts
         )
