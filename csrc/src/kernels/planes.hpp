@@ -32,6 +32,13 @@ IDCWH_INLINE void transpose_16x8(const std::uint64_t* words, __m128i* out) {
     }
 }
 
+// `width` bytes of each of up to sixteen rows; zeros for those that are not there. A call: the end of a block is rare,
+// and this would be most of the code of each width.
+IDCWH_NOINLINE void load_rest(const std::uint8_t* p, std::size_t rows, std::size_t bytes, std::size_t width,
+                              std::uint64_t* words) {
+    for (std::size_t i = 0; i < 16; ++i) words[i] = i < rows ? load_tail(p + i * bytes, width) : 0;
+}
+
 template <std::size_t Group, bool Halves>
 IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, std::uint8_t* planes) {
     constexpr std::size_t per_byte = Halves ? 2 : 1;
@@ -47,7 +54,7 @@ IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std:
             if (row + 15 < rows && (row + 15) * bytes + column + 8 <= rows * bytes)
                 for (std::size_t i = 0; i < 16; ++i) words[i] = load_word(p + i * bytes);
             else
-                for (std::size_t i = 0; i < 16; ++i) words[i] = row + i < rows ? load_tail(p + i * bytes, width) : 0;
+                load_rest(p, row < rows ? rows - row : 0, bytes, width, words);
             __m128i out[8];
             transpose_16x8(words, out);
             for (std::size_t c = 0; c < width; ++c) {

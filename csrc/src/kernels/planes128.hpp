@@ -26,6 +26,13 @@ IDCWH_INLINE void transpose_16x8(const std::uint64_t* words, uint8x16_t* out) {
     for (int i = 0; i < 8; i += 2) out[i] = vzip1q_u8(a[i], a[i + 1]), out[i + 1] = vzip2q_u8(a[i], a[i + 1]);
 }
 
+// `width` bytes of each of up to sixteen rows; zeros for those that are not there. A call: the end of a block is rare,
+// and this would be most of the code of each width.
+IDCWH_NOINLINE void load_rest(const std::uint8_t* p, std::size_t rows, std::size_t bytes, std::size_t width,
+                              std::uint64_t* words) {
+    for (std::size_t i = 0; i < 16; ++i) words[i] = i < rows ? load_tail(p + i * bytes, width) : 0;
+}
+
 template <std::size_t Group>
 IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, std::uint8_t* planes) {
     const std::size_t lanes = (rows + Group - 1) / Group * Group;
@@ -39,7 +46,7 @@ IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std:
             if (row + 15 < rows && (row + 15) * bytes + column + 8 <= rows * bytes)
                 for (std::size_t i = 0; i < 16; ++i) words[i] = load_word(p + i * bytes);
             else
-                for (std::size_t i = 0; i < 16; ++i) words[i] = row + i < rows ? load_tail(p + i * bytes, width) : 0;
+                load_rest(p, row < rows ? rows - row : 0, bytes, width, words);
             uint8x16_t out[8];
             transpose_16x8(words, out);
             for (std::size_t c = 0; c < width; ++c) vst1q_u8(group + (column + c) * Group, out[c]);
