@@ -44,11 +44,11 @@ Features detect() {
 Features detect() { return {}; }
 #endif
 
+// Found as the library is loaded: a lock on first use could be held by another thread when a process forks.
+const Features found = detect();
+
 }  // namespace
 
-const Features& features() {
-    static const Features found = detect();
-    return found;
-}
+const Features& features() { return found; }
 
 }  // namespace idcwh::cpu

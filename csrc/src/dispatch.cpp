@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 
 #include "cpu.hpp"
@@ -30,21 +31,30 @@ const kernels::Kernels* best_of(const std::vector<Candidate>& candidates) {
 namespace {
 
 // Slowest first.
-const std::vector<Candidate>& candidates() {
-    static const std::vector<Candidate> list = [] {
-        std::vector<Candidate> found = {candidate(kernels::portable, true)};
+std::vector<Candidate> checked_candidates() {
+    std::vector<Candidate> found = {candidate(kernels::portable, true)};
 #if defined(__x86_64__)
-        const auto& cpu = cpu::features();
-        found.push_back(candidate(kernels::popcnt, cpu.popcnt));
-        found.push_back(candidate(kernels::avx2, cpu.avx2));
-        found.push_back(candidate(kernels::avx512, cpu.avx512));
-        found.push_back(candidate(kernels::avx512vpopcnt, cpu.avx512vpopcnt));
+    const auto& cpu = cpu::features();
+    found.push_back(candidate(kernels::popcnt, cpu.popcnt));
+    found.push_back(candidate(kernels::avx2, cpu.avx2));
+    found.push_back(candidate(kernels::avx512, cpu.avx512));
+    found.push_back(candidate(kernels::avx512vpopcnt, cpu.avx512vpopcnt));
 #elif defined(__aarch64__)
-        found.push_back(candidate(kernels::neon, true));
+    found.push_back(candidate(kernels::neon, true));
 #endif
-        return found;
-    }();
-    return list;
+    return found;
+}
+
+// Made on first use, by whoever comes first, and kept. No lock: a fork in the middle would leave it locked in the
+// child.
+const std::vector<Candidate>& candidates() {
+    static std::atomic<const std::vector<Candidate>*> kept{nullptr};
+    const auto* list = kept.load(std::memory_order_acquire);
+    if (!list) {
+        auto made = std::make_unique<const std::vector<Candidate>>(checked_candidates());
+        if (kept.compare_exchange_strong(list, made.get(), std::memory_order_acq_rel)) list = made.release();
+    }
+    return *list;
 }
 
 std::string names() {
