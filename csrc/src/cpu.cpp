@@ -9,15 +9,15 @@ namespace idcwh::cpu {
 namespace {
 
 #if defined(__x86_64__)
-unsigned long long saved_registers() {
+unsigned long long saved_registers() noexcept {
     unsigned low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return static_cast<unsigned long long>(high) << 32 | low;
 }
 
-bool has(unsigned word, unsigned bit) { return word >> bit & 1; }
+bool has(unsigned word, unsigned bit) noexcept { return word >> bit & 1; }
 
-Features detect() {
+Features detect() noexcept {
     Features found;
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return found;
@@ -41,7 +41,7 @@ Features detect() {
     return found;
 }
 #else
-Features detect() { return {}; }
+Features detect() noexcept { return {}; }
 #endif
 
 // Found as the library is loaded: a lock on first use could be held by another thread when a process forks.
