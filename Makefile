@@ -8,7 +8,7 @@ SOURCES := setup.py pyproject.toml csrc/sources.txt $(shell find csrc/src csrc/i
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint bench clean
+.PHONY: demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint style tidy bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -62,12 +62,17 @@ test-wheel: $(VENV)/dev.stamp
 	$(BIN)/pip wheel -q --no-deps -w build/wheel .
 	IDCWH_WHEEL=$$(echo $(CURDIR)/build/wheel/*.whl) $(BIN)/python -m pytest tests/search/test_linking.py
 
-lint: $(VENV)/dev.stamp
+lint: style tidy
+
+style: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist csrc/bindings/stubtest_allowlist.txt idcwh_search._core
 	find csrc -name '*.[ch]pp' -o -name '*.[ch]' | xargs $(BIN)/clang-format --dry-run --Werror
+
+# Minutes, not seconds.
+tidy: $(VENV)/dev.stamp
 	find csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -Wno-deprecated-declarations
 
 bench: $(VENV)/dev.stamp
