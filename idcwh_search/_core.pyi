@@ -32,7 +32,7 @@ def topk(
     k: int,
     ids: NDArray[np.int64] | None = None,
     rows: _Rows = None,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """(D, I), both (nq, min(k, eligible)): the k nearest codes of each query. k >= 0; never padded."""
 
@@ -43,7 +43,7 @@ def topk_ties(
     k: int,
     ids: NDArray[np.int64] | None = None,
     rows: _Rows = None,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """(lims [nq + 1], D, I): the k nearest codes of each query and all that are as near as the k-th."""
 
@@ -54,7 +54,7 @@ def radius(
     radius: int,
     ids: NDArray[np.int64] | None = None,
     rows: _Rows = None,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """(lims [nq + 1], D, I): every code at a distance <= radius; query i has D[lims[i]:lims[i + 1]].
 
@@ -67,7 +67,7 @@ def count(
     queries: NDArray[np.uint8],
     radius: int,
     rows: _Rows = None,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> NDArray[np.int64]:
     """How many codes lie at a distance <= radius of each query, (nq,)."""
 
@@ -76,7 +76,7 @@ def histogram(
     bits: int,
     queries: NDArray[np.uint8],
     rows: _Rows = None,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> NDArray[np.int64]:
     """How many codes lie at each distance of each query, (nq, bits + 1)."""
 
@@ -86,7 +86,7 @@ def rank(
     queries: NDArray[np.uint8],
     ids: NDArray[np.int64] | None = None,
     rows: _Rows = None,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """(D, I), both (nq, eligible): the whole Hamming ranking, by counting sort."""
 
@@ -113,7 +113,7 @@ def count_pairs(
     classes: int | None = None,
     cuts: Iterable[int] = (),
     ranked: bool = True,
-    threads: int = 0,
+    threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """(row, items, relevant, ranked_sum, ranked_hits): what metrics are computed from, for all pairs.
 
@@ -142,20 +142,22 @@ class Snapshot:
     def bits(self) -> int: ...
     def __len__(self) -> int: ...
     def topk(
-        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int = 0
+        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int | None = 0
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
     def topk_ties(
-        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int = 0
+        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int | None = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
     def radius(
-        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int = 0
+        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int | None = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
     def count(
-        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int = 0
+        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int | None = 0
     ) -> NDArray[np.int64]: ...
-    def histogram(self, queries: NDArray[np.uint8], where: _Where = None, threads: int = 0) -> NDArray[np.int64]: ...
+    def histogram(
+        self, queries: NDArray[np.uint8], where: _Where = None, threads: int | None = 0
+    ) -> NDArray[np.int64]: ...
     def rank(
-        self, queries: NDArray[np.uint8], where: _Where = None, threads: int = 0
+        self, queries: NDArray[np.uint8], where: _Where = None, threads: int | None = 0
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
     def get(self, ids: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def copy(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -181,9 +183,9 @@ class Index:
         """KeyError for an id that is not there."""
 
     def reserve(self, size: int) -> None: ...
-    def optimize(self, memory: int | None = None, threads: int = 0) -> None: ...
+    def optimize(self, memory: int | None = None, threads: int | None = 0) -> None: ...
     def drop_structures(self) -> None: ...
     def set_threads(self, threads: int) -> None: ...
 
-def bit_pairs(codes: NDArray[np.uint8], bits: int, threads: int = 0) -> NDArray[np.int64]:
+def bit_pairs(codes: NDArray[np.uint8], bits: int, threads: int | None = 0) -> NDArray[np.int64]:
     """In how many codes bits i and j are both set: [bits, bits], symmetric; how often each is, on the diagonal."""

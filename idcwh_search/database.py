@@ -79,7 +79,7 @@ class Database:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `k` nearest: distances int32 and ids int64, both (queries, min(k, eligible))."""
         parts = [
-            _core.topk(codes, self.bits, queries, k, ids, rows, threads or 0)
+            _core.topk(codes, self.bits, queries, k, ids, rows, threads)
             for codes, ids, rows in self._each_segment(queries, where)
         ]
         return _merge(parts, k)
@@ -89,7 +89,7 @@ class Database:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The full Hamming ranking of every eligible item: distances int32 and ids int64, both (queries, eligible)."""
         parts = [
-            _core.rank(codes, self.bits, queries, ids, rows, threads or 0)
+            _core.rank(codes, self.bits, queries, ids, rows, threads)
             for codes, ids, rows in self._each_segment(queries, where)
         ]
         return _merge(parts, len(self))
@@ -102,7 +102,7 @@ class Database:
         The hits of query q are those at limits[q]:limits[q + 1], in order.
         """
         parts = [
-            _core.radius(codes, self.bits, queries, radius, ids, rows, threads or 0)
+            _core.radius(codes, self.bits, queries, radius, ids, rows, threads)
             for codes, ids, rows in self._each_segment(queries, where)
         ]
         return _merge_ranges(parts)

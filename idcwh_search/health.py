@@ -68,7 +68,7 @@ def code_health(
     threads: int | None = None,
 ) -> CodeHealth:
     """Health of packed codes uint8 [n, ceil(bits/8)], with the distances that were counted for the metrics."""
-    both = _core.bit_pairs(database, bits, threads or 0)
+    both = _core.bit_pairs(database, bits, threads)
     ones = both.diagonal()
     n = len(database)
     changing = np.flatnonzero((ones > 0) & (ones < n))

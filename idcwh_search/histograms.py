@@ -58,6 +58,6 @@ def histograms(
             bits,
             classes=relevance.classes,
             cuts=tuple(min(cut, len(database)) for cut in cuts),
-            threads=threads or 0,
+            threads=threads,
         )
     )

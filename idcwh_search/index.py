@@ -75,7 +75,7 @@ class _Searchable:
     ) -> tuple[np.ndarray, np.ndarray]:
         """(D, I): the k nearest codes of each query, both of shape (nq, min(k, eligible)); never padded. k: >= 0."""
         view = self._snapshot()
-        return view.topk(_queries(queries, view), k, _where(where, view), threads or 0)
+        return view.topk(_queries(queries, view), k, _where(where, view), threads)
 
     def search_ties(
         self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
@@ -85,7 +85,7 @@ class _Searchable:
         The hits of query i are D[lims[i]:lims[i + 1]], in order; lims is int64 (nq + 1,).
         """
         view = self._snapshot()
-        return view.topk_ties(_queries(queries, view), k, _where(where, view), threads or 0)
+        return view.topk_ties(_queries(queries, view), k, _where(where, view), threads)
 
     def range_search(
         self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
@@ -96,24 +96,24 @@ class _Searchable:
         0; above `bits` it takes in everything.
         """
         view = self._snapshot()
-        return view.radius(_queries(queries, view), radius, _where(where, view), threads or 0)
+        return view.radius(_queries(queries, view), radius, _where(where, view), threads)
 
     def count(self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None) -> np.ndarray:
         """How many codes lie within `radius` of each query, inclusive: int64 (nq,)."""
         view = self._snapshot()
-        return view.count(_queries(queries, view), radius, _where(where, view), threads or 0)
+        return view.count(_queries(queries, view), radius, _where(where, view), threads)
 
     def histogram(self, queries: np.ndarray, where: Where = None, threads: int | None = None) -> np.ndarray:
         """How many codes lie at each distance 0, 1, ..., bits of each query: int64 (nq, bits + 1)."""
         view = self._snapshot()
-        return view.histogram(_queries(queries, view), _where(where, view), threads or 0)
+        return view.histogram(_queries(queries, view), _where(where, view), threads)
 
     def rank(
         self, queries: np.ndarray, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """(D, I): the full Hamming ranking, every eligible code for each query, both of shape (nq, eligible)."""
         view = self._snapshot()
-        return view.rank(_queries(queries, view), _where(where, view), threads or 0)
+        return view.rank(_queries(queries, view), _where(where, view), threads)
 
     # looking up
 
@@ -211,7 +211,7 @@ class HammingIndex(_Searchable):
         `structures` tells what was built, `explain` what a search would do with it, `drop_structures` gives the
         memory back.
         """
-        self._index.optimize(memory, threads or 0)
+        self._index.optimize(memory, threads)
 
     def drop_structures(self) -> None:
         """Give back the memory of what `optimize` has built."""
@@ -231,7 +231,7 @@ def _queries(queries: np.ndarray, view: _core.Snapshot) -> np.ndarray:
 
 
 def _where(where: Where, view: _core.Snapshot) -> np.ndarray | tuple[int, int] | None:
-    return engine_where(where, lambda: view.copy()[1])
+    return engine_where(where, len(view), lambda: view.copy()[1])
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 Where = np.ndarray | range | Sequence[int] | None
 # Rows as the engine takes them: all, rows [begin, end), ascending row numbers, or a mask.
 Rows = tuple[int, int] | np.ndarray | None
+_MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def eligible_rows(where: Where, count: int, first: int | None, ids: Callable[[], np.ndarray]) -> Rows:
@@ -44,10 +45,18 @@ def eligible_rows(where: Where, count: int, first: int | None, ids: Callable[[],
     return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
-def _rows_of_range(where: range, count: int, first: int | None, ids: Callable[[], np.ndarray]) -> Rows:
-    if len(where) == 0:
-        return (0, 0)
+def _ascending(where: range) -> tuple[int, int, int]:
+    """(first, last, step) of the members of a range that can be ids, ascending; first > last where there are none."""
+    if not where:
+        return (0, -1, 1)
     low, high, step = min(where[0], where[-1]), max(where[0], where[-1]), abs(where.step)
+    return (max(low, low % step), high - max(0, -(-(high - _MAX_ID) // step)) * step, min(step, _MAX_ID))
+
+
+def _rows_of_range(where: range, count: int, first: int | None, ids: Callable[[], np.ndarray]) -> Rows:
+    low, high, step = _ascending(where)
+    if low > high:
+        return (0, 0)
     if first is None:
         names = ids()
         return (names >= low) & (names <= high) & ((names - low) % step == 0)
@@ -58,20 +67,22 @@ def _rows_of_range(where: range, count: int, first: int | None, ids: Callable[[]
     return np.arange(begin, end, step, dtype=np.int64)
 
 
-def engine_where(where: Where, ids: Callable[[], np.ndarray]) -> np.ndarray | tuple[int, int] | None:
+def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.ndarray | tuple[int, int] | None:
     """`where` as the engine's index takes it: a mask (bool), ids (int64), a pair of ids (first, last + 1), or None.
 
-    ids: gives the ids of all items in row order, where the engine does not know such a selection.
+    ids: gives the ids of all `count` items in row order, for a range with steps that has far more members than that.
     """
     if where is None:
         return None
     if isinstance(where, range):
-        if len(where) == 0:
+        low, high, step = _ascending(where)
+        if low > high:
             return (0, 0)
-        low, high = max(min(where[0], where[-1]), 0), max(where[0], where[-1])
-        if abs(where.step) == 1 and high < np.iinfo(np.int64).max:
-            return (low, max(high + 1, low))
-        return _rows_of_range(where, 0, None, ids)
+        if step == 1 and high < _MAX_ID:
+            return (low, high + 1)
+        if (high - low) // step <= 4 * count:
+            return low + step * np.arange((high - low) // step + 1, dtype=np.int64)
+        return _rows_of_range(where, count, None, ids)
     chosen = np.asarray(where)
     if chosen.dtype == bool and chosen.ndim == 1:
         return np.ascontiguousarray(chosen)
@@ -83,7 +94,7 @@ def engine_where(where: Where, ids: Callable[[], np.ndarray]) -> np.ndarray | tu
             f"not {chosen.dtype} of shape {chosen.shape}"
         )
     if chosen.dtype == np.uint64:
-        chosen = chosen[chosen <= np.iinfo(np.int64).max]  # there are no such ids
+        chosen = chosen[chosen <= _MAX_ID]  # there are no such ids
     return np.ascontiguousarray(chosen, np.int64)
 
 
@@ -101,6 +112,6 @@ def as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
         raise TypeError(f"ids must be whole numbers, not {values.dtype}")
     if values.ndim > 1:
         raise ValueError(f"ids must have one dimension, not shape {values.shape}")
-    if values.dtype == np.uint64 and values.size and values.max() > np.iinfo(np.int64).max:
+    if values.dtype == np.uint64 and values.size and values.max() > _MAX_ID:
         raise ValueError(f"ids must fit int64, not {int(values.max())}")
     return values.astype(np.int64, copy=False)

@@ -50,7 +50,8 @@ const T* data_of(const py::object& value, const char* name, Expected expected, p
     return static_cast<const T*>(array.data());
 }
 
-// A whole number in [least, most]; a bool or a float is none.
+// A whole number in [least, most]; a bool or a float is none. Where there is no upper bound, what is larger than the
+// largest number is that: so many codes or bytes there cannot be.
 inline long long whole_of(const py::object& value, const char* name, long long least, long long most) {
     if (py::isinstance<py::bool_>(value) || !PyIndex_Check(value.ptr()))
         throw py::type_error(std::string(name) + " must be a whole number, not " + std::string(py::repr(value)));
@@ -59,14 +60,20 @@ inline long long whole_of(const py::object& value, const char* name, long long l
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
     if (number == -1 && PyErr_Occurred()) throw py::error_already_set();
+    const bool open = most == std::numeric_limits<long long>::max();
+    if (open && overflow > 0) return most;
     if (overflow || number < least || number > most) {
-        const bool open = most == std::numeric_limits<long long>::max();
         throw py::value_error(
             std::string(name) + " must be " +
             (open ? "at least " + std::to_string(least) : std::to_string(least) + " to " + std::to_string(most)) +
             ", not " + std::string(py::str(index)));
     }
     return number;
+}
+
+// Threads of a search; None: 0, which leaves it to the engine.
+inline unsigned threads_of(const py::object& threads) {
+    return threads.is_none() ? 0 : static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
 }
 
 inline unsigned bits_of(const py::object& bits) { return static_cast<unsigned>(whole_of(bits, "bits", 1, max_bits)); }
@@ -136,7 +143,7 @@ public:
         if (!ids.is_none())
             options.ids = data_of<std::int64_t>(ids, "ids", expected, static_cast<py::ssize_t>(codes.size));
         options.rows = rows_of(rows, codes.size, bitmap_);
-        options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+        options.threads = threads_of(threads);
         options.interrupt = ctrl_c_.interrupt();
     }
     Arguments(const Arguments&) = delete;

@@ -41,7 +41,7 @@ struct Query {
     Query(const Snapshot& snapshot, const py::object& queries, const py::object& where, const py::object& threads)
         : data(codes_of(queries, "queries", snapshot.bits(), nq)) {
         options.where = where_of(where);
-        options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+        options.threads = threads_of(threads);
         options.interrupt = ctrl_c.interrupt();
     }
 };
@@ -182,11 +182,17 @@ std::size_t remove(Index& self, const py::object& ids) {
     return self.remove(data, count);
 }
 
+void reserve(Index& self, const py::object& size) {
+    const auto rows = static_cast<std::size_t>(whole_of(size, "size", 0, std::numeric_limits<long long>::max()));
+    const py::gil_scoped_release release;
+    self.reserve(rows);
+}
+
 void optimize(Index& self, const py::object& memory, const py::object& threads) {
     OptimizeOptions options;
     if (!memory.is_none())
         options.memory = static_cast<std::size_t>(whole_of(memory, "memory", 0, std::numeric_limits<long long>::max()));
-    options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+    options.threads = threads_of(threads);
     Ctrl_C ctrl_c;
     options.interrupt = ctrl_c.interrupt();
     const py::gil_scoped_release release;
@@ -218,10 +224,12 @@ void bind_index(py::module_& m) {
         .def("snapshot", &Index::snapshot)
         .def("add", add, arg("codes"), arg("ids") = none)
         .def("remove", remove, arg("ids"))
-        .def("reserve", &Index::reserve, arg("size"), released)
+        .def("reserve", reserve, arg("size"))
         .def("optimize", optimize, arg("memory") = none, arg("threads") = 0)
         .def("drop_structures", &Index::drop_structures, released)
-        .def("set_threads", &Index::set_threads, arg("threads"));
+        .def(
+            "set_threads", [](Index& self, const py::object& threads) { self.set_threads(threads_of(threads)); },
+            arg("threads"));
 }
 
 }  // namespace idcwh::bindings

@@ -53,7 +53,7 @@ py::tuple count_pairs_array(const py::object& queries, const py::object& query_l
     options.ranked = ranked;
     options.cuts = cuts.data();
     options.cut_count = cuts.size();
-    options.threads = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+    options.threads = threads_of(threads);
     options.interrupt = ctrl_c.interrupt();
     PairCounts counts;
     {
@@ -79,7 +79,7 @@ py::array bit_pairs_array(const py::object& codes, const py::object& bits, const
     Codes view;
     view.bits = bits_of(bits);
     view.data = codes_of(codes, "codes", view.bits, view.size);
-    const auto most = static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
+    const auto most = threads_of(threads);
     const Ctrl_C ctrl_c;
     return counts_array({view.bits, view.bits},
                         [&](std::int64_t* counts) { bit_pairs(view, counts, most, ctrl_c.interrupt()); });

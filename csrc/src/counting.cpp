@@ -79,10 +79,6 @@ struct Counter {
     void absorb(const kernels::Hit*, std::size_t count, const Block&) { *total += static_cast<std::int64_t>(count); }
 };
 
-void check_counts(const std::int64_t* counts) {
-    if (!counts) throw Error(ErrorCode::invalid_argument, "counts must have room for the results, not be null");
-}
-
 // Runs body(task, counts) for every task, `width` counts a query, and adds the chunks up.
 template <class Body>
 void count_in_tasks(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options,
@@ -113,7 +109,7 @@ void histogram(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
     if (nq == 0) return;
-    check_counts(counts);
+    check_counts(counts, nq, std::size_t{codes.bits} + 1);
     const std::size_t width = static_cast<std::size_t>(codes.bits) + 1;
     Stop stop(options.interrupt);
     count_in_tasks(codes, rows, nq, options, width, counts, stop, [&](const Plan::Task& task, std::int64_t* totals) {
@@ -130,7 +126,7 @@ void count(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsi
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
     if (nq == 0) return;
-    check_counts(counts);
+    check_counts(counts, nq, 1);
     const auto within = static_cast<std::int32_t>(std::min(radius, codes.bits));
     const std::size_t bytes = code_bytes(codes.bits);
     Stop stop(options.interrupt);

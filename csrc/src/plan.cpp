@@ -30,6 +30,27 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
         fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
 }
 
+namespace {
+
+void check_output(bool null, const char* name, std::size_t nq, std::size_t columns) {
+    if (!nq || !columns) return;
+    if (null)
+        throw Error(ErrorCode::invalid_argument, std::string(name) + " must have room for the results, not be null");
+    if (nq > static_cast<std::size_t>(-1) / 2 / sizeof(std::int64_t) / columns)
+        throw Error(ErrorCode::invalid_argument, "nq is " + std::to_string(nq) + ": " + std::to_string(columns) +
+                                                     " results each are more than the address space holds");
+}
+
+}  // namespace
+
+void check_results(const std::int32_t* distances, const std::int64_t* ids, std::size_t nq, std::size_t columns) {
+    check_output(!distances || !ids, "distances and ids", nq, columns);
+}
+
+void check_counts(const std::int64_t* counts, std::size_t nq, std::size_t columns) {
+    check_output(!counts, "counts", nq, columns);
+}
+
 Plan::Task Plan::task(std::size_t index) const {
     const std::size_t group = index / chunks, chunk = index % chunks;
     const std::size_t first = group * group_queries, at = begin + chunk * chunk_rows;

@@ -13,6 +13,10 @@ namespace idcwh {
 // Throws Error(invalid_argument) unless the arguments can be searched.
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
 
+// The same for memory that the results of nq queries, `columns` each, are written to.
+void check_results(const std::int32_t* distances, const std::int64_t* ids, std::size_t nq, std::size_t columns);
+void check_counts(const std::int64_t* counts, std::size_t nq, std::size_t columns);
+
 // Queries go in groups, the positions of the rows (rows.hpp) in successive chunks; a task is one group over one chunk.
 struct Plan {
     unsigned threads;

@@ -109,11 +109,6 @@ void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* qu
         stop.while_waiting());
 }
 
-void check_room(const std::int32_t* distances, const std::int64_t* ids) {
-    if (!distances || !ids)
-        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
-}
-
 bool counting_pays(std::size_t k, const RowSet& rows) { return k > rows.count / counting_share && rows.count > 256; }
 
 }  // namespace
@@ -124,7 +119,7 @@ std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq
     const RowSet rows(options.rows, codes.size);
     k = std::min(k, rows.count);
     if (k == 0 || nq == 0) return k;
-    check_room(distances, ids);
+    check_results(distances, ids, nq, k);
     if (counting_pays(k, rows))
         rank_by_counting(codes, rows, queries, nq, k, distances, ids, options);
     else
@@ -137,7 +132,7 @@ std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
     if (rows.count == 0 || nq == 0) return rows.count;
-    check_room(distances, ids);
+    check_results(distances, ids, nq, rows.count);
     rank_by_counting(codes, rows, queries, nq, rows.count, distances, ids, options);
     return rows.count;
 }

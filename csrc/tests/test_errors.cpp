@@ -1,4 +1,5 @@
 // Arguments that cannot be searched are errors with a code, never a crash.
+#include <idcwh/index.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
 
@@ -39,6 +40,18 @@ int main() {
     CHECK(refused(ErrorCode::invalid_argument, "threads", topk({memory, 2, 64}, memory, many)));
     CHECK(refused(ErrorCode::invalid_argument, "null",
                   [&] { idcwh::topk({memory, 2, 64}, memory, 1, 1, nullptr, nullptr); }));
+    std::int64_t counts[65];
+    const std::size_t too_many = ~std::size_t{0} / 65;  // queries that fit an address space, with counts that do not
+    const idcwh::Codes codes{memory, 2, 8};
+    CHECK(refused(ErrorCode::invalid_argument, "65 results each",
+                  [&] { idcwh::histogram({memory, 2, 64}, memory, too_many / 9, counts); }));
+    CHECK(refused(ErrorCode::invalid_argument, "address space",
+                  [&] { idcwh::rank(codes, memory, ~std::size_t{0} / 8, distances, ids); }));
+    CHECK(refused(ErrorCode::invalid_argument, "counts must", [&] { idcwh::count(codes, memory, 1, 3, nullptr); }));
+    idcwh::Index index(8);
+    CHECK(refused(ErrorCode::invalid_argument, "counts must", [&] { index.snapshot().histogram(memory, 1, nullptr); }));
+    CHECK(refused(ErrorCode::invalid_argument, "address space",
+                  [&] { index.snapshot().histogram(memory, ~std::size_t{0} / 16, counts); }));
     CHECK(refused(ErrorCode::invalid_argument, "abacus", [] { idcwh::isa_force("abacus"); }));
     for (const auto& isa : idcwh::isa_list())
         if (!isa.supported) CHECK(refused(ErrorCode::unsupported, isa.name, [&] { idcwh::isa_force(isa.name); }));

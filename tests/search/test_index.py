@@ -170,6 +170,47 @@ def test_refused_queries_and_filters(rng, code_maker):
     np.testing.assert_array_equal(index.search(np.asfortranarray(codes), 1)[1], index.search(codes, 1)[1])
 
 
+RANGES = [
+    range(2**63 - 5, 2**64),
+    range(0, 2**70, 2),
+    range(-(2**70), 2**70, 2**69),
+    range(2**63 - 1, 2**70, 7),
+    range(-(2**70), 2**70),
+    range(2**70, -(2**70), -3),
+    range(-5, 40, 4),
+    range(5, 5),
+    range(2**63, 2**64),
+    range(-9, -1),
+]
+
+
+@pytest.mark.parametrize("where", RANGES, ids=str)
+def test_ranges_of_ids_of_any_size(where, rng, code_maker):
+    codes = code_maker.random(rng, 40, 8)
+    ids = np.concatenate([np.arange(37), [2**63 - 6, 2**63 - 3, 2**63 - 1]])
+    index = index_of(codes, 8, ids)
+    wanted = [number for number in ids.tolist() if number in where]
+    assert sorted(index.rank(codes[:1], where=where)[1][0].tolist()) == wanted
+
+
+def test_numbers_out_of_range(rng, code_maker):
+    codes = code_maker.random(rng, 6, 8)
+    index = index_of(codes, 8)
+    for huge in (2**63 - 1, 2**63, 2**64, np.uint64(2**64 - 1)):
+        assert index.range_search(codes[:1], huge)[0].tolist() == [0, 6]
+        assert index.count(codes[:1], huge).tolist() == [6]
+        assert index.search(codes[:1], huge)[1].shape == (1, 6)
+        index.optimize(memory=huge)
+    for wrong in (-1, 1.5, 2000, True, "", [], "2"):
+        with pytest.raises((TypeError, ValueError), match=r"^threads must be"):
+            index.search(codes, 1, threads=wrong)
+        with pytest.raises((TypeError, ValueError), match=r"^threads must be"):
+            ih.HammingIndex(8, threads=wrong)
+    for wrong in (-1, 1.5, True):
+        with pytest.raises((TypeError, ValueError), match=r"^size must be"):
+            index.reserve(wrong)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_history_of_adds_and_removes(data):

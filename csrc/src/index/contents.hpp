@@ -11,12 +11,15 @@
 #include <memory>
 #include <optional>
 
-#include "index/buffer.hpp"
+#include "huge_array.hpp"
 #include "index/id_table.hpp"
 
 namespace idcwh::detail {
 
 struct Structures;
+
+// Rows are only ever appended: readers of earlier rows are not disturbed by a writer behind them.
+using Buffer = HugeArray<std::uint8_t>;
 
 struct Contents {
     unsigned bits = 0;

@@ -14,6 +14,7 @@
 namespace idcwh {
 namespace {
 
+using detail::Buffer;
 using detail::Contents;
 using detail::IndexState;
 

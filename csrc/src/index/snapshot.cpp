@@ -13,6 +13,7 @@
 #include "index/selection.hpp"
 #include "index/state.hpp"
 #include "index/structures.hpp"
+#include "plan.hpp"
 
 namespace idcwh {
 namespace {
@@ -70,16 +71,10 @@ std::vector<Part> parts_of(const Contents& contents, Selection& selection, const
     return {front, back};
 }
 
-void check_out(const void* distances, const void* ids) {
-    if (!distances || !ids)
-        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
-}
-
-void check_queries(const std::uint8_t* queries, std::size_t nq, const QueryOptions& options) {
-    if (nq && !queries) throw Error(ErrorCode::invalid_argument, "queries is null, but nq is " + std::to_string(nq));
-    if (options.threads > max_threads)
-        throw Error(ErrorCode::invalid_argument,
-                    "threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
+void check_queries(const Contents& contents, const std::uint8_t* queries, std::size_t nq, const QueryOptions& options) {
+    SearchOptions search;
+    search.threads = options.threads;
+    check(contents.view(), queries, nq, search);
 }
 
 // Ranked lists of the same length a query, from the whole snapshot or from its parts. search(part, distances, ids)
@@ -117,6 +112,16 @@ Hits collected(const std::vector<Part>& parts, const Contents& contents, Search 
     return hits;
 }
 
+// Counts of all parts together. count(part, out) writes a part's.
+template <class Count>
+void counted(const std::vector<Part>& parts, std::size_t size, std::int64_t* counts, Count count) {
+    count(parts[0], counts);
+    if (parts.size() == 1) return;
+    std::vector<std::int64_t> more(size);
+    count(parts[1], more.data());
+    for (std::size_t i = 0; i < size; ++i) counts[i] += more[i];
+}
+
 }  // namespace
 
 Snapshot::Snapshot(std::shared_ptr<detail::IndexState> state) : state_(std::move(state)) {
@@ -142,11 +147,11 @@ std::size_t Snapshot::eligible(const Where& where) const { return Selection(*con
 
 std::size_t Snapshot::topk(const std::uint8_t* queries, std::size_t nq, std::size_t k, std::int32_t* distances,
                            std::int64_t* ids, const QueryOptions& options) const {
-    check_queries(queries, nq, options);
+    check_queries(*contents_, queries, nq, options);
     Selection selection(*contents_, options.where);
     k = std::min(k, selection.eligible);
     if (k == 0 || nq == 0) return k;
-    check_out(distances, ids);
+    check_results(distances, ids, nq, k);
     const auto parts =
         parts_of(*contents_, selection, {Work::topk, nq, k, selection.eligible}, options, state_->threads.load());
     ranked(parts, *contents_, nq, k, distances, ids, [&](const Part& part, std::int32_t* d, std::int64_t* i) {
@@ -158,11 +163,11 @@ std::size_t Snapshot::topk(const std::uint8_t* queries, std::size_t nq, std::siz
 
 std::size_t Snapshot::rank(const std::uint8_t* queries, std::size_t nq, std::int32_t* distances, std::int64_t* ids,
                            const QueryOptions& options) const {
-    check_queries(queries, nq, options);
+    check_queries(*contents_, queries, nq, options);
     Selection selection(*contents_, options.where);
     const std::size_t rows = selection.eligible;
     if (rows == 0 || nq == 0) return rows;
-    check_out(distances, ids);
+    check_results(distances, ids, nq, rows);
     const auto parts = parts_of(*contents_, selection, {Work::rank, nq, rows, rows}, options, state_->threads.load());
     ranked(parts, *contents_, nq, rows, distances, ids, [&](const Part& part, std::int32_t* d, std::int64_t* i) {
         return part.structures ? part.structures->rank(part.codes, queries, nq, d, i, part.options)
@@ -173,7 +178,7 @@ std::size_t Snapshot::rank(const std::uint8_t* queries, std::size_t nq, std::int
 
 Hits Snapshot::topk_ties(const std::uint8_t* queries, std::size_t nq, std::size_t k,
                          const QueryOptions& options) const {
-    check_queries(queries, nq, options);
+    check_queries(*contents_, queries, nq, options);
     Selection selection(*contents_, options.where);
     k = std::min(k, selection.eligible);
     const auto parts =
@@ -187,7 +192,7 @@ Hits Snapshot::topk_ties(const std::uint8_t* queries, std::size_t nq, std::size_
 }
 
 Hits Snapshot::radius(const std::uint8_t* queries, std::size_t nq, unsigned radius, const QueryOptions& options) const {
-    check_queries(queries, nq, options);
+    check_queries(*contents_, queries, nq, options);
     Selection selection(*contents_, options.where);
     const auto parts = parts_of(*contents_, selection, {Work::radius, nq, radius, selection.eligible}, options,
                                 state_->threads.load());
@@ -199,40 +204,31 @@ Hits Snapshot::radius(const std::uint8_t* queries, std::size_t nq, unsigned radi
 
 void Snapshot::count(const std::uint8_t* queries, std::size_t nq, unsigned radius, std::int64_t* counts,
                      const QueryOptions& options) const {
-    check_queries(queries, nq, options);
+    check_queries(*contents_, queries, nq, options);
+    check_counts(counts, nq, 1);
     if (nq == 0) return;
-    check_out(counts, counts);
     Selection selection(*contents_, options.where);
     const auto parts =
         parts_of(*contents_, selection, {Work::count, nq, radius, selection.eligible}, options, state_->threads.load());
-    std::vector<std::int64_t> more(parts.size() > 1 ? nq : 0);
-    for (const Part& part : parts) {
-        std::int64_t* out = &part == &parts[0] ? counts : more.data();
-        if (part.structures)
-            part.structures->count(part.codes, queries, nq, radius, out, part.options);
-        else
-            idcwh::count(part.codes, queries, nq, radius, out, part.options);
-    }
-    for (std::size_t i = 0; i < more.size(); ++i) counts[i] += more[i];
+    counted(parts, nq, counts, [&](const Part& part, std::int64_t* out) {
+        part.structures ? part.structures->count(part.codes, queries, nq, radius, out, part.options)
+                        : idcwh::count(part.codes, queries, nq, radius, out, part.options);
+    });
 }
 
 void Snapshot::histogram(const std::uint8_t* queries, std::size_t nq, std::int64_t* counts,
                          const QueryOptions& options) const {
-    check_queries(queries, nq, options);
+    check_queries(*contents_, queries, nq, options);
+    const std::size_t width = std::size_t{contents_->bits} + 1;
+    check_counts(counts, nq, width);
     if (nq == 0) return;
-    check_out(counts, counts);
     Selection selection(*contents_, options.where);
     const auto parts =
         parts_of(*contents_, selection, {Work::histogram, nq, 0, selection.eligible}, options, state_->threads.load());
-    std::vector<std::int64_t> more(parts.size() > 1 ? nq * (contents_->bits + 1) : 0);
-    for (const Part& part : parts) {
-        std::int64_t* out = &part == &parts[0] ? counts : more.data();
-        if (part.structures)
-            part.structures->histogram(part.codes, queries, nq, out, part.options);
-        else
-            idcwh::histogram(part.codes, queries, nq, out, part.options);
-    }
-    for (std::size_t i = 0; i < more.size(); ++i) counts[i] += more[i];
+    counted(parts, nq * width, counts, [&](const Part& part, std::int64_t* out) {
+        part.structures ? part.structures->histogram(part.codes, queries, nq, out, part.options)
+                        : idcwh::histogram(part.codes, queries, nq, out, part.options);
+    });
 }
 
 bool Snapshot::contains(std::int64_t id) const { return contents_->row_of(id).has_value(); }

@@ -34,7 +34,7 @@ void add_rows(const Selected& selected, const std::uint8_t* query, std::size_t b
 void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
                std::int64_t* counts, const SearchOptions& options) {
     check(codes, queries, nq, options);
-    if (nq && !counts) throw Error(ErrorCode::invalid_argument, "counts must have room for the results, not be null");
+    check_counts(counts, nq, std::size_t{codes.bits} + 1);
     const RowSet rows(options.rows, codes.size);
     if (!groups.pays(Work::histogram, 0, nq, rows.count)) return idcwh::histogram(codes, queries, nq, counts, options);
     const Selected selected(groups, rows);

@@ -217,8 +217,7 @@ std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* q
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
     if (rows.count == 0 || nq == 0) return rows.count;
-    if (!distances || !ids)
-        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
+    check_results(distances, ids, nq, rows.count);
     if (!groups.pays(Work::rank, 0, nq, rows.count)) return idcwh::rank(codes, queries, nq, distances, ids, options);
     Stop stop(options.interrupt);
     rank_groups(Selected(groups, rows), codes, queries, nq, rows.count, distances, ids, options, stop);

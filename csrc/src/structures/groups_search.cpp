@@ -105,8 +105,7 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
     if (k == 0 || nq == 0) return k;
-    if (!distances || !ids)
-        throw Error(ErrorCode::invalid_argument, "distances and ids must have room for the results, not be null");
+    check_results(distances, ids, nq, k);
     if (k > selected.size() / ranking_share && selected.size() > 256) {
         rank_groups(selected, codes, queries, nq, k, distances, ids, options, stop);
         return k;
@@ -165,7 +164,7 @@ Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* querie
 void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
            std::int64_t* counts, const SearchOptions& options) {
     check(codes, queries, nq, options);
-    if (nq && !counts) throw Error(ErrorCode::invalid_argument, "counts must have room for the results, not be null");
+    check_counts(counts, nq, 1);
     const RowSet rows(options.rows, codes.size);
     if (!groups.pays(Work::count, radius, nq, rows.count))
         return idcwh::count(codes, queries, nq, radius, counts, options);
