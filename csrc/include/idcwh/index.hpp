@@ -85,14 +85,16 @@ struct OptimizeOptions {
 };
 
 namespace detail {
-struct Contents;
 class IndexState;
+struct View;
 }  // namespace detail
 
 // What an index held at one moment. Cheap to take, never waits for a writer, and stays as it is: its searches see all
 // of an add or a remove, or nothing of it. It may outlive the index. Its functions may be called from many threads.
 class IDCWH_API Snapshot {
 public:
+    // For the library itself, which knows what it looks at.
+    explicit Snapshot(std::shared_ptr<const detail::View> view);
     Snapshot(Snapshot&& other) noexcept;
     Snapshot& operator=(Snapshot&& other) noexcept;
     ~Snapshot();
@@ -126,11 +128,7 @@ public:
     std::size_t memory() const;  // bytes that codes, ids and structures take, room to grow included
 
 private:
-    friend class Index;
-    explicit Snapshot(std::shared_ptr<detail::IndexState> state);
-    std::shared_ptr<detail::IndexState> state_;
-    const detail::Contents* contents_ = nullptr;
-    std::size_t slot_ = 0;
+    std::shared_ptr<const detail::View> view_;
 };
 
 // Readers take snapshots; writers take turns among themselves. After an error the index is as it was.

@@ -2,7 +2,6 @@
 #include "index/compact.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 namespace idcwh::detail {
@@ -10,14 +9,14 @@ namespace {
 
 // Calls body(begin, end) for every run of rows that are alive.
 template <class Body>
-void each_run(const Contents& contents, Body body) {
-    for (std::size_t row = 0; row < contents.rows;) {
-        if (!contents.is_alive(row)) {
+void each_run(const Segment& segment, Body body) {
+    for (std::size_t row = 0; row < segment.rows;) {
+        if (!segment.is_alive(row)) {
             ++row;
             continue;
         }
         std::size_t end = row + 1;
-        while (end < contents.rows && contents.is_alive(end)) ++end;
+        while (end < segment.rows && segment.is_alive(end)) ++end;
         body(row, end);
         row = end;
     }
@@ -40,10 +39,11 @@ Contents compacted(const Contents& contents) {
     result.codes = std::make_shared<Buffer>(contents.live * bytes);
     result.ids = std::make_shared<Buffer>(contents.live * sizeof(std::int64_t));
     auto* ids = reinterpret_cast<std::int64_t*>(result.ids->data());
+    const Segment segment = contents.segment();
     std::size_t at = 0;
-    each_run(contents, [&](std::size_t begin, std::size_t end) {
-        std::memcpy(result.codes->data() + at * bytes, contents.code(begin), (end - begin) * bytes);
-        for (std::size_t row = begin; row < end; ++row) ids[at++] = contents.id(row);
+    each_run(segment, [&](std::size_t begin, std::size_t end) {
+        std::memcpy(result.codes->data() + at * bytes, segment.code(begin), (end - begin) * bytes);
+        for (std::size_t row = begin; row < end; ++row) ids[at++] = segment.id(row);
     });
     result.ascending = contents.ascending || std::is_sorted(ids, ids + result.rows);
     if (!result.ascending) {

@@ -1,29 +1,22 @@
 // See contents.hpp.
 #include "index/contents.hpp"
 
-#include <algorithm>
-
 #include "index/structures.hpp"
 
 namespace idcwh::detail {
 
-std::optional<std::size_t> Contents::row_of(std::int64_t id) const {
-    std::size_t row = 0;
-    if (!ids) {
-        row = static_cast<std::size_t>(id);
-        if (id < 0 || row >= rows) return std::nullopt;
-    } else if (ascending) {
-        const std::int64_t* at = std::lower_bound(id_data(), id_data() + rows, id);
-        if (at == id_data() + rows || *at != id) return std::nullopt;
-        row = static_cast<std::size_t>(at - id_data());
-    } else {
-        const bool found = table->find(id, id_data(), rows, [&](std::size_t candidate) {
-            row = candidate;
-            return is_alive(candidate);
-        });
-        return found ? std::optional(row) : std::nullopt;
-    }
-    return is_alive(row) ? std::optional(row) : std::nullopt;
+Segment Contents::segment() const {
+    Segment segment;
+    segment.bits = bits;
+    segment.rows = rows;
+    segment.live = live;
+    segment.ascending = ascending;
+    segment.codes = codes ? codes->data() : nullptr;
+    segment.ids = id_data();
+    segment.alive = alive ? reinterpret_cast<const std::uint64_t*>(alive->data()) : nullptr;
+    segment.table = table.get();
+    segment.structures = structures.get();
+    return segment;
 }
 
 std::size_t Contents::memory() const {

@@ -3,13 +3,14 @@
 #include <string>
 
 #include "index/selection.hpp"
-#include "index/state.hpp"
 #include "index/structures.hpp"
 
 namespace idcwh {
 namespace {
 
 using detail::Request;
+using detail::Selections;
+using detail::View;
 
 std::string duration(double nanoseconds) {
     char text[32];
@@ -22,8 +23,10 @@ std::string duration(double nanoseconds) {
     return text;
 }
 
-Explanation explained(const detail::Contents& contents, const Request& request) {
-    auto paths = detail::paths(contents, request);
+Explanation explained(const View& view, const Where& where, const Request& request) {
+    const Selections selections(view, view.segments(), where);
+    auto paths = detail::paths(view, selections, request.of_part(selections.eligible));
+    view.check();
     Explanation explanation{std::move(paths.front()), {}};
     explanation.others.assign(std::make_move_iterator(paths.begin() + 1), std::make_move_iterator(paths.end()));
     return explanation;
@@ -39,13 +42,11 @@ std::string Explanation::text() const {
 }
 
 Explanation Snapshot::explain_topk(std::size_t k, std::size_t nq, const Where& where) const {
-    const detail::Selection selection(*contents_, where);
-    return explained(*contents_, {Work::topk, nq, std::min(k, selection.eligible), selection.eligible});
+    return explained(*view_, where, {Work::topk, nq, k, 0});
 }
 
 Explanation Snapshot::explain_radius(unsigned radius, std::size_t nq, const Where& where) const {
-    const detail::Selection selection(*contents_, where);
-    return explained(*contents_, {Work::radius, nq, radius, selection.eligible});
+    return explained(*view_, where, {Work::radius, nq, radius, 0});
 }
 
 }  // namespace idcwh

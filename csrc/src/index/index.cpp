@@ -17,6 +17,7 @@ namespace {
 using detail::Buffer;
 using detail::Contents;
 using detail::IndexState;
+using detail::Segment;
 
 constexpr std::int64_t max_id = std::numeric_limits<std::int64_t>::max();
 
@@ -69,9 +70,9 @@ void check_ids(const Contents& contents, const std::int64_t* ids, std::size_t n)
         if (twice != sorted.end()) fail("ids must be unique, but " + std::to_string(*twice) + " is given twice");
     }
     if (n == 0 || static_cast<std::uint64_t>(least) >= contents.next_id) return;
+    const Segment segment = contents.segment();
     for (std::size_t i = 0; i < n; ++i)
-        if (contents.row_of(ids[i]))
-            fail("ids must be new, but " + std::to_string(ids[i]) + " is in the index already");
+        if (segment.row_of(ids[i])) fail("ids must be new, but " + std::to_string(ids[i]) + " is in the index already");
 }
 
 // The codes are in their rows; now their ids, and what finds them.
@@ -84,7 +85,7 @@ void append_ids(Contents& contents, const std::int64_t* ids, std::size_t n) {
         for (std::size_t i = 0; rows && i < (ids ? n : 1); ++i) rows = id(i) == static_cast<std::int64_t>(first + i);
         if (!rows) store_ids(contents);
     }
-    std::int64_t last = first ? contents.id(first - 1) : -1;
+    std::int64_t last = first ? contents.segment().id(first - 1) : -1;
     bool ascending = contents.ascending;
     for (std::size_t i = 0; i < n; ++i) {
         const std::int64_t next = id(i);
@@ -118,7 +119,7 @@ Index::~Index() = default;
 
 unsigned Index::bits() const { return snapshot().bits(); }
 std::size_t Index::size() const { return snapshot().size(); }
-Snapshot Index::snapshot() const { return Snapshot(state_); }
+Snapshot Index::snapshot() const { return Snapshot(std::make_shared<detail::IndexView>(state_)); }
 void Index::set_threads(unsigned threads) {
     if (threads > max_threads)
         fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(threads));
@@ -158,9 +159,10 @@ std::size_t Index::remove(const std::int64_t* ids, std::size_t count) {
     const Contents& now = state_->versions.newest();
     if (count && !ids) fail("ids is null, but count is " + std::to_string(count));
     if (count == 0) return 0;
+    const Segment segment = now.segment();
     std::vector<std::size_t> rows(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const auto row = now.row_of(ids[i]);
+        const auto row = segment.row_of(ids[i]);
         if (!row)
             throw Error(ErrorCode::not_found, "no code has id " + std::to_string(ids[i]) + "; the index holds " +
                                                   std::to_string(now.live) + " codes");
@@ -204,7 +206,7 @@ void Index::optimize(const OptimizeOptions& options) {
     const std::lock_guard turn(state_->writing);
     auto next = std::make_unique<Contents>(state_->versions.newest());
     if (next->alive) *next = detail::compacted(*next);
-    next->structures = detail::build_structures(*next, options);
+    next->structures = detail::build_structures(next->segment(), options);
     state_->structure_memory = options.memory;
     state_->tried_at = next->rows;
     state_->versions.publish(std::move(next));

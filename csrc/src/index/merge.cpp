@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "interrupt.hpp"
+#include "pool.hpp"
+
 namespace idcwh::detail {
 namespace {
 
@@ -12,19 +15,46 @@ struct Cursor {
     const std::int64_t* ids;
     std::size_t left;
 
+    // Both have something left.
     bool before(const Cursor& other) const {
-        if (left == 0 || other.left == 0) return left != 0;
         return *distances != *other.distances ? *distances < *other.distances : *ids < *other.ids;
-    }
-    void take(std::int32_t*& distance, std::int64_t*& id) {
-        *distance++ = *distances++;
-        *id++ = *ids++;
-        --left;
     }
 };
 
-void merge(Cursor a, Cursor b, std::size_t count, std::int32_t* distances, std::int64_t* ids) {
-    for (; count; --count) (a.before(b) ? a : b).take(distances, ids);
+// Where results are written.
+struct Output {
+    std::int32_t* distances;
+    std::int64_t* ids;
+    std::size_t room;
+
+    void take(Cursor& from) {
+        *distances++ = *from.distances++;
+        *ids++ = *from.ids++;
+        --from.left, --room;
+    }
+    void take_all(const Cursor& from) {
+        const std::size_t count = std::min(room, from.left);
+        std::copy_n(from.distances, count, distances);
+        std::copy_n(from.ids, count, ids);
+    }
+};
+
+void merge(std::vector<Cursor>& cursors, Output out) {
+    std::erase_if(cursors, [](const Cursor& cursor) { return cursor.left == 0; });
+    const auto later = [](const Cursor& a, const Cursor& b) { return b.before(a); };
+    std::make_heap(cursors.begin(), cursors.end(), later);
+    while (out.room && cursors.size() > 1) {
+        std::pop_heap(cursors.begin(), cursors.end(), later);
+        Cursor& first = cursors.back();
+        // Parts often have ids one after the other, so that those at one distance are a run of one part.
+        do out.take(first);
+        while (out.room && first.left && first.before(cursors.front()));
+        if (first.left)
+            std::push_heap(cursors.begin(), cursors.end(), later);
+        else
+            cursors.pop_back();
+    }
+    if (!cursors.empty()) out.take_all(cursors.front());
 }
 
 Cursor of_query(const Lists& lists, std::size_t q) {
@@ -37,25 +67,47 @@ Cursor of_query(const Hits& hits, std::size_t q) {
             static_cast<std::size_t>(hits.limits[q + 1] - begin)};
 }
 
-}  // namespace
-
-void merge(const Lists& a, const Lists& b, std::size_t nq, std::size_t k, std::int32_t* distances, std::int64_t* ids) {
-    for (std::size_t q = 0; q < nq; ++q) merge(of_query(a, q), of_query(b, q), k, distances + q * k, ids + q * k);
+// output(q) is where the results of a query go; all of them together are `results`.
+template <class Part, class To>
+void merge_queries(std::span<const Part> parts, std::size_t nq, std::size_t results, const SearchOptions& options,
+                   To output) {
+    constexpr std::size_t least_results = 1 << 16;  // below which a second thread costs more than it brings
+    const unsigned most = options.threads ? options.threads : pool::available_threads();
+    const std::size_t tasks = results < least_results ? 1 : std::min(nq, std::size_t{4} * most);
+    Stop stop(options.interrupt);
+    const auto body = [&](std::size_t task) {
+        std::vector<Cursor> cursors;
+        for (std::size_t q = task * nq / tasks; q < (task + 1) * nq / tasks; ++q) {
+            stop.check();
+            cursors.clear();
+            for (const Part& part : parts) cursors.push_back(of_query(part, q));
+            merge(cursors, output(q));
+        }
+    };
+    tasks == 1 ? body(0) : pool::run(tasks, most, body, stop.while_waiting());
 }
 
-Hits merge(const Hits& a, const Hits& b) {
-    Hits both;
-    const std::size_t nq = a.limits.size() - 1;
-    both.limits.resize(nq + 1);
-    for (std::size_t q = 0; q <= nq; ++q) both.limits[q] = a.limits[q] + b.limits[q];
-    both.distances.resize(a.distances.size() + b.distances.size());
-    both.ids.resize(both.distances.size());
-    for (std::size_t q = 0; q < nq; ++q) {
-        const std::int64_t begin = both.limits[q];
-        merge(of_query(a, q), of_query(b, q), static_cast<std::size_t>(both.limits[q + 1] - begin),
-              both.distances.data() + begin, both.ids.data() + begin);
-    }
-    return both;
+}  // namespace
+
+void merge(std::span<const Lists> parts, std::size_t nq, std::size_t k, std::int32_t* distances, std::int64_t* ids,
+           const SearchOptions& options) {
+    merge_queries(parts, nq, nq * k, options, [&](std::size_t q) { return Output{distances + q * k, ids + q * k, k}; });
+}
+
+Hits merge(std::span<const Hits> parts, const SearchOptions& options) {
+    Hits all;
+    const std::size_t nq = parts[0].limits.size() - 1;
+    all.limits.resize(nq + 1);
+    for (const Hits& part : parts)
+        for (std::size_t q = 0; q <= nq; ++q) all.limits[q] += part.limits[q];
+    all.distances.resize(static_cast<std::size_t>(all.limits[nq]));
+    all.ids.resize(all.distances.size());
+    merge_queries(parts, nq, all.ids.size(), options, [&](std::size_t q) {
+        const std::int64_t begin = all.limits[q];
+        return Output{all.distances.data() + begin, all.ids.data() + begin,
+                      static_cast<std::size_t>(all.limits[q + 1] - begin)};
+    });
+    return all;
 }
 
 void cut_behind_ties(Hits& hits, std::size_t k) {

@@ -1,10 +1,11 @@
-// Putting the ranked results of two parts of a database together, in the order (distance, id).
+// Putting the ranked results of the parts of a database together, in the order (distance, id).
 #pragma once
 
 #include <idcwh/search.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace idcwh::detail {
@@ -16,10 +17,13 @@ struct Lists {
     std::size_t length = 0;
 };
 
-// The first k of both for each of nq queries; together they have at least k.
-void merge(const Lists& a, const Lists& b, std::size_t nq, std::size_t k, std::int32_t* distances, std::int64_t* ids);
+// The first k of all parts for each of nq queries; together they have at least k. Of the options, these take the
+// threads and the interrupt.
+void merge(std::span<const Lists> parts, std::size_t nq, std::size_t k, std::int32_t* distances, std::int64_t* ids,
+           const SearchOptions& options);
 
-Hits merge(const Hits& a, const Hits& b);
+// Of at least one part.
+Hits merge(std::span<const Hits> parts, const SearchOptions& options);
 
 // Drops what is farther than the k-th of each query.
 void cut_behind_ties(Hits& hits, std::size_t k);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "index/contents.hpp"
+#include "index/selection.hpp"
 #include "index/structures.hpp"
 #include "structures/cost.hpp"
 
@@ -15,46 +15,79 @@ namespace {
 // A scan skips what a filter leaves out, but not for nothing: below a quarter of the rows it gathers them one by one.
 double filtered(double share) { return std::min(1.0, 4 * share); }
 
-double scan_ns(const Contents& contents, std::size_t first, const Request& request) {
-    if (first >= contents.rows) return 0;
-    const Codes codes{nullptr, contents.rows - first, contents.bits};
+double scan_ns(const Segment& segment, std::size_t first, const Request& request) {
+    if (first >= segment.rows) return 0;
+    const Codes codes{nullptr, segment.rows - first, segment.bits};
     const std::size_t nq = request.nq ? request.nq : 1;
-    const double share = static_cast<double>(request.eligible) / static_cast<double>(contents.live);
+    const double share = static_cast<double>(request.eligible) / static_cast<double>(segment.live);
     return cost::call_ns + (cost::scan_ns(codes, nq) / static_cast<double>(nq) - cost::call_ns) * filtered(share);
 }
 
-double structure_ns(const Contents& contents, const Request& request) {
-    if (!contents.structures || request.eligible == 0) return std::numeric_limits<double>::infinity();
-    return contents.structures->expected_ns(request, contents.live) +
-           scan_ns(contents, contents.structures->covered, request);
+double structure_ns(const Segment& segment, const Request& request) {
+    if (!segment.structures || request.eligible == 0) return std::numeric_limits<double>::infinity();
+    return segment.structures->expected_ns(request, segment.live) +
+           scan_ns(segment, segment.structures->covered, request);
+}
+
+// Scans of all segments.
+Path scans(const View& view, const Selections& selections, const Request& request) {
+    Path path{"scan", 0, ""};
+    for (const Selection& part : selections.each)
+        path.nanoseconds += scan_ns(*part.segment, 0, request.of_part(part.eligible));
+    path.because = std::to_string(selections.eligible) + " of " + std::to_string(view.live) + " codes of " +
+                   std::to_string(code_bytes(view.bits)) + " bytes, " +
+                   (request.nq >= cost::batch ? "which the queries of a batch read together" : "read once a query");
+    if (selections.each.size() > 1) path.because += ", in " + std::to_string(selections.each.size()) + " segments";
+    return path;
+}
+
+// Structures where uses(segment) says so, and scans of the rest.
+template <class Uses>
+Path with_structures(const Selections& selections, const Request& request, Uses uses) {
+    Path path{"", 0, ""};
+    std::vector<std::string> names;
+    std::size_t scanned = 0;
+    for (const Selection& part : selections.each) {
+        const Segment& segment = *part.segment;
+        const Request asked = request.of_part(part.eligible);
+        if (!uses(segment, asked)) {
+            path.nanoseconds += scan_ns(segment, 0, asked);
+            scanned += segment.rows;
+            continue;
+        }
+        path.nanoseconds += structure_ns(segment, asked);
+        const StructureInfo info = segment.structures->info();
+        scanned += segment.rows - info.codes;
+        path.because += (path.because.empty() ? "" : "; ") + info.detail;
+        if (std::find(names.begin(), names.end(), info.name) == names.end()) names.push_back(info.name);
+    }
+    for (const std::string& name : names) path.name += (path.name.empty() ? "" : " and ") + name;
+    if (scanned)
+        path.because +=
+            "; " + std::to_string(scanned) + (selections.each.size() > 1 ? " other" : " later") + " codes are scanned";
+    return path;
 }
 
 }  // namespace
 
 std::atomic<bool> always_structures{false};
 
-bool structure_pays(const Contents& contents, const Request& request) {
-    if (!contents.structures) return false;
-    return structure_ns(contents, request) < scan_ns(contents, 0, request) ||
+bool structure_pays(const Segment& segment, const Request& request) {
+    if (!segment.structures) return false;
+    return structure_ns(segment, request) < scan_ns(segment, 0, request) ||
            always_structures.load(std::memory_order_relaxed);
 }
 
-std::vector<Path> paths(const Contents& contents, const Request& request) {
-    std::vector<Path> list;
-    std::string because =
-        std::to_string(request.eligible) + " of " + std::to_string(contents.live) + " codes of " +
-        std::to_string(contents.bytes()) + " bytes, " +
-        (request.nq >= cost::batch ? "which the queries of a batch read together" : "read once a query");
-    list.push_back({"scan", scan_ns(contents, 0, request), std::move(because)});
-    if (contents.structures) {
-        const StructureInfo info = contents.structures->info();
-        because = info.detail;
-        if (info.codes < contents.rows)
-            because += "; " + std::to_string(contents.rows - info.codes) + " later codes are scanned";
-        list.push_back({info.name, structure_ns(contents, request), std::move(because)});
-        if (structure_pays(contents, request)) std::swap(list[0], list[1]);
-    }
-    return list;
+std::vector<Path> paths(const View& view, const Selections& selections, const Request& request) {
+    const auto any = [&](auto uses) {
+        return std::any_of(selections.each.begin(), selections.each.end(),
+                           [&](const Selection& part) { return uses(*part.segment, request.of_part(part.eligible)); });
+    };
+    const auto there = [](const Segment& segment, const Request&) { return segment.structures != nullptr; };
+    const Path scan = scans(view, selections, request);
+    if (any(structure_pays)) return {with_structures(selections, request, structure_pays), scan};
+    if (any(there)) return {scan, with_structures(selections, request, there)};
+    return {scan};
 }
 
 }  // namespace idcwh::detail

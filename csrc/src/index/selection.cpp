@@ -25,42 +25,69 @@ std::uint64_t positions(const Where& where, std::size_t first) {
 
 // Puts the low bits of `bits`, in order, where `places` has ones.
 std::uint64_t deposit(std::uint64_t bits, std::uint64_t places) {
+    if (places == ~std::uint64_t{0}) return bits;
     std::uint64_t out = 0;
     for (; places && bits; places &= places - 1, bits >>= 1) out |= (bits & 1) * (places & -places);
     return out;
 }
 
+// Throws unless it can be read, and, if it is a mask, has an entry for each code.
+void check_where(const Where& where, std::size_t live) {
+    const auto fail = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, "where: " + message); };
+    const bool bytes = where.kind == Where::Kind::bytes, ids = where.kind == Where::Kind::ids;
+    if (ids && where.count && !where.ids) fail("ids is null, but count is " + std::to_string(where.count));
+    if (!bytes && where.kind != Where::Kind::bitmap) return;
+    if (where.count != live)
+        fail("a mask has one entry for each code: expected " + std::to_string(live) + ", not " +
+             std::to_string(where.count));
+    if (where.count && !(bytes ? static_cast<const void*>(where.bytes) : where.bitmap)) fail("the mask is null");
+}
+
 }  // namespace
 
-Selection::Selection(const Contents& contents, const Where& where) {
-    switch (where.kind) {
-        case Where::Kind::all:
-            if (contents.alive) rows = Rows::of_bitmap(contents.alive_words());
-            eligible = contents.live;
-            return;
-        case Where::Kind::ids: select_ids(contents, where); return;
-        case Where::Kind::id_range: select_id_range(contents, where); return;
-        default: select_positions(contents, where);
+Selections::Selections(const View& view, std::span<const Segment> segments, const Where& where) {
+    check_where(where, view.live);
+    each.reserve(segments.size());
+    std::size_t position = 0;
+    for (const Segment& segment : segments) {
+        Selection selection(segment, where, position);
+        position += segment.live;
+        if (selection.eligible == 0) continue;
+        eligible += selection.eligible;
+        each.push_back(std::move(selection));
     }
 }
 
-void Selection::select_ids(const Contents& contents, const Where& where) {
-    if (where.count && !where.ids)
-        throw Error(ErrorCode::invalid_argument, "where: ids is null, but count is " + std::to_string(where.count));
+Selection::Selection(const Segment& of, const Where& where, std::size_t position) : segment(&of) {
+    if (of.live == 0) return;
+    switch (where.kind) {
+        case Where::Kind::all:
+            if (of.alive) rows = Rows::of_bitmap(of.alive);
+            eligible = of.live;
+            return;
+        case Where::Kind::ids: select_ids(where); return;
+        case Where::Kind::id_range: select_id_range(where); return;
+        default: select_positions(where, position);
+    }
+}
+
+void Selection::select_ids(const Where& where) {
     const std::int64_t *begin = where.ids, *end = where.ids + where.count;
     const bool ordered = std::adjacent_find(begin, end, std::greater_equal<>()) == end;
-    if (ordered && !contents.ids && !contents.alive) {
-        // Ids are rows, in order: used where they lie.
-        begin = std::lower_bound(begin, end, std::int64_t{0});
-        end = std::lower_bound(begin, end, static_cast<std::int64_t>(contents.rows));
-        eligible = static_cast<std::size_t>(end - begin);
-        rows = Rows::of_list(begin, eligible);
-        return;
+    if (ordered && segment->ascending) {  // other segments have the others
+        begin = std::lower_bound(begin, end, segment->id(0));
+        end = std::upper_bound(begin, end, segment->id(segment->rows - 1));
+        if (!segment->ids && segment->first_id == 0 && !segment->alive) {
+            // Ids are rows, in order: used where they lie.
+            eligible = static_cast<std::size_t>(end - begin);
+            rows = Rows::of_list(begin, eligible);
+            return;
+        }
     }
-    list_.reserve(where.count);
+    list_.reserve(std::min(static_cast<std::size_t>(end - begin), segment->rows));
     for (; begin != end; ++begin)
-        if (const auto row = contents.row_of(*begin)) list_.push_back(static_cast<std::int64_t>(*row));
-    if (!ordered || !contents.ascending) {
+        if (const auto row = segment->row_of(*begin)) list_.push_back(static_cast<std::int64_t>(*row));
+    if (!ordered || !segment->ascending) {
         std::sort(list_.begin(), list_.end());
         list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
     }
@@ -68,72 +95,67 @@ void Selection::select_ids(const Contents& contents, const Where& where) {
     rows = Rows::of_list(list_.data(), eligible);
 }
 
-void Selection::select_id_range(const Contents& contents, const Where& where) {
-    if (!contents.ascending) {
-        words_.assign((contents.rows + 63) / 64, 0);
-        for (std::size_t row = 0; row < contents.rows; ++row) {
-            const std::int64_t id = contents.id(row);
+void Selection::select_id_range(const Where& where) {
+    if (!segment->ascending) {
+        words_.assign((segment->rows + 63) / 64, 0);
+        for (std::size_t row = 0; row < segment->rows; ++row) {
+            const std::int64_t id = segment->id(row);
             words_[row / 64] |= std::uint64_t{id >= where.first && id < where.last} << row % 64;
         }
-        return use_words(contents);
+        return use_words();
     }
-    const auto row_from = [&](std::int64_t id) {
-        if (contents.ids)
-            return static_cast<std::size_t>(
-                std::lower_bound(contents.id_data(), contents.id_data() + contents.rows, id) - contents.id_data());
-        return id <= 0 ? 0 : std::min(contents.rows, static_cast<std::size_t>(id));
+    const auto row_from = [this](std::int64_t id) {
+        if (segment->ids)
+            return static_cast<std::size_t>(std::lower_bound(segment->ids, segment->ids + segment->rows, id) -
+                                            segment->ids);
+        return id <= segment->first_id ? 0 : std::min(segment->rows, static_cast<std::size_t>(id - segment->first_id));
     };
     const std::size_t begin = row_from(where.first), end = std::max(begin, row_from(where.last));
-    if (!contents.alive) {
+    if (!segment->alive) {
         rows = Rows::range(begin, end);
         eligible = end - begin;
         return;
     }
-    words_.assign((contents.rows + 63) / 64, 0);
+    if (begin == end) return;
+    words_.assign((segment->rows + 63) / 64, 0);
     for (std::size_t row = begin; row < end; row = (row / 64 + 1) * 64) {
         const std::size_t stop = std::min(end, (row / 64 + 1) * 64), count = stop - row;
         words_[row / 64] |= (~std::uint64_t{0} >> (64 - count)) << row % 64;
     }
-    use_words(contents);
+    use_words();
 }
 
-void Selection::select_positions(const Contents& contents, const Where& where) {
+void Selection::select_positions(const Where& where, std::size_t position) {
     const bool bytes = where.kind == Where::Kind::bytes;
-    if (where.count != contents.live)
-        throw Error(ErrorCode::invalid_argument, "where: a mask has one entry for each code: expected " +
-                                                     std::to_string(contents.live) + ", not " +
-                                                     std::to_string(where.count));
-    if (where.count && !(bytes ? static_cast<const void*>(where.bytes) : where.bitmap))
-        throw Error(ErrorCode::invalid_argument, "where: the mask is null");
-    if (!contents.alive) {
-        rows = bytes ? Rows::of_bytes(where.bytes) : Rows::of_bitmap(where.bitmap);
+    if (!segment->alive && (bytes || position % 64 == 0)) {
+        rows = bytes ? Rows::of_bytes(where.bytes + position) : Rows::of_bitmap(where.bitmap + position / 64);
         SearchOptions options;
         options.rows = rows;
-        eligible = idcwh::eligible(contents.view(), options);
+        eligible = idcwh::eligible(segment->view(), options);
         return;
     }
-    words_.assign((contents.rows + 63) / 64, 0);
-    std::size_t position = 0;
+    words_.assign((segment->rows + 63) / 64, 0);
     for (std::size_t w = 0; w < words_.size() && position < where.count; ++w) {
-        const std::size_t left = contents.rows - 64 * w;
-        const std::uint64_t places =
-            contents.alive_words()[w] & (left < 64 ? (std::uint64_t{1} << left) - 1 : ~std::uint64_t{0});
+        const std::size_t left = segment->rows - 64 * w;
+        std::uint64_t places = left < 64 ? (std::uint64_t{1} << left) - 1 : ~std::uint64_t{0};
+        if (segment->alive) places &= segment->alive[w];
         if (!places) continue;
         words_[w] = deposit(positions(where, position), places);
         position += static_cast<std::size_t>(std::popcount(places));
     }
-    use_words(contents);
+    use_words();
 }
 
-void Selection::use_words(const Contents& contents) {
+void Selection::use_words() {
     for (std::size_t w = 0; w < words_.size(); ++w) {
-        if (contents.alive) words_[w] &= contents.alive_words()[w];
+        if (segment->alive) words_[w] &= segment->alive[w];
         eligible += static_cast<std::size_t>(std::popcount(words_[w]));
     }
     rows = Rows::of_bitmap(words_.data());
 }
 
-Rows Selection::behind(std::size_t first, std::size_t end) {
+Rows Selection::behind(std::size_t first) {
+    const std::size_t end = segment->rows;
     switch (rows.kind) {
         case Rows::Kind::all: return rows;
         case Rows::Kind::range:

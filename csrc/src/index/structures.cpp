@@ -66,13 +66,13 @@ std::size_t Structures::rank(const Codes& codes, const std::uint8_t* queries, st
                   : idcwh::rank(codes, queries, nq, distances, ids, options);
 }
 
-std::shared_ptr<const Structures> build_structures(const Contents& contents, const OptimizeOptions& options) {
-    if (contents.rows == 0) return nullptr;
+std::shared_ptr<const Structures> build_structures(const Segment& segment, const OptimizeOptions& options) {
+    if (segment.rows == 0) return nullptr;
     auto structures = std::make_shared<Structures>();
-    structures->covered = contents.rows;
-    structures->by_row = contents.ascending;
-    const Codes codes = contents.view();
-    structures->groups = Groups::build(codes, contents.order_ids(), options.memory, options.threads, options.interrupt);
+    structures->covered = segment.rows;
+    structures->by_row = segment.ascending;
+    const Codes codes = segment.view();
+    structures->groups = Groups::build(codes, segment.order_ids(), options.memory, options.threads, options.interrupt);
     if (!structures->groups)
         structures->multi = MultiIndex::build(codes, options.memory, options.threads, options.interrupt);
     return structures->groups || structures->multi ? structures : nullptr;
@@ -85,7 +85,7 @@ void rebuild(IndexState& state, Contents& next) {
     options.memory = *state.structure_memory;
     options.threads = state.threads.load();
     try {
-        next.structures = build_structures(next, options);
+        next.structures = build_structures(next.segment(), options);
     } catch (const std::bad_alloc&) {
         // Searches scan instead.
     }

@@ -3,6 +3,7 @@
 
 #include <idcwh/index.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -19,15 +20,24 @@ namespace idcwh::detail {
 
 struct Contents;
 class IndexState;
+struct Segment;
+struct Selections;
+struct View;
 
 struct Request {
     Work work;
     std::size_t nq;
     std::size_t wanted;    // k, or the radius
     std::size_t eligible;  // rows
+
+    // What it asks of a part with so many eligible rows.
+    Request of_part(std::size_t rows) const {
+        const bool within = work == Work::radius || work == Work::count;
+        return {work, nq, within ? wanted : std::min(wanted, rows), rows};
+    }
 };
 
-// One structure over the first rows of an index; later rows are scanned. Each operation equals that of search.hpp over
+// One structure over the first rows of a segment; later rows are scanned. Each operation equals that of search.hpp over
 // the covered rows.
 struct Structures {
     Structures();
@@ -41,7 +51,7 @@ struct Structures {
     std::size_t memory() const;
     StructureInfo info() const;
     const char* name() const;
-    // For one query of the request, over the covered rows of a snapshot with `live` codes; infinite for work that it
+    // For one query of the request, over the covered rows of a segment with `live` codes; infinite for work that it
     // does not do.
     double expected_ns(const Request& request, std::size_t live) const;
 
@@ -62,12 +72,13 @@ struct Structures {
 // For tests: a search takes the structure whatever it is expected to cost.
 extern std::atomic<bool> always_structures;
 
-// Whether a search takes the structure, and for a person: the ways it could take, the best first.
-bool structure_pays(const Contents& contents, const Request& request);
-std::vector<Path> paths(const Contents& contents, const Request& request);
+// Whether a search of a segment takes its structure. The request is that of_part().
+bool structure_pays(const Segment& segment, const Request& request);
+// For a person: the ways that a search of all segments could take, the best first.
+std::vector<Path> paths(const View& view, const Selections& selections, const Request& request);
 
 // Null where none pays within the memory.
-std::shared_ptr<const Structures> build_structures(const Contents& contents, const OptimizeOptions& options);
+std::shared_ptr<const Structures> build_structures(const Segment& segment, const OptimizeOptions& options);
 
 // Builds the structure of a version that is not published yet anew: always, or when it has grown enough to make up for
 // it. Nothing happens unless optimize() was called; without memory for one there is none.

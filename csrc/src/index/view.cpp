@@ -7,7 +7,7 @@ View::~View() = default;
 
 std::size_t View::memory() const {
     std::size_t sum = 0;
-    for (const Segment& segment : segments()) sum += segment.memory();
+    for (const Segment& segment : id_segments()) sum += segment.memory();
     return sum;
 }
 
