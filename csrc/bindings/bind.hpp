@@ -5,6 +5,7 @@
 
 namespace idcwh::bindings {
 
+void bind_database(pybind11::module_& m);
 void bind_index(pybind11::module_& m);
 void bind_metrics(pybind11::module_& m);
 

@@ -5,6 +5,7 @@
 #include <idcwh/search.hpp>
 
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "arrays.hpp"
@@ -102,19 +103,28 @@ std::uint32_t crc32c_buffer(const py::object& buffer, const py::object& seed) {
     return result;
 }
 
+// Messages may name files, whose names are bytes.
+py::object text_of(const std::string& text) {
+    return py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<py::ssize_t>(text.size())));
+}
+
 void translate(std::exception_ptr pointer) {
     try {
         if (pointer) std::rethrow_exception(pointer);
+    } catch (const SystemError& error) {
+        // Of errno, text and file Python makes FileNotFoundError and its kin.
+        const py::object value = py::reinterpret_borrow<py::object>(PyExc_OSError)(
+            error.error_number(), std::generic_category().message(error.error_number()), text_of(error.path()));
+        PyErr_SetObject(py::type::handle_of(value).ptr(), value.ptr());
     } catch (const Error& error) {
         if (error.code() == ErrorCode::interrupted && PyErr_Occurred()) return;  // what the signal's handler raised
-        if (error.code() == ErrorCode::invalid_argument) {
-            PyErr_SetString(PyExc_ValueError, error.what());
-        } else if (error.code() == ErrorCode::not_found) {
-            PyErr_SetString(PyExc_KeyError, error.what());
-        } else {
-            const py::object type = py::module_::import("idcwh_search.errors").attr("IdcwhError");
-            PyErr_SetString(type.ptr(), error.what());
-        }
+        py::object type = py::reinterpret_borrow<py::object>(PyExc_ValueError);
+        if (error.code() == ErrorCode::not_found)
+            type = py::reinterpret_borrow<py::object>(PyExc_KeyError);
+        else if (error.code() != ErrorCode::invalid_argument)
+            type = py::module_::import("idcwh_search.errors").attr("IdcwhError");
+        PyErr_SetObject(type.ptr(), text_of(error.what()).ptr());
     }
 }
 
@@ -151,4 +161,5 @@ PYBIND11_MODULE(_core, m) {
           "True when no row has a padding bit set.");
     bind_metrics(m);
     bind_index(m);
+    bind_database(m);
 }

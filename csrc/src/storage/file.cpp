@@ -1,0 +1,219 @@
+// See file.hpp.
+#include "storage/file.hpp"
+
+#include <idcwh/error.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/trace.hpp"
+
+namespace idcwh::storage {
+
+Trace* trace = nullptr;
+
+namespace {
+
+struct Place {
+    std::string folder, name;
+};
+
+Place place_of(const std::string& path) {
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos) return {".", path};
+    return {slash ? path.substr(0, slash) : "/", path.substr(slash + 1)};
+}
+
+// Calls again what a signal has interrupted.
+template <class Call>
+auto retried(Call call) {
+    auto result = call();
+    while (result < 0 && errno == EINTR) result = call();
+    return result;
+}
+
+int sync_handle(int handle) {
+#if defined(__APPLE__)
+    if (fcntl(handle, F_FULLFSYNC) == 0) return 0;
+    return fsync(handle);
+#else
+    return fdatasync(handle);
+#endif
+}
+
+void sync_folder(const std::string& path) {
+    const std::string folder = place_of(path).folder;
+    const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (handle < 0) throw SystemError(errno, folder, "cannot be synced");
+    const int error = retried([&] { return fsync(handle); }) ? errno : 0;
+    ::close(handle);
+    if (error) throw SystemError(error, folder, "cannot be synced");
+}
+
+}  // namespace
+
+void File::fail(const char* what) const { throw SystemError(errno, path_, what); }
+
+File File::open(const std::string& path, bool write) {
+    File file;
+    file.path_ = path;
+    // Not blocking: a pipe of that name is refused below, not waited for.
+    file.handle_ = retried([&] { return ::open(path.c_str(), (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); });
+    if (file.handle_ < 0) file.fail(write ? "cannot be opened for writing" : "cannot be opened");
+    struct stat status;
+    if (fstat(file.handle_, &status) != 0) file.fail("cannot be looked at");
+    if (S_ISDIR(status.st_mode)) {
+        errno = EISDIR;
+        file.fail("cannot be opened");
+    }
+    if (!S_ISREG(status.st_mode))
+        throw Error(ErrorCode::damaged, path + ": is a device or a pipe; expected a codes.bin");
+    return file;
+}
+
+File File::temporary_beside(const std::string& target) {
+    const Place place = place_of(target);
+    File file;
+    file.path_ = target;
+    for (;;) {
+        std::string name = place.folder + "/." + place.name + ".XXXXXX.tmp";
+        file.handle_ = mkostemps(name.data(), 4, O_CLOEXEC);
+        if (file.handle_ < 0) file.fail("cannot be written");
+        // Before it was locked, somebody else may have taken it for one whose writer is gone.
+        if (file.lock() && file.is_at(name)) {
+            file.path_ = name;
+            return file;
+        }
+        file.close();
+    }
+}
+
+File::~File() { close(); }
+File::File(File&& other) noexcept : handle_(std::exchange(other.handle_, -1)), path_(std::move(other.path_)) {}
+File& File::operator=(File&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(path_, other.path_);
+    return *this;
+}
+void File::close() {
+    if (handle_ >= 0) ::close(std::exchange(handle_, -1));
+}
+
+std::uint64_t File::size() const {
+    struct stat status;
+    if (fstat(handle_, &status) != 0) fail("cannot be looked at");
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
+unsigned File::mode() const {
+    struct stat status;
+    if (fstat(handle_, &status) != 0) fail("cannot be looked at");
+    return status.st_mode & 07777;
+}
+
+void File::set_mode(unsigned mode) {
+    if (fchmod(handle_, mode) != 0) fail("cannot be given its permissions");
+}
+
+void File::read(std::uint64_t offset, void* out, std::size_t size) const {
+    auto* at = static_cast<unsigned char*>(out);
+    while (size) {
+        const ssize_t got = retried([&] { return pread(handle_, at, size, static_cast<off_t>(offset)); });
+        if (got < 0) fail("cannot be read");
+        if (got == 0)
+            throw Error(ErrorCode::damaged, path_ + ": was cut off: nothing at byte " + std::to_string(offset) +
+                                                "; restore a copy or build it again");
+        at += got, offset += static_cast<std::uint64_t>(got), size -= static_cast<std::size_t>(got);
+    }
+}
+
+void File::write(std::uint64_t offset, const void* data, std::size_t size) {
+    if (trace && size)
+        if ((errno = trace->write(path_, offset, data, size))) fail("cannot be written");
+    const auto* at = static_cast<const unsigned char*>(data);
+    while (size) {
+        const ssize_t put = retried([&] { return pwrite(handle_, at, size, static_cast<off_t>(offset)); });
+        if (put <= 0) {
+            if (put == 0) errno = ENOSPC;
+            fail("cannot be written");
+        }
+        at += put, offset += static_cast<std::uint64_t>(put), size -= static_cast<std::size_t>(put);
+    }
+}
+
+void File::sync() {
+    if (trace)
+        if ((errno = trace->sync(path_))) fail("cannot be synced");
+    if (retried([&] { return sync_handle(handle_); })) fail("cannot be synced");
+}
+
+void File::truncate(std::uint64_t size) {
+    if (trace)
+        if ((errno = trace->truncate(path_, size))) fail("cannot be cut");
+    if (retried([&] { return ftruncate(handle_, static_cast<off_t>(size)); })) fail("cannot be cut");
+}
+
+bool File::lock() {
+    if (retried([&] { return flock(handle_, LOCK_EX | LOCK_NB); }) == 0) return true;
+    if (errno != EWOULDBLOCK) fail("cannot be locked");
+    return false;
+}
+
+bool File::is_at(const std::string& path) const {
+    struct stat mine, theirs;
+    return fstat(handle_, &mine) == 0 && stat(path.c_str(), &theirs) == 0 && mine.st_dev == theirs.st_dev &&
+           mine.st_ino == theirs.st_ino;
+}
+
+void rename(const std::string& from, const std::string& to, bool replace) {
+    if (trace)
+        if (const int error = trace->rename(from, to)) throw SystemError(error, to, "cannot be given its name");
+    if (replace) {
+        if (std::rename(from.c_str(), to.c_str())) throw SystemError(errno, to, "cannot be given its name");
+    } else if (link(from.c_str(), to.c_str()) == 0) {
+        unlink(from.c_str());
+    } else if (errno == EEXIST || access(to.c_str(), F_OK) == 0) {
+        throw SystemError(EEXIST, to, "cannot be given its name");
+    } else if (std::rename(from.c_str(), to.c_str())) {  // a file system without links
+        throw SystemError(errno, to, "cannot be given its name");
+    }
+    sync_folder(to);
+}
+
+void remove(const std::string& path) noexcept { unlink(path.c_str()); }
+
+void remove_stale(const std::string& target) noexcept {
+    const Place place = place_of(target);
+    DIR* folder = opendir(place.folder.c_str());
+    if (!folder) return;
+    const std::string prefix = "." + place.name + ".", suffix = ".tmp";
+    while (const dirent* entry = readdir(folder)) {
+        const std::string name = entry->d_name;
+        if (name.size() != prefix.size() + 6 + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix))
+            continue;
+        const std::string path = place.folder + "/" + name;
+        const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (handle < 0) continue;
+        if (flock(handle, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
+        ::close(handle);
+    }
+    closedir(folder);
+}
+
+std::string resolved(const std::string& path) {
+    char* found = realpath(path.c_str(), nullptr);
+    if (!found) return path;
+    std::string result = found;
+    std::free(found);
+    return result;
+}
+
+}  // namespace idcwh::storage

@@ -1,0 +1,53 @@
+// A file of the operating system, with errors that name it. What changes a file or a folder goes through here, in one
+// place that tests can watch (trace.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace idcwh::storage {
+
+class File {
+public:
+    File() = default;
+    static File open(const std::string& path, bool write);
+    // A new hidden file beside `target` that is nobody else's: .NAME.XXXXXX.tmp, locked.
+    static File temporary_beside(const std::string& target);
+    ~File();
+    File(File&& other) noexcept;
+    File& operator=(File&& other) noexcept;
+
+    bool is_open() const { return handle_ >= 0; }
+    int handle() const { return handle_; }
+    const std::string& path() const { return path_; }
+    // Messages about a temporary file name what it will be.
+    void call(const std::string& path) { path_ = path; }
+
+    std::uint64_t size() const;
+    unsigned mode() const;  // permission bits
+    void set_mode(unsigned mode);
+    void read(std::uint64_t offset, void* out, std::size_t size) const;  // all of it, or Error
+    void write(std::uint64_t offset, const void* data, std::size_t size);
+    void sync();
+    void truncate(std::uint64_t size);
+    bool lock();  // for this process alone; false when somebody else has it
+    // Whether the path still leads to this file.
+    bool is_at(const std::string& path) const;
+    void close();
+
+private:
+    [[noreturn]] void fail(const char* what) const;
+    int handle_ = -1;
+    std::string path_;
+};
+
+// Gives the file at `from` the name `to`, durably: to replaces what has that name, or fails where something has.
+void rename(const std::string& from, const std::string& to, bool replace);
+void remove(const std::string& path) noexcept;
+// Temporary files beside `target` whose writers are gone.
+void remove_stale(const std::string& target) noexcept;
+// The path with symbolic links followed, where it exists.
+std::string resolved(const std::string& path);
+
+}  // namespace idcwh::storage

@@ -1,0 +1,208 @@
+// See file_view.hpp.
+#include "storage/file_view.hpp"
+
+#include <idcwh/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+namespace idcwh::storage {
+
+FileView::FileView(const File& file, const Header& header, Commit commit, const FileView* older)
+    : path_(file.path()), commit_(std::move(commit)) {
+    bits = header.bits;
+    next_id = commit_.next_id;
+    const std::uint64_t size = file.size();
+    used_ = first_record + (commit_.end - commit_.offset);
+    for (const std::uint64_t offset : commit_.records) {
+        if (offset >= commit_.offset)
+            throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) +
+                                                " names a record at byte " + std::to_string(offset) + " behind it" +
+                                                remedy);
+        if (older) {
+            const auto& known = older->entries_;
+            const auto same = std::find_if(known.begin(), known.end(),
+                                           [&](const Entry& entry) { return entry.items->offset() == offset; });
+            if (same != known.end()) {
+                entries_.push_back({same->items, {}, 0});
+                used_ += same->items->record().head().length;
+                continue;
+            }
+        }
+        auto record = Record::read(file, header.crc, offset, size);
+        const RecordHead& head = record->head();
+        used_ += head.length;
+        if (head.kind == Kind::manifest) {
+            manifest_record_ = std::move(record);
+        } else if (head.kind == Kind::items) {
+            entries_.push_back({std::make_shared<const Items>(std::move(record), bits), {}, 0});
+        } else if (head.kind == Kind::removals) {
+            const auto target = std::find_if(entries_.begin(), entries_.end(),
+                                             [&](const Entry& entry) { return entry.items->offset() == head.b; });
+            if (target == entries_.end())
+                record->fail("removes rows of a record at byte " + std::to_string(head.b) + ", which is not in force");
+            if (head.a > target->items->rows() - target->dead || record->section(Part::rows).size() != 4 * head.a)
+                record->fail("claims " + std::to_string(head.a) + " rows");
+            target->dead += static_cast<std::size_t>(head.a);
+            target->removals.push_back(std::move(record));
+        }  // Others are of later versions, and may be ignored.
+    }
+    if (!manifest_record_) throw Error(ErrorCode::damaged, path_ + ": has no manifest" + remedy);
+    for (const Entry& entry : entries_) live += entry.items->rows() - entry.dead;
+    if (live != commit_.items)
+        throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) + " seals " +
+                                            std::to_string(commit_.items) + " items, but there are " +
+                                            std::to_string(live) + remedy);
+}
+
+void FileView::load_alive() const {
+    if (alive_loaded_.load(std::memory_order_acquire)) return;
+    const std::lock_guard turn(loading_);
+    if (alive_loaded_.load(std::memory_order_relaxed)) return;
+    std::vector<std::vector<std::uint64_t>> alive(entries_.size());
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        const Entry& entry = entries_[i];
+        if (entry.removals.empty()) continue;
+        const std::size_t rows = entry.items->rows();
+        alive[i].assign((rows + 63) / 64, ~std::uint64_t{0});
+        if (rows % 64) alive[i].back() = (std::uint64_t{1} << rows % 64) - 1;
+        for (const auto& record : entry.removals) {
+            const auto* removed = record->section(Part::rows).all<std::uint32_t>();
+            for (std::uint64_t r = 0; r < record->head().a; ++r) {
+                if (removed[r] >= rows || !(alive[i][removed[r] / 64] >> removed[r] % 64 & 1))
+                    record->fail("removes row " + std::to_string(removed[r]) + ", which is not there");
+                alive[i][removed[r] / 64] &= ~(std::uint64_t{1} << removed[r] % 64);
+            }
+        }
+    }
+    alive_ = std::move(alive);
+    alive_loaded_.store(true, std::memory_order_release);
+}
+
+const std::uint64_t* FileView::alive(std::size_t entry) const {
+    load_alive();
+    return alive_[entry].empty() ? nullptr : alive_[entry].data();
+}
+
+std::span<const detail::Segment> FileView::id_segments() const {
+    if (!ids_loaded_.load(std::memory_order_acquire)) {
+        load_alive();
+        const std::lock_guard turn(loading_);
+        if (!ids_loaded_.load(std::memory_order_relaxed)) {
+            std::vector<detail::Segment> segments;
+            for (std::size_t i = 0; i < entries_.size(); ++i) {
+                segments.push_back(entries_[i].items->id_segment());
+                segments.back().alive = alive_[i].empty() ? nullptr : alive_[i].data();
+                segments.back().live -= entries_[i].dead;
+            }
+            id_segments_ = std::move(segments);
+            ids_loaded_.store(true, std::memory_order_release);
+        }
+    }
+    check();
+    return id_segments_;
+}
+
+std::span<const detail::Segment> FileView::segments() const {
+    if (!codes_loaded_.load(std::memory_order_acquire)) {
+        const auto ids = id_segments();
+        const std::lock_guard turn(loading_);
+        if (!codes_loaded_.load(std::memory_order_relaxed)) {
+            std::vector<detail::Segment> segments(ids.begin(), ids.end());
+            for (std::size_t i = 0; i < segments.size(); ++i) segments[i].codes = entries_[i].items->codes(0);
+            segments_ = std::move(segments);
+            codes_loaded_.store(true, std::memory_order_release);
+        }
+    }
+    check();
+    return segments_;
+}
+
+void FileView::check() const {
+    for (const Entry& entry : entries_)
+        if (entry.items->record().lost())
+            throw Error(ErrorCode::damaged, entry.items->record().name() +
+                                                " was cut off while it was read; open it again, or restore a copy");
+}
+
+std::size_t FileView::memory() const {
+    std::size_t sum = 0;
+    for (const Entry& entry : entries_) sum += entry.items->memory();
+    if (alive_loaded_.load(std::memory_order_acquire))
+        for (const auto& words : alive_) sum += words.size() * 8;
+    return sum;
+}
+
+const std::string& FileView::manifest() const {
+    if (!manifest_loaded_.load(std::memory_order_acquire)) {
+        const std::lock_guard turn(loading_);
+        if (!manifest_loaded_.load(std::memory_order_relaxed)) {
+            const Section& json = manifest_record_->section(Part::json);
+            manifest_.assign(json.all<char>(), json.size());
+            manifest_loaded_.store(true, std::memory_order_release);
+        }
+    }
+    return manifest_;
+}
+
+std::optional<FileView::Place> FileView::find(std::int64_t id) const {
+    const auto segments = id_segments();
+    for (std::size_t i = 0; i < segments.size(); ++i)
+        if (const auto row = segments[i].row_of(id)) return Place{i, *row};
+    return std::nullopt;
+}
+
+FileView::Place FileView::at(std::int64_t id) const {
+    const auto place = find(id);
+    if (!place)
+        throw Error(ErrorCode::not_found, "no item has id " + std::to_string(id) + " in " + path_ + ", which holds " +
+                                              std::to_string(live) + " items");
+    return *place;
+}
+
+std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads) const {
+    std::size_t good = 0;
+    manifest_record_->verify(faults, threads);
+    std::vector<std::int64_t> ids;
+    bool overlap = false;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        const Entry& entry = entries_[i];
+        const std::size_t before = faults.size();
+        entry.items->verify(faults, threads);
+        for (const auto& record : entry.removals) record->verify(faults, threads);
+        if (faults.size() == before) good += entry.items->rows() - entry.dead;
+    }
+    if (!faults.empty()) return good;
+    try {
+        const auto segments = id_segments();
+        // Segments whose ids lie behind those of all before cannot share one with them.
+        std::int64_t last = -1;
+        for (const auto& segment : segments) {
+            for (std::size_t row = 0; row < segment.rows; ++row) {
+                overlap |= segment.is_alive(row) && segment.id(row) <= last;
+                if (segment.is_alive(row)) last = std::max(last, segment.id(row));
+            }
+        }
+        if (overlap) {
+            ids.reserve(live);
+            for (const auto& segment : segments)
+                for (std::size_t row = 0; row < segment.rows; ++row)
+                    if (segment.is_alive(row)) ids.push_back(segment.id(row));
+            std::sort(ids.begin(), ids.end());
+            const auto twice = std::adjacent_find(ids.begin(), ids.end());
+            if (twice != ids.end())
+                throw Error(ErrorCode::damaged, path_ + ": an id occurs twice: " + std::to_string(*twice) + remedy);
+        }
+        if (live && static_cast<std::uint64_t>(last) >= next_id)
+            throw Error(ErrorCode::damaged, path_ + ": holds the id " + std::to_string(last) +
+                                                ", but the next is said to be " + std::to_string(next_id) + remedy);
+        check();
+    } catch (const Error& error) {
+        faults.push_back({error.what(), commit_.offset, commit_.end - commit_.offset});
+        return 0;
+    }
+    return good;
+}
+
+}  // namespace idcwh::storage

@@ -1,0 +1,66 @@
+// What a snapshot of a database looks at: the records that one commit put in force. Opening reads their heads; what is
+// in them is read, and checked, when it is first asked for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "index/view.hpp"
+#include "storage/items.hpp"
+#include "storage/log.hpp"
+
+namespace idcwh::storage {
+
+class FileView : public detail::View {
+public:
+    // Items that an older view has read already are shared with it (null: none).
+    FileView(const File& file, const Header& header, Commit commit, const FileView* older);
+
+    std::span<const detail::Segment> segments() const override;
+    std::span<const detail::Segment> id_segments() const override;
+    void check() const override;
+    std::size_t memory() const override;
+
+    struct Entry {
+        std::shared_ptr<const Items> items;
+        std::vector<std::shared_ptr<const Record>> removals;
+        std::size_t dead = 0;
+    };
+    const Commit& commit() const { return commit_; }
+    const std::vector<Entry>& entries() const { return entries_; }
+    const std::string& manifest() const;
+    std::uint64_t manifest_offset() const { return manifest_record_->head().offset; }
+    std::uint64_t used() const { return used_; }  // bytes of the file that are in force
+    // A bit for each row of an entry; null: all are alive.
+    const std::uint64_t* alive(std::size_t entry) const;
+
+    struct Place {
+        std::size_t entry, row;
+    };
+    std::optional<Place> find(std::int64_t id) const;
+    Place at(std::int64_t id) const;  // or Error(not_found)
+
+    // Faults of everything in force, and how many items are in entries without any.
+    std::size_t verify(std::vector<Fault>& faults, unsigned threads) const;
+
+private:
+    void load_alive() const;
+
+    std::string path_;
+    Commit commit_;
+    std::vector<Entry> entries_;
+    std::shared_ptr<const Record> manifest_record_;
+    std::uint64_t used_ = 0;
+
+    mutable std::mutex loading_;
+    mutable std::atomic<bool> alive_loaded_{false}, ids_loaded_{false}, codes_loaded_{false}, manifest_loaded_{false};
+    mutable std::vector<std::vector<std::uint64_t>> alive_;
+    mutable std::vector<detail::Segment> id_segments_, segments_;
+    mutable std::string manifest_;
+};
+
+}  // namespace idcwh::storage

@@ -1,0 +1,67 @@
+// The items of one record: codes, ids, keys, labels and stamps of rows that were added together.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "index/id_table.hpp"
+#include "index/segment.hpp"
+#include "storage/record.hpp"
+
+namespace idcwh::storage {
+
+// Everything that is read of it is checked before it is used, once; from any number of threads.
+class Items {
+public:
+    // Error(damaged) when the lengths of the sections do not agree with the number of items.
+    Items(std::shared_ptr<const Record> record, unsigned bits);
+
+    const Record& record() const { return *record_; }
+    std::uint64_t offset() const { return record_->head().offset; }
+    std::size_t rows() const { return rows_; }
+
+    // The codes, as they lie. threads: that check them the first time.
+    const std::uint8_t* codes(unsigned threads) const;
+    // The rows as the engine knows them, without their codes; all are alive.
+    detail::Segment id_segment() const;
+    std::size_t memory() const;
+
+    // Of a row; no data (null): it has none.
+    std::string_view key(std::size_t row) const;
+    std::string_view label(std::size_t row) const;
+    std::uint32_t stamp(std::size_t row) const;  // 0: none
+    // The texts that labels name, by number.
+    std::size_t label_count() const;
+    std::string_view label_text(std::size_t number) const;
+    std::uint32_t label_number(std::size_t row) const;
+
+    bool has_keys() const { return keys_; }
+    bool has_labels() const { return labels_; }
+    bool has_stamps() const { return stamps_; }
+
+    // What damage there is, in blocks and in what they hold.
+    void verify(std::vector<Fault>& faults, unsigned threads) const;
+
+private:
+    void load_ids() const;
+    void check_label_table() const;
+
+    std::shared_ptr<const Record> record_;
+    unsigned bits_;
+    std::size_t rows_;
+    const Section *codes_, *ids_, *id_offsets_, *key_ends_, *keys_, *labels_, *label_table_, *stamps_;
+    std::uint64_t first_id_;
+
+    mutable std::mutex loading_;
+    mutable std::atomic<bool> ids_loaded_{false}, codes_checked_{false}, label_table_checked_{false};
+    mutable const std::int64_t* id_data_ = nullptr;  // null: consecutive
+    mutable std::vector<std::int64_t> id_copy_;      // of id offsets
+    mutable bool ascending_ = true;
+    mutable std::unique_ptr<IdTable> table_;
+};
+
+}  // namespace idcwh::storage

@@ -1,0 +1,123 @@
+// See log.hpp.
+#include "storage/log.hpp"
+
+#include <idcwh/crc32c.hpp>
+#include <idcwh/error.hpp>
+#include <idcwh/search.hpp>
+
+#include <cstring>
+#include <optional>
+#include <random>
+
+namespace idcwh::storage {
+namespace {
+
+[[noreturn]] void damaged(const File& file, const std::string& what) {
+    throw Error(ErrorCode::damaged, file.path() + ": " + what);
+}
+
+std::optional<Mark> read_mark(const File& file, const Header& header, std::uint64_t offset) {
+    Mark mark;
+    file.read(offset, &mark, sizeof mark);
+    if (std::memcmp(mark.magic, "MARK", 4) || crc32c(&mark, sizeof mark - 4, header.crc) != mark.crc)
+        return std::nullopt;
+    return mark;
+}
+
+Commit parse(const Record& record) {
+    const RecordHead& head = record.head();
+    const Section& directory = record.section(Part::directory);
+    if (head.kind != Kind::commit || directory.size() % 8) record.fail("is no commit");
+    Commit commit;
+    commit.number = head.c;
+    commit.offset = head.offset;
+    commit.end = head.offset + head.length;
+    commit.items = head.a;
+    commit.next_id = head.b;
+    const auto* records = directory.all<std::uint64_t>();
+    commit.records.assign(records, records + directory.size() / 8);
+    return commit;
+}
+
+}  // namespace
+
+Header make_header(unsigned bits) {
+    Header header{};
+    std::memcpy(header.magic, magic, sizeof magic);
+    header.version = version;
+    header.bits = bits;
+    std::random_device random;
+    for (std::size_t i = 0; i < sizeof header.file_id; i += 4) {
+        const std::uint32_t word = random();
+        std::memcpy(header.file_id + i, &word, 4);
+    }
+    header.crc = crc32c(&header, sizeof header - 4);
+    return header;
+}
+
+Header read_header(const File& file) {
+    const std::uint64_t size = file.size();
+    Header header;
+    if (size < sizeof header)
+        damaged(file, "not a codes.bin: " + std::to_string(size) + " bytes, shorter than its header");
+    file.read(0, &header, sizeof header);
+    if (std::memcmp(header.magic, magic, sizeof magic))
+        damaged(file, "not a codes.bin; expected a file that begins with \\x89IDCWH");
+    if (crc32c(&header, sizeof header - 4) != header.crc)
+        damaged(file, std::string("damaged: header (byte 0) does not match its checksum") + remedy);
+    if (header.version != version)
+        damaged(file, "codes.bin of format version " + std::to_string(header.version) +
+                          "; this program reads version " + std::to_string(version));
+    if (header.bits < 1 || header.bits > max_bits)
+        damaged(file,
+                "a code length of " + std::to_string(header.bits) + " bits; expected 1 to " + std::to_string(max_bits));
+    if (size < first_record)
+        damaged(file, "was cut off: " + std::to_string(size) + " bytes, its first record begins at byte " +
+                          std::to_string(first_record) + remedy);
+    return header;
+}
+
+Commit newest_commit(const File& file, const Header& header) {
+    Commit newest;
+    std::optional<Mark> mark;
+    for (const std::uint64_t offset : mark_offsets) {
+        const auto found = read_mark(file, header, offset);
+        if (found && (!mark || found->commit > mark->commit)) mark = found;
+    }
+    const std::uint64_t size = file.size();  // after the marks: a writer may be at work
+    if (mark) {
+        if (mark->end > size)
+            damaged(file, "was cut off: " + std::to_string(size) + " bytes, but commit " +
+                              std::to_string(mark->commit) + " ends at byte " + std::to_string(mark->end) + remedy);
+        newest = parse(*Record::read(file, header.crc, mark->offset, size));
+        if (newest.number != mark->commit || newest.end != mark->end)
+            damaged(file, "damaged: the commit at byte " + std::to_string(mark->offset) + " is number " +
+                              std::to_string(newest.number) + ", expected " + std::to_string(mark->commit) + remedy);
+    }
+    // Commits whose mark did not reach the disk, or that another process is about to mark.
+    for (std::uint64_t at = newest.end;;) {
+        const auto head = Record::peek(file, header.crc, at, size);
+        if (!head || head->commit != newest.number + 1) break;
+        at += head->length;
+        if (head->kind != Kind::commit) continue;
+        try {
+            newest = parse(*Record::read(file, header.crc, head->offset, size));
+        } catch (const Error&) {
+            break;  // torn: it was never acknowledged
+        }
+    }
+    if (newest.number == 0) damaged(file, std::string("incomplete: it holds no whole commit") + remedy);
+    return newest;
+}
+
+void write_mark(File& file, const Header& header, const Commit& commit) {
+    Mark mark{};
+    std::memcpy(mark.magic, "MARK", 4);
+    mark.commit = commit.number;
+    mark.offset = commit.offset;
+    mark.end = commit.end;
+    mark.crc = crc32c(&mark, sizeof mark - 4, header.crc);
+    file.write(mark_offsets[commit.number % 2], &mark, sizeof mark);
+}
+
+}  // namespace idcwh::storage

@@ -1,0 +1,120 @@
+// See mapping.hpp.
+#include "storage/mapping.hpp"
+
+#include <idcwh/error.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace idcwh::storage {
+
+// In a list that only grows, so that a handler can walk it at any time; an entry of no memory is free.
+struct Mapping::Guarded {
+    std::atomic<std::uintptr_t> begin{0}, end{0};
+    std::atomic<bool> lost{false};
+    Guarded* next = nullptr;
+};
+
+namespace {
+
+constexpr std::uint64_t small = 1 << 16;  // bytes that are read at once rather than mapped
+
+std::atomic<Mapping::Guarded*> guarded{nullptr};
+std::mutex registering;
+struct sigaction before;
+
+void pass_on(int signal, siginfo_t* info, void* context) {
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(signal, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(signal);
+    } else {
+        // Back to the default: the access happens again, and then it ends the process as it always did.
+        struct sigaction standard = {};
+        standard.sa_handler = SIG_DFL;
+        sigaction(signal, &standard, nullptr);
+    }
+}
+
+// Only what a signal handler may call: sigaction and mmap are plain system calls.
+void handle(int signal, siginfo_t* info, void* context) {
+    const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    for (auto* entry = guarded.load(std::memory_order_acquire); entry; entry = entry->next) {
+        const std::uintptr_t begin = entry->begin.load(), end = entry->end.load();
+        if (at < begin || at >= end) continue;
+        const int error = errno;
+        const auto page = at & ~(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1);
+        entry->lost.store(true);
+        const void* zeros = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        errno = error;
+        if (zeros != MAP_FAILED) return;
+        break;
+    }
+    pass_on(signal, info, context);
+}
+
+Mapping::Guarded* guard(void* pages, std::size_t size) {
+    const std::lock_guard turn(registering);
+    if (!guarded.load()) {
+        struct sigaction action = {};
+        action.sa_sigaction = handle;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGBUS, &action, &before);
+    }
+    Mapping::Guarded* entry = guarded.load();
+    while (entry && entry->begin.load()) entry = entry->next;
+    const auto begin = reinterpret_cast<std::uintptr_t>(pages);
+    if (entry) {
+        entry->lost.store(false);
+        entry->end.store(begin + size);
+        entry->begin.store(begin);
+        return entry;
+    }
+    entry = new Mapping::Guarded;
+    entry->begin.store(begin);
+    entry->end.store(begin + size);
+    entry->next = guarded.load();
+    guarded.store(entry, std::memory_order_release);
+    return entry;
+}
+
+}  // namespace
+
+Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length) : size_(length) {
+    if (length <= small) {
+        copy_.resize(length);
+        file.read(offset, copy_.data(), length);
+        data_ = copy_.data();
+        return;
+    }
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t before_piece = offset % page;
+    pages_size_ = static_cast<std::size_t>(length + before_piece);
+    pages_ =
+        mmap(nullptr, pages_size_, PROT_READ, MAP_SHARED, file.handle(), static_cast<off_t>(offset - before_piece));
+    if (pages_ == MAP_FAILED) throw SystemError(errno, file.path(), "cannot be mapped into memory");
+    data_ = static_cast<const std::uint8_t*>(pages_) + before_piece;
+    try {
+        guarded_ = guard(pages_, pages_size_);
+    } catch (...) {
+        munmap(pages_, pages_size_);
+        throw;
+    }
+}
+
+Mapping::~Mapping() {
+    if (!guarded_) return;
+    guarded_->begin.store(0);
+    munmap(pages_, pages_size_);
+}
+
+bool Mapping::lost() const { return guarded_ && guarded_->lost.load(); }
+
+}  // namespace idcwh::storage

@@ -1,0 +1,38 @@
+// A piece of a file in memory: mapped, or read when it is small.
+//
+// Mapped memory is gone when somebody cuts the file off, and touching it then is a signal (SIGBUS) that would end the
+// process. A handler puts zeros there instead and remembers it: whoever has read the piece asks lost() before the
+// result is used. Signals for other memory go to the handler that was there before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "storage/file.hpp"
+
+namespace idcwh::storage {
+
+class Mapping {
+public:
+    Mapping(const File& file, std::uint64_t offset, std::uint64_t length);
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    const std::uint8_t* data() const { return data_; }
+    std::uint64_t size() const { return size_; }
+    bool lost() const;
+
+    struct Guarded;  // what the handler knows of a mapping
+
+private:
+    const std::uint8_t* data_ = nullptr;
+    std::uint64_t size_ = 0;
+    std::vector<std::uint8_t> copy_;
+    void* pages_ = nullptr;
+    std::size_t pages_size_ = 0;
+    Guarded* guarded_ = nullptr;
+};
+
+}  // namespace idcwh::storage

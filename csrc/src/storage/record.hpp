@@ -1,0 +1,88 @@
+// Records and their sections: what is read is checked, block by block, when it is first read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/format.hpp"
+#include "storage/mapping.hpp"
+
+namespace idcwh::storage {
+
+// A place of a file that is not what it should be.
+struct Fault {
+    std::string what;
+    std::uint64_t offset, length;  // in the file
+};
+
+class Section {
+public:
+    Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes);
+
+    Part part() const { return head_.part; }
+    std::uint64_t size() const { return head_.length; }
+
+    // Bytes [begin, end), which lie within the section. Error(damaged) names the first block of them that is.
+    const std::uint8_t* read(std::uint64_t begin, std::uint64_t end, unsigned threads = 1) const;
+    template <class T>
+    const T* all(unsigned threads = 1) const {
+        return reinterpret_cast<const T*>(read(0, size(), threads));
+    }
+    // A number at any place of it.
+    std::uint32_t number(std::uint64_t index) const;
+    // Every damaged block, looked at anew.
+    void verify(std::vector<Fault>& faults, unsigned threads) const;
+
+private:
+    bool table_is_good() const;
+    bool block_is_good(std::uint64_t number) const;
+    Fault fault_of_table() const;
+    Fault fault_of_block(std::uint64_t number) const;
+
+    SectionHead head_;
+    std::uint64_t record_;  // its offset in the file
+    std::string name_;      // file, record, section
+    const std::uint8_t *data_, *table_;
+    mutable std::atomic<bool> table_checked_{false};
+    std::unique_ptr<std::atomic<bool>[]> checked_;  // a block each
+};
+
+class Record {
+public:
+    // The head is checked, Error(damaged) says what is wrong with it; the sections are when they are read. seed: the
+    // CRC of the file's header; size: of the file.
+    static std::shared_ptr<const Record> read(const File& file, std::uint32_t seed, std::uint64_t offset,
+                                              std::uint64_t size);
+    // The head of a record that may not be there.
+    static std::optional<RecordHead> peek(const File& file, std::uint32_t seed, std::uint64_t offset,
+                                          std::uint64_t size);
+
+    const RecordHead& head() const { return head_; }
+    const std::string& name() const { return name_; }  // file and place, for messages
+    const Section* find(Part part) const;
+    // Error(damaged) when there is none.
+    const Section& section(Part part) const;
+    bool lost() const { return memory_->lost(); }
+    // Sections, their tables and the gaps between them.
+    void verify(std::vector<Fault>& faults, unsigned threads) const;
+    [[noreturn]] void fail(const std::string& what) const;
+
+private:
+    Record() = default;
+    RecordHead head_{};
+    std::string name_;
+    std::unique_ptr<Mapping> memory_;
+    std::vector<SectionHead> heads_;
+    std::vector<std::unique_ptr<Section>> sections_;
+};
+
+inline constexpr const char* remedy = "; restore a copy or build it again";
+const char* name_of(Kind kind);
+
+}  // namespace idcwh::storage

@@ -1,0 +1,22 @@
+// For tests: what is done to files, in order, as it is done; and a way to make it fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace idcwh::storage {
+
+struct Trace {
+    virtual ~Trace() = default;
+    // Each returns 0, or the errno with which the operation fails instead of being done.
+    virtual int write(const std::string& path, std::uint64_t offset, const void* data, std::size_t size) = 0;
+    virtual int sync(const std::string& path) = 0;
+    virtual int truncate(const std::string& path, std::uint64_t size) = 0;
+    virtual int rename(const std::string& from, const std::string& to) = 0;
+};
+
+// Null: nobody watches.
+extern Trace* trace;
+
+}  // namespace idcwh::storage

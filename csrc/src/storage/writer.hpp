@@ -1,0 +1,49 @@
+// The writing half of a database: a change becomes records behind the end of the file, and a commit that puts them in
+// force.
+#pragma once
+
+#include <idcwh/database.hpp>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "storage/file_view.hpp"
+#include "storage/source.hpp"
+
+namespace idcwh::storage {
+
+struct Change {
+    std::vector<FileView::Place> removed;  // each once
+    const Source* added = nullptr;
+    std::optional<std::string_view> manifest;
+};
+
+class Writer {
+public:
+    Writer(File& file, const Header& header) : file_(file), header_(header) {}
+
+    // Returns the commit that is in force now. When it throws, the file is as it was; when even that cannot be made
+    // sure, usable() is false from then on.
+    Commit apply(const FileView& view, const Change& change);
+    bool usable() const { return usable_; }
+
+private:
+    Commit write(const FileView& view, const Change& change);
+    File& file_;
+    const Header& header_;
+    bool usable_ = true;
+};
+
+// Writes the header, and what a database consists of, into a new file, up to its first mark; everything is synced.
+Commit write_new(File& file, const Header& header, std::uint64_t number, std::string_view manifest,
+                 const std::vector<const Source*>& items, std::uint64_t next_id);
+
+// The pieces of that, for a file that grows meanwhile.
+void write_header(File& file, const Header& header);
+std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_view json);
+// Syncs what was appended, then writes the commit, syncs, and marks it.
+void seal(File& file, const Header& header, Appender& out, Commit& commit);
+
+}  // namespace idcwh::storage
