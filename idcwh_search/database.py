@@ -1,198 +1,231 @@
-"""Database: codes with ids, keys and labels in one file, searched where they lie.
+"""Database: codes with ids, keys and labels in one file, codes.bin, that loses nothing.
 
-The bytes are in codesbin.py and segment.py; writing a new one is in builder.py. Opening maps the file: nothing is
-copied, and a block is verified when it is first read.
+The file and its guarantees are csrc/src/storage (specification: docs/codes-bin.md); here texts, arrays and the
+manifest become Python's.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import _core, codesbin
-from .codes import check_codes, code_bytes
-from .codesbin import ITEMS, JSON, MANIFEST
+from . import _core
+from .codes import check_bits, check_codes, code_bytes
 from .errors import IdcwhError
-from .segment import Segment
-from .selection import Rows, Where, as_ids
+from .searchable import Ids, Searchable, read_only
+from .selection import as_id_list
 
-if TYPE_CHECKING:
-    from .builder import DatabaseBuilder
-
-SegmentView = tuple[np.ndarray, np.ndarray | None, Rows]
+Texts = Sequence[str | None] | np.ndarray | None
+FORMAT = 1
 
 
-class Database:
-    """A codes.bin: `create` a new one and `add` to it, or `open` one. A context manager both ways."""
+class _Readable(Searchable):
+    """What a database and a snapshot of it offer beside searching."""
 
-    def __init__(self, path: Path, mapped: codesbin.Mapped) -> None:
+    def _snapshot(self) -> _core.DatabaseSnapshot:
+        raise NotImplementedError
+
+    @property
+    def codes(self) -> np.ndarray:
+        """All codes in row order, uint8 (n, code bytes), read-only: in the file where they are one segment, else a
+        copy."""
+        view = self._snapshot()
+        codes = view.codes_in_place()
+        return read_only(view.copy()[0]) if codes is None else codes
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the database says of its model and its images."""
+        return json.loads(self._snapshot().manifest().decode(errors="surrogateescape"))
+
+    def keys(self, ids: Ids | None = None) -> list[str | None]:
+        """The keys (image paths) of these ids, or of all in row order; None where an item has none."""
+        return self._snapshot().keys(None if ids is None else as_id_list(ids))
+
+    def labels(self, ids: Ids | None = None) -> list[str | None]:
+        """The labels of these ids, or of all in row order; None where an item has none."""
+        return self._snapshot().labels(None if ids is None else as_id_list(ids))
+
+    def stamps(self) -> np.ndarray:
+        """The stamps of all items in row order, uint32 (n,); 0 where an item has none."""
+        return self._snapshot().stamps()
+
+    def label_names(self) -> list[str]:
+        """The distinct labels that occur, sorted."""
+        return sorted({label for label in self.labels() if label is not None})
+
+    def find(self, keys: Sequence[str]) -> np.ndarray:
+        """The ids of the items with one of these keys, int64, ascending."""
+        return self._snapshot().find(_texts("keys", keys))
+
+
+class DatabaseSnapshot(_Readable):
+    """What a database held at one moment. It stays as it is while the file changes, and may outlive the database."""
+
+    def __init__(self, view: _core.DatabaseSnapshot) -> None:
+        """Use Database.snapshot."""
+        self._view = view
+
+    def _snapshot(self) -> _core.DatabaseSnapshot:
+        return self._view
+
+    def __repr__(self) -> str:
+        return f"DatabaseSnapshot(bits={self.bits}) of {len(self)} items"
+
+
+class Database(_Readable):
+    """A codes.bin: `create` a new one, or `open` one. A context manager both ways.
+
+    A write has reached the disk when its method returns; whatever happens to the process or the machine, the file
+    then holds what was acknowledged. After an error it is as it was. One process writes at a time; any number read:
+    they see what was there when they opened it, until they `refresh`. Methods may be called from many threads.
+    """
+
+    def __init__(self, path: Path, database: _core.Database) -> None:
         """Use `open` or `create`."""
         self.path = path
-        self._use(mapped)
-
-    def _use(self, mapped: codesbin.Mapped) -> None:
-        self.bits = mapped.bits
-        self._mapped = mapped
-        self.manifest, self._segments = _contents(mapped)
-        self._closed = False
+        self._database = database
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
-        """Map a database for searching. IdcwhError for a file that is no whole codes.bin, OSError for none at all."""
-        if mode != "r":
-            raise ValueError(f"mode {mode!r}: a codes.bin is opened with 'r'; make a new one with Database.create")
-        place = Path(path)
-        return cls(place, codesbin.Mapped(place))
+        """Map a database: mode "r" for searching, "r+" for changing it as well, which locks it against other writers.
+
+        IdcwhError for a file that is no whole codes.bin or that somebody else is writing to, OSError for none at all.
+        """
+        if mode not in ("r", "r+"):
+            raise ValueError(f"mode {mode!r}: expected 'r' or 'r+'; make a new database with Database.create")
+        return cls(Path(path), _core.Database.open(os.fsencode(path), mode == "r+"))
 
     @classmethod
     def create(
         cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
-    ) -> DatabaseBuilder:
-        """Begin a new database of `bits`-bit codes. It appears at `path`, whole and synced, when it is closed.
+    ) -> Database:
+        """A new database of `bits`-bit codes, without items, on disk at once and open for changing.
 
         `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
-        unless `replace` is set. Leaving the `with` block by an exception leaves nothing behind.
+        unless `replace` is set.
         """
-        from .builder import DatabaseBuilder
+        with _making(path):
+            database = _core.Database.create(os.fsencode(path), check_bits(bits), _json(model), replace)
+        return cls(Path(path), database)
 
+    @staticmethod
+    def build(
+        path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
+    ) -> DatabaseBuilder:
+        """Begin a database that appears at `path` when it is closed, whole, or never."""
         return DatabaseBuilder(Path(path), bits, model, replace=replace)
 
-    def __len__(self) -> int:
-        return sum(segment.items for segment in self._live())
+    def _snapshot(self) -> _core.DatabaseSnapshot:
+        return self._database.snapshot()
 
-    def _live(self) -> list[Segment]:
-        """The segments, of a database that is open."""
-        if self._closed:
-            raise ValueError(f"{self.path}: the database is closed")
-        return self._segments
+    def snapshot(self) -> DatabaseSnapshot:
+        """The database as it is now, for as long as the snapshot is kept."""
+        return DatabaseSnapshot(self._database.snapshot())
 
-    # searching: every result is ordered by (distance, id)
+    def refresh(self) -> bool:
+        """Take up what other processes have written since; True when there was something."""
+        return self._database.refresh()
 
-    def search(
-        self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` nearest: distances int32 and ids int64, both (queries, min(k, eligible))."""
-        parts = [
-            _core.topk(codes, self.bits, queries, k, ids, rows, threads)
-            for codes, ids, rows in self._each_segment(queries, where)
-        ]
-        return _merge(parts, k)
+    # changing
 
-    def rank(
-        self, queries: np.ndarray, where: Where = None, threads: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The full Hamming ranking of every eligible item: distances int32 and ids int64, both (queries, eligible)."""
-        parts = [
-            _core.rank(codes, self.bits, queries, ids, rows, threads)
-            for codes, ids, rows in self._each_segment(queries, where)
-        ]
-        return _merge(parts, len(self))
+    def add(
+        self,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None = None,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Add codes, uint8 (n, code bytes); returns their ids, int64 (n,).
 
-    def range_search(
-        self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Every item within `radius`, inclusive: limits int64 (queries + 1), distances int32, ids int64.
-
-        The hits of query q are those at limits[q]:limits[q + 1], in order.
+        ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
+        paths) and labels (class names): n texts each; None marks an item without one. stamps: uint32 (n,), whatever
+        tells that the thing behind a key has changed.
         """
-        parts = [
-            _core.radius(codes, self.bits, queries, radius, ids, rows, threads)
-            for codes, ids, rows in self._each_segment(queries, where)
-        ]
-        return _merge_ranges(parts)
+        return self.update([], codes, ids, keys, labels, stamps)
 
-    def _each_segment(self, queries: np.ndarray, where: Where) -> Iterable[SegmentView]:
-        """Codes, ids (None: row numbers) and eligible rows of each segment, at least one."""
-        check_codes(queries, self.bits, name="queries")
-        segments = self._live()
-        if where is not None and not isinstance(where, range):
-            where = np.asarray(where)
-        mask = where if isinstance(where, np.ndarray) and where.dtype == bool else None
-        if mask is not None and mask.shape != (len(self),):
-            raise ValueError(f"where: a mask has one entry per item: expected shape ({len(self)},), not {mask.shape}")
-        if not segments:
-            yield self.codes, None, None
-        stop = 0
-        for segment in segments:
-            start, stop = stop, stop + segment.items
-            chosen = where if mask is None else mask[start:stop]
-            ids = None if segment.first_id == 0 else segment.ids
-            yield segment.codes, ids, segment.eligible(chosen)
+    def replace(
+        self,
+        ids: np.ndarray | Sequence[int],
+        codes: np.ndarray,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: np.ndarray | None = None,
+    ) -> None:
+        """Put new codes, keys, labels and stamps in the place of the items with these ids, all of which are here."""
+        self.update(ids, codes, ids, keys, labels, stamps)
 
-    # looking up
+    def update(
+        self,
+        removed: Ids,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None = None,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
+        columns = _columns(self._database.bits, codes, ids, keys, labels, stamps)
+        return self._database.update(as_id_list(removed), *columns)
 
-    def keys(self, ids: Sequence[int] | np.ndarray | None = None) -> list[str | None]:
-        """The keys (image paths) of these ids, or of all in row order; None where an item has none."""
-        return [segment.key(row) for segment, row in self._rows(ids)]
+    def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
+        """Remove the items with these ids, or every item with one of these keys, and return how many.
 
-    def labels(self, ids: Sequence[int] | np.ndarray | None = None) -> list[str | None]:
-        """The labels of these ids, or of all in row order; None where an item has none."""
-        return [segment.label(row) for segment, row in self._rows(ids)]
+        KeyError for an id or a key that is not here, and then nothing is removed.
+        """
+        if (ids is None) == (keys is None):
+            raise ValueError("remove: give either ids or keys")
+        if keys is not None:
+            return self._database.remove_keys(_texts("keys", keys))
+        return self._database.remove(as_id_list(ids))
 
-    def label_names(self) -> list[str]:
-        """The distinct labels that occur, sorted."""
-        return sorted({name for segment in self._live() for name in segment.label_names})
+    def set_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace what the database says of its model and its images."""
+        self._database.set_manifest(_json(manifest))
 
-    def get(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        """The codes of these ids, uint8 (len(ids), code bytes). KeyError for an id that is not there."""
-        found = [segment.codes[row] for segment, row in self._rows(ids)]
-        return np.array(found, dtype=np.uint8).reshape(-1, code_bytes(self.bits))
-
-    @property
-    def ids(self) -> np.ndarray:
-        """All ids in row order, int64."""
-        return np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in self._live())])
-
-    @property
-    def codes(self) -> np.ndarray:
-        """All codes in row order, uint8 (items, code bytes); in the file when they are one segment, else a copy."""
-        segments = self._live()
-        if len(segments) == 1:
-            return segments[0].codes
-        return np.concatenate(
-            [np.empty((0, code_bytes(self.bits)), np.uint8), *(segment.codes for segment in segments)]
-        )
-
-    def _rows(self, ids: Sequence[int] | np.ndarray | None) -> Iterable[tuple[Segment, int]]:
-        if ids is None:
-            return ((segment, row) for segment in self._live() for row in range(segment.items))
-        return (self._row(number) for number in as_ids(ids).reshape(-1).tolist())
-
-    def _row(self, number: int) -> tuple[Segment, int]:
-        for segment in self._live():
-            row = segment.row_of(number)
-            if row is not None:
-                return segment, row
-        raise KeyError(f"no item with id {number} in {self.path}")
+    def compact(self) -> None:
+        """Write what is here into a new file, without what was removed; it takes the place of the old one at once."""
+        self._database.compact()
 
     # the file
 
     def info(self) -> dict[str, Any]:
-        """What is in the file: items, code length, segments, size in bytes, and the manifest."""
-        segments = self._live()
-        size = {"items": len(self), "bits": self.bits, "segments": len(segments), "bytes": self._mapped.size}
-        return {"path": str(self.path), "format": codesbin.VERSION, **size, "manifest": self.manifest}
+        """What is in the file: items, removed rows still in it, code length, segments, size and what compact would
+        give back of it in bytes, and the manifest."""
+        return {
+            "path": str(self.path),
+            "format": FORMAT,
+            "bits": self.bits,
+            **self._database.info(),
+            "manifest": self.manifest,
+        }
+
+    def check(self, threads: int | None = None) -> dict[str, Any]:
+        """Read everything and report: `damage`, a list of (what, byte, length); `items` and, of these, `good_items`,
+        which lie in segments without damage; `torn`, bytes of a write that never ended (harmless)."""
+        return self._database.verify(threads)
 
     def verify(self) -> None:
-        """Read and check everything; IdcwhError names the first place that is wrong."""
-        segments = self._live()
-        self._mapped.verify()
-        for segment in segments:
-            segment.verify()
-        if len(np.unique(self.ids)) != len(self):
-            raise IdcwhError(f"{self.path}: an id occurs twice; build it again")
+        """Read and check everything; IdcwhError names the first place that is damaged and how much there is more."""
+        found = self.check()
+        if found["damage"]:
+            what, place, _ = found["damage"][0]
+            more = f", and {len(found['damage']) - 1} more places" if len(found["damage"]) > 1 else ""
+            raise IdcwhError(
+                f"{what.split('; ')[0]} is damaged (byte {place}){more}; {found['good_items']} of {found['items']} "
+                "items are in good segments; restore a copy or build it again"
+            )
 
     def close(self) -> None:
         """Let go of the file. Arrays taken from the database stay valid."""
-        self._closed = True
-        self._segments = []
-        self._mapped.close()
+        self._database.close()
 
     def __enter__(self) -> Database:
         return self
@@ -203,32 +236,110 @@ class Database:
         self.close()
 
 
-def _contents(mapped: codesbin.Mapped) -> tuple[dict[str, Any], list[Segment]]:
-    """The manifest and the segments of a mapped file, their sizes checked against each other."""
-    manifest: dict[str, Any] = {}
-    segments: list[Segment] = []
-    for record in mapped.records:
-        if record.type == MANIFEST and JSON in record.sections:
-            manifest = json.loads(bytes(record.sections[JSON].read()))
-        elif record.type == ITEMS:
-            segments.append(Segment(record, mapped.bits))
-    return manifest, segments
+class DatabaseBuilder:
+    """A database that is being made: `add`, then `close` to let it appear under its name. Leaving a `with` block by an
+    exception leaves nothing behind."""
+
+    def __init__(self, path: Path, bits: int, model: dict[str, Any] | None, *, replace: bool) -> None:
+        """Use Database.build."""
+        self.path = path
+        self.bits = check_bits(bits)
+        with _making(path):
+            self._builder: _core.DatabaseBuilder | None = _core.DatabaseBuilder(
+                os.fsencode(path), self.bits, _json(model), replace
+            )
+
+    def __len__(self) -> int:
+        return len(self._open())
+
+    def _open(self) -> _core.DatabaseBuilder:
+        if self._builder is None:
+            raise ValueError(f"{self.path}: the database is closed; nothing can be added to it")
+        return self._builder
+
+    def add(
+        self,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None = None,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """As Database.add, but nothing is on disk for good before `close`."""
+        with _making(self.path):
+            return self._open().add(*_columns(self.bits, codes, ids, keys, labels, stamps))
+
+    def close(self) -> None:
+        """Let the database appear at its path, on disk for good."""
+        if self._builder is None:
+            return
+        builder, self._builder = self._builder, None
+        with _making(self.path):
+            builder.publish()
+
+    def discard(self) -> None:
+        """Give up: nothing is left behind."""
+        self._builder = None
+
+    def __enter__(self) -> DatabaseBuilder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
 
 
-def _merge(parts: list[tuple[np.ndarray, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `k` of several ranked lists a query, in the order (distance, id)."""
-    if len(parts) == 1:
-        return parts[0]
-    distances, ids = (np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
-    order = np.lexsort((ids, distances), axis=1)[:, :k]
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
+class _making:
+    """What the system refuses while a file is made becomes one line that names the place and what to do."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, FileExistsError):
+            raise IdcwhError(f"{self._path}: already exists; choose another name or ask to replace it") from error
+        if isinstance(error, IsADirectoryError):
+            raise IdcwhError(f"{self._path}: is a directory; expected the name of a file") from error
+        if isinstance(error, OSError):
+            raise IdcwhError(
+                f"{self._path}: cannot be written: {error.strerror}; choose a folder that exists, is writable and has "
+                "room"
+            ) from error
 
 
-def _merge_ranges(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The hits of several searches within a radius, each query's in the order (distance, id)."""
-    if len(parts) == 1:
-        return parts[0]
-    rows = [np.repeat(np.arange(len(limits) - 1), np.diff(limits)) for limits, _, _ in parts]
-    limits, distances, ids = zip(*parts, strict=True)
-    order = np.lexsort((np.concatenate(ids), np.concatenate(distances), np.concatenate(rows)))
-    return np.add.reduce(limits, axis=0), np.concatenate(distances)[order], np.concatenate(ids)[order]
+def _json(manifest: dict[str, Any] | None) -> bytes:
+    return json.dumps(manifest or {}, ensure_ascii=False, allow_nan=False).encode(errors="surrogateescape")
+
+
+def _texts(name: str, texts: Texts) -> list[str | None]:
+    if isinstance(texts, str):
+        raise ValueError(f"{name}: expected texts, one a code, not the text {texts!r}")
+    return texts.tolist() if isinstance(texts, np.ndarray) else list(texts or ())
+
+
+def _columns(
+    bits: int,
+    codes: np.ndarray,
+    ids: np.ndarray | Sequence[int] | None,
+    keys: Texts,
+    labels: Texts,
+    stamps: np.ndarray | None,
+) -> tuple[Any, ...]:
+    """The columns of new items as _core takes them."""
+    codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
+    return (
+        codes.reshape(-1, code_bytes(bits)),
+        None if ids is None else as_id_list(ids),
+        None if keys is None else _texts("keys", keys),
+        None if labels is None else _texts("labels", labels),
+        stamps,
+    )

@@ -53,6 +53,12 @@ def image_path(database: Database, key: str | None) -> Path | None:
     return next((path for path in (root / key for root in roots) if path.is_file()), None)
 
 
+def images_root(database: Database) -> Path | None:
+    """The folder of the database's images, where it lies now; None when it is not there, or was never said."""
+    roots = _candidates(database, database.manifest.get("images", {}))
+    return next((root for root in roots if root.is_dir()), None)
+
+
 def _place(path: Path, database: Path) -> dict[str, str]:
     absolute = path.resolve()
     return {"path": os.path.relpath(absolute, database.resolve().parent), "absolute": str(absolute)}

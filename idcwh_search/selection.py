@@ -7,42 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Where = np.ndarray | range | Sequence[int] | None
-# Rows as the engine takes them: all, rows [begin, end), ascending row numbers, or a mask.
-Rows = tuple[int, int] | np.ndarray | None
 _MAX_ID = int(np.iinfo(np.int64).max)
-
-
-def eligible_rows(where: Where, count: int, first: int | None, ids: Callable[[], np.ndarray]) -> Rows:
-    """The rows, of `count`, that `where` selects.
-
-    `where` is an array or list of ids, a `range` of ids, or a boolean mask in row order. Ids that are not there select
-    nothing. first: where the ids are first, first + 1, ... in row order, the first of them, and the rows are then told
-    from `where` alone; else None, and `ids()`, int64 [count], is looked through.
-    """
-    if where is None:
-        return None
-    if isinstance(where, range):
-        return _rows_of_range(where, count, first, ids)
-    chosen = np.asarray(where)
-    if chosen.size == 0 and chosen.dtype != bool:
-        return (0, 0)
-    if chosen.dtype == bool:
-        if chosen.shape != (count,):
-            raise ValueError(f"where: a mask has one entry per item: expected shape ({count},), not {chosen.shape}")
-        return np.ascontiguousarray(chosen)
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise TypeError(
-            "where: expected ids (integers, one dimension), a range or a boolean mask, "
-            f"not {chosen.dtype} of shape {chosen.shape}"
-        )
-    if first is None:
-        return np.isin(ids(), chosen)
-    if count == 0:
-        return (0, 0)
-    if int(chosen.min()) < first or int(chosen.max()) > first + count - 1:
-        chosen = chosen[(chosen >= first) & (chosen <= first + count - 1)]
-    rows = chosen.astype(np.int64, copy=False) - first
-    return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
 def _ascending(where: range) -> tuple[int, int, int]:
@@ -51,20 +16,6 @@ def _ascending(where: range) -> tuple[int, int, int]:
         return (0, -1, 1)
     low, high, step = min(where[0], where[-1]), max(where[0], where[-1]), abs(where.step)
     return (max(low, low % step), high - max(0, -(-(high - _MAX_ID) // step)) * step, min(step, _MAX_ID))
-
-
-def _rows_of_range(where: range, count: int, first: int | None, ids: Callable[[], np.ndarray]) -> Rows:
-    low, high, step = _ascending(where)
-    if low > high:
-        return (0, 0)
-    if first is None:
-        names = ids()
-        return (names >= low) & (names <= high) & ((names - low) % step == 0)
-    end = max(min(high - first + 1, count), 0)
-    begin = low - first if low >= first else (low - first) % step
-    if step == 1 or begin >= end:
-        return (min(begin, end), end)
-    return np.arange(begin, end, step, dtype=np.int64)
 
 
 def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.ndarray | tuple[int, int] | None:
@@ -82,7 +33,8 @@ def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.
             return (low, high + 1)
         if (high - low) // step <= 4 * count:
             return low + step * np.arange((high - low) // step + 1, dtype=np.int64)
-        return _rows_of_range(where, count, None, ids)
+        names = ids()
+        return (names >= low) & (names <= high) & ((names - low) % step == 0)
     chosen = np.asarray(where)
     if chosen.dtype == bool and chosen.ndim == 1:
         return np.ascontiguousarray(chosen)

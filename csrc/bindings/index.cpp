@@ -125,6 +125,14 @@ py::tuple copy(const Snapshot& self) {
     return py::make_tuple(codes, ids);
 }
 
+py::array_t<std::int64_t> ids(const Snapshot& self) {
+    py::array_t<std::int64_t> all(static_cast<py::ssize_t>(self.size()));
+    auto* out = all.mutable_data();
+    const py::gil_scoped_release release;
+    self.copy(nullptr, out);
+    return all;
+}
+
 py::dict path_dict(const Path& path) {
     py::dict entry;
     entry["path"] = path.name;
@@ -216,6 +224,7 @@ void bind_index(py::module_& m) {
         .def("rank", rank, arg("queries"), arg("where") = none, arg("threads") = 0)
         .def("get", get, arg("ids"))
         .def("copy", copy)
+        .def("ids", ids)
         .def("explain", explain, arg("k") = none, arg("radius") = none, arg("queries") = 1, arg("where") = none)
         .def("structures", structures)
         .def("memory", &Snapshot::memory);

@@ -2,6 +2,7 @@
 #include <idcwh/database.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
@@ -466,6 +467,11 @@ struct DatabaseBuilder::Impl {
 DatabaseBuilder::DatabaseBuilder(const std::string& path, unsigned bits, std::string_view manifest, bool replace) {
     check_bits(bits);
     const std::string place = storage::resolved(path);
+    struct stat status;
+    if (stat(place.c_str(), &status) == 0) {
+        if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be made");
+        if (!S_ISREG(status.st_mode)) fail(path + ": is a device or a pipe; expected the name of a file");
+    }
     if (!replace && access(place.c_str(), F_OK) == 0) throw SystemError(EEXIST, path, "cannot be made");
     storage::remove_stale(place);
     impl_ = std::make_unique<Impl>();

@@ -1,0 +1,85 @@
+"""What `idcwh-index build` and `add` share: options of the model, encoding with a bar, and the summary at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..encoder import Encoder
+from ..errors import IdcwhError
+from . import common
+
+
+def add_options(parser: Any) -> None:
+    """Options of the images, the model and the summary."""
+    parser.add_argument(
+        "--images",
+        required=True,
+        metavar="DIR_OR_LIST",
+        help="a folder, a list of paths (one a line; - for stdin), or a manifest (.csv, .jsonl)",
+    )
+    parser.add_argument(
+        "--labels",
+        choices=("folder", "none"),
+        default="folder",
+        help="label images by their first folder below DIR (default); a manifest has its own",
+    )
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)"
+    )
+    parser.add_argument(
+        "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
+    )
+    parser.add_argument(
+        "--batch-size", type=common.positive, metavar="N", help="images a model run (default: by device)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+class Encoding:
+    """Encodes files with a bar; what cannot be read is named and kept in `skipped`."""
+
+    def __init__(self, encoder: Encoder, paths: list[str]) -> None:
+        from ..pipeline import encode_files
+
+        self.skipped: list[dict[str, str]] = []
+        self._paths = paths
+        self._bar = common.progress_bar(total=len(paths), unit="image", desc="indexing")
+        self._run = encode_files(encoder, paths, on_skip=self._skip, progress=self._bar.update)
+
+    def _skip(self, path: str, reason: str) -> None:
+        self.skipped.append({"path": path, "reason": reason})
+        common.note(f"skipped {path}: {reason}")
+
+    def __iter__(self) -> Iterator[tuple[list[int], np.ndarray]]:
+        """(which files, their codes), batch by batch."""
+        with self._bar:
+            yield from self._run
+        if self._paths and self._run.summary.images == 0:
+            raise IdcwhError(f"none of the {len(self._paths)} images could be read; nothing was written")
+
+    def summarise(self, target: Path, as_json: bool, **more: Any) -> int:
+        """Print what was done; returns the exit code."""
+        summary, size = self._run.summary, target.stat().st_size
+        counts = "".join(f", {number} {name}" for name, number in more.items())
+        common.note(f"{target}: {summary}{counts}; {size:,} bytes")
+        if as_json:
+            numbers = {
+                "database": str(target),
+                "images": summary.images,
+                **more,
+                "skipped": self.skipped,
+                "seconds": round(summary.seconds, 3),
+                "images_per_second": round(summary.images_per_second, 1),
+                "decode_seconds": round(summary.decode_seconds, 3),
+                "inference_seconds": round(summary.inference_seconds, 3),
+                "bytes": size,
+            }
+            json.dump(numbers, sys.stdout, indent=1)
+            print()
+        return common.SKIPPED if self.skipped else common.DONE

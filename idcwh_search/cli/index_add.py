@@ -1,0 +1,111 @@
+"""idcwh-index add: brings a database up to date with its images; only what is new or has changed is encoded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..database import Database
+from . import common, encoding
+from .listing import Listing, stamp
+
+BATCH = 512  # images a write: what a crash can make us encode again
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of idcwh-index."""
+    parser = commands.add_parser("add", help="add new and changed images to a database")
+    parser.add_argument("db", metavar="FILE", help="the database")
+    parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
+    parser.add_argument("--prune", action="store_true", help="also remove images whose file is gone")
+    encoding.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+@dataclass
+class _Batch:
+    """Items on their way into the database: changed ones keep their id, new ones are given one."""
+
+    database: Database
+    ids: list[int | None] = field(default_factory=list)
+    codes: list[np.ndarray] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    labels: list[str | None] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+
+    def write(self) -> None:
+        old = [i for i, number in enumerate(self.ids) if number is not None]
+        new = [i for i, number in enumerate(self.ids) if number is None]
+        if old:
+            self.database.replace([number for number in self.ids if number is not None], *self._columns(old))
+        if new:
+            codes, keys, labels, stamps = self._columns(new)
+            self.database.add(codes, None, keys, labels, stamps)
+        for column in (self.ids, self.codes, self.keys, self.labels, self.stamps):
+            column.clear()
+
+    def _columns(self, rows: list[int]) -> tuple[np.ndarray, list[str | None], list[str | None], np.ndarray]:
+        return (
+            np.stack([self.codes[i] for i in rows]),
+            [self.keys[i] for i in rows],
+            [self.labels[i] for i in rows],
+            np.array([self.stamps[i] for i in rows], np.uint32),
+        )
+
+
+def run(options: Any) -> int:
+    from ..manifest import images_root, open_encoder
+
+    with Database.open(options.db, "r+") as database:
+        listing = Listing(options.images, options.labels)
+        root = images_root(database) or listing.root
+        keys = [os.path.relpath(path, root) for path in listing.paths]
+        known = {
+            key: (number, mark)
+            for key, number, mark in zip(
+                database.keys(), database.ids.tolist(), database.stamps().tolist(), strict=True
+            )
+        }
+        stamps = [stamp(path) for path in listing.paths]
+        todo = [i for i, key in enumerate(keys) if key not in known or known[key][1] != stamps[i]]
+        changed = sum(keys[i] in known for i in todo)
+        common.note(
+            f"{len(listing.paths)} images: {len(todo) - changed} new, {changed} changed, "
+            f"{len(listing.paths) - len(todo)} as they were"
+        )
+        encoder = open_encoder(database, options.model, device=options.device, threads=options.threads)
+        work = encoding.Encoding(encoder, [listing.paths[i] for i in todo])
+        batch = _Batch(database)
+        for rows, codes in work:
+            for row, code in zip(rows, codes, strict=True):
+                i = todo[row]
+                batch.ids.append(known[keys[i]][0] if keys[i] in known else None)
+                batch.codes.append(code)
+                batch.keys.append(keys[i])
+                batch.labels.append(listing.labels[i])
+                batch.stamps.append(stamps[i])
+            if len(batch.ids) >= BATCH:
+                batch.write()
+        batch.write()
+        pruned = _prune(database, Path(root)) if options.prune else 0
+        return work.summarise(
+            Path(options.db),
+            options.json,
+            changed=changed,
+            unchanged=len(listing.paths) - len(todo),
+            pruned=pruned,
+        )
+
+
+def _prune(database: Database, root: Path) -> int:
+    """Remove the items whose file is gone."""
+    gone = [
+        number
+        for number, key in zip(database.ids.tolist(), database.keys(), strict=True)
+        if key is not None and not (root / key).exists()
+    ]
+    return database.remove(gone) if gone else 0

@@ -1,0 +1,49 @@
+"""idcwh-index build: a new database of the codes of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..database import Database
+from ..errors import IdcwhError
+from ..files import check_target
+from . import common, encoding
+from .listing import Listing, stamp
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of idcwh-index."""
+    parser = commands.add_parser("build", help="encode images into a new database")
+    parser.add_argument("--model", required=True, metavar="FILE", help="the model.onnx, made by idcwh-export")
+    parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
+    parser.add_argument("--force", action="store_true", help="replace an existing database")
+    encoding.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: Any) -> int:
+    from ..encoder import Encoder
+    from ..manifest import describe
+
+    target = Path(options.db)
+    check_target(target, options.model, None if options.images == "-" else options.images)
+    listing = Listing(options.images, options.labels)
+    encoder = Encoder(options.model, device=options.device, threads=options.threads, batch_size=options.batch_size)
+    common.note(f"{len(listing.paths)} images, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
+    try:
+        writer = Database.build(target, encoder.bits, describe(target, encoder, listing.root), replace=options.force)
+    except IdcwhError as error:
+        raise IdcwhError(str(error).replace("ask to replace it", "pass --force to replace it")) from error
+    with writer:
+        work = encoding.Encoding(encoder, listing.paths)
+        for rows, codes in work:
+            writer.add(
+                codes,
+                keys=[listing.keys[i] for i in rows],
+                labels=[listing.labels[i] for i in rows],
+                stamps=np.array([stamp(listing.paths[i]) for i in rows], np.uint32),
+            )
+    return work.summarise(target, options.json)

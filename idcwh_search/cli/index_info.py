@@ -1,0 +1,48 @@
+"""idcwh-index info: what is in a database."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from .._core import count_distinct
+from ..database import Database
+from . import common
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of idcwh-index."""
+    parser = commands.add_parser("info", help="say what is in a database")
+    parser.add_argument("db", metavar="FILE", help="the database")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: Any) -> int:
+    with Database.open(options.db) as database:
+        found = database.info()
+        found["distinct"] = count_distinct(database.codes, database.bits)
+        labels = database.label_names()
+    if options.json:
+        json.dump({**found, "labels": labels}, sys.stdout, indent=1)
+        print()
+        return common.DONE
+    model = found["manifest"].get("model", {})
+    segments = f"{found['segments']} segment{'s' if found['segments'] != 1 else ''}"
+    removed = f" ({found['removed']:,} removed ones still in the file)" if found["removed"] else ""
+    unused = f", {found['unused']:,} of them out of use (idcwh-index compact)" if found["unused"] else ""
+    lines = {
+        "items": f"{found['items']:,}{removed}",
+        "bits": found["bits"],
+        "distinct": f"{found['distinct']:,} codes",
+        "labels": f"{len(labels)}"
+        + (f" ({', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''})" if labels else ""),
+        "size": f"{found['bytes']:,} bytes in {segments}{unused}, format {found['format']}",
+        "model": model.get("path", "not named"),
+        "fingerprint": model.get("sha256", "-"),
+        "images": found["manifest"].get("images", {}).get("absolute", "-"),
+    }
+    for name, value in lines.items():
+        print(f"{name:<12} {value}")
+    return common.DONE

@@ -1,0 +1,36 @@
+"""idcwh-index verify: is every byte of a database as it was written?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..database import Database
+from . import common
+
+SHOWN = 20  # damaged places that are listed
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of idcwh-index."""
+    parser = commands.add_parser("verify", help="read everything and check it")
+    parser.add_argument("db", metavar="FILE", help="the database")
+    parser.set_defaults(run=run)
+
+
+def run(options: Any) -> int:
+    with Database.open(options.db) as database:
+        found = database.check()
+    if found["torn"]:
+        common.note(
+            f"{options.db}: {found['torn']:,} bytes at its end are of a write that never ended; "
+            "the next writer removes them"
+        )
+    if not found["damage"]:
+        print(f"{options.db}: good ({found['items']:,} items)")
+        return common.DONE
+    for what, place, length in found["damage"][:SHOWN]:
+        print(f"damaged: {what} (bytes {place} to {place + length})")
+    if len(found["damage"]) > SHOWN:
+        print(f"and {len(found['damage']) - SHOWN} more places")
+    print(f"{found['good_items']:,} of {found['items']:,} items are in good segments; restore a copy or build it again")
+    return common.FAILED

@@ -1,0 +1,57 @@
+"""Which images a command of idcwh-index takes, and the key, label and stamp under which each is stored."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from .._core import crc32c
+from ..datasets import SPLIT_FOLDERS
+
+
+class Listing:
+    """The images to index: what to open, and the key and label under which each is stored."""
+
+    def __init__(self, source: str, labels: str) -> None:
+        from ..images import list_images
+
+        path = Path(source)
+        self.labels: list[str | None]
+        if path.suffix.lower() in (".csv", ".jsonl", ".ndjson") and path.is_file():
+            self._from_manifest(source)
+            return
+        self.paths = list_images(source)
+        self.root = path if path.is_dir() else Path() if source == "-" else path.parent
+        self.keys = [os.path.relpath(name, self.root) for name in self.paths]
+        inside = labels == "folder" and path.is_dir()
+        self.labels = [_folder_label(key) if inside else None for key in self.keys]
+
+    def _from_manifest(self, source: str) -> None:
+        from .. import datasets
+
+        dataset = datasets.load(source)
+        self.root = Path(source).parent
+        self.keys = list(dataset.keys)
+        self.paths = [str(self.root / key) for key in self.keys]
+        matrix = dataset.labels
+        names = dataset.classes
+        if matrix.ndim == 1:
+            self.labels = [names[number] for number in matrix.tolist()]
+        else:
+            self.labels = ["|".join(names[j] for j in np.flatnonzero(row)) or None for row in matrix]
+
+
+def _folder_label(key: str) -> str | None:
+    """The first folder of a relative path that is not the name of a split; None where there is none."""
+    return next((part for part in Path(key).parts[:-1] if part not in SPLIT_FOLDERS and part != ".."), None)
+
+
+def stamp(path: str) -> int:
+    """What tells whether a file has changed since: a checksum of its size and time, never 0; 0 where there is none."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return 0
+    return crc32c(f"{status.st_size} {status.st_mtime_ns}".encode()) or 1
