@@ -89,6 +89,7 @@ setup(
     packages=[
         "idcwh_search",
         "idcwh_search.cli",
+        "idcwh_search.interchange",
         "idcwh_train",
         "idcwh_train.methods",
         "idcwh_export",

@@ -26,9 +26,10 @@ _EXPORTS = {
     "get_library_dir": "linking",
     "IdcwhError": "errors",
 }
-__all__ = [*sorted(_EXPORTS), "__version__"]
+__all__ = [*sorted(_EXPORTS), "__version__", "interchange"]
 
 if TYPE_CHECKING:
+    from . import interchange as interchange
     from .codes import pack as pack
     from .codes import unpack as unpack
     from .database import Database as Database
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
+    if name == "interchange":
+        return importlib.import_module(".interchange", __name__)
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -55,6 +55,12 @@ def describe(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
+    """IdcwhError where the output is there already and --force was not given."""
+    if os.path.lexists(path) and not force:
+        raise IdcwhError(f"{path}: already exists; choose another name or pass --force to replace it")
+
+
 def note(message: str) -> None:
     """Say something to the person at the terminal: everything that is not data goes to stderr."""
     print(message, file=sys.stderr, flush=True)

@@ -7,6 +7,8 @@ from . import (
     index_add,
     index_build,
     index_compact,
+    index_export,
+    index_import,
     index_info,
     index_remove,
     index_verify,
@@ -19,6 +21,8 @@ EPILOG = """examples:
   idcwh-index remove codes.bin --keys cats/tom.jpg
   idcwh-index info codes.bin
   idcwh-index verify codes.bin
+  idcwh-index export codes.bin codes.parquet
+  idcwh-index import codes.faiss --db codes.bin
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some images could not be read (they are named and counted)."""
 
@@ -29,7 +33,16 @@ def parser() -> common.Parser:
     )
     parser.with_version()
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=common.Parser)
-    for module in (index_build, index_add, index_remove, index_compact, index_info, index_verify):
+    for module in (
+        index_build,
+        index_add,
+        index_remove,
+        index_compact,
+        index_info,
+        index_verify,
+        index_export,
+        index_import,
+    ):
         module.add_parser(commands)
     return parser
 

@@ -1,0 +1,41 @@
+"""idcwh-index export: a database as a file of another system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .. import interchange
+from ..database import Database
+from . import common
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of idcwh-index."""
+    parser = commands.add_parser("export", help="write a database as a file for faiss, NumPy, Parquet or Arrow")
+    parser.add_argument("db", metavar="FILE", help="the database, such as codes.bin")
+    parser.add_argument("out", metavar="OUT", help="the file to write, such as codes.parquet")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of OUT says")
+    parser.add_argument("--ids", metavar="FILE", help="write the ids to this .npy, for formats without (npy, raw)")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
+    parser.set_defaults(run=run)
+
+
+def run(options: Any) -> int:
+    for output in (options.out, options.ids):
+        if output is not None:
+            common.refuse_existing(output, options.force)
+    with Database.open(options.db) as database:
+        with common.progress_bar(total=len(database), unit="item", desc="exporting") as bar:
+            left_out = interchange.export(
+                database,
+                options.out,
+                format=options.format,
+                ids=options.ids,
+                replace=options.force,
+                progress=bar.update,
+            )
+        common.note(f"{options.out}: {len(database):,} items; {Path(options.out).stat().st_size:,} bytes")
+    if left_out:
+        common.note(f"left out, as this format does not hold them: {', '.join(left_out)}")
+    return common.DONE

@@ -1,0 +1,34 @@
+"""idcwh-index import: a database from a file of another system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .. import interchange
+from ..files import check_target
+from . import common
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of idcwh-index."""
+    parser = commands.add_parser("import", help="make a database of codes from faiss, NumPy, Parquet or Arrow")
+    parser.add_argument("source", metavar="IN", help="the file of codes, such as codes.faiss")
+    parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of IN says")
+    parser.add_argument(
+        "--bits", type=common.positive, metavar="N", help="the code length, where whole bytes do not say it"
+    )
+    parser.add_argument("--ids", metavar="FILE", help="a .npy of ids, for formats without (npy, raw)")
+    parser.add_argument("--force", action="store_true", help="replace an existing database")
+    parser.set_defaults(run=run)
+
+
+def run(options: Any) -> int:
+    check_target(options.db, options.source, options.ids)
+    common.refuse_existing(options.db, options.force)
+    source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)
+    with common.progress_bar(total=source.count, unit="item", desc="importing") as bar:
+        count = source.save(options.db, replace=options.force, progress=bar.update)
+    common.note(f"{options.db}: {count:,} items, {source.bits}-bit codes; {Path(options.db).stat().st_size:,} bytes")
+    return common.DONE

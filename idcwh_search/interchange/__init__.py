@@ -1,0 +1,142 @@
+"""Databases of codes from and for other systems: faiss, NumPy, raw bytes, Parquet, Arrow, and SQL's bit strings.
+
+`export` writes a file, `read` opens one; docs/interchange.md describes each format. One module a kind of file: flat.py
+(NumPy and raw bytes), faiss_files.py, tables.py (Parquet and Arrow, by pyarrow); text.py has bit strings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..database import Database
+from ..errors import IdcwhError
+from ..files import check_target, replacing
+from . import faiss_files, flat
+from .source import Items, Progress, Source, batches_of, consecutive
+from .text import from_bit_strings, to_bit_strings
+
+__all__ = ["FORMATS", "Items", "Source", "export", "format_of", "from_bit_strings", "read", "to_bit_strings"]
+
+FORMATS = ("faiss", "npy", "raw", "parquet", "arrow")
+_SUFFIXES = {
+    ".faiss": "faiss",
+    ".index": "faiss",
+    ".npy": "npy",
+    ".bin": "raw",
+    ".raw": "raw",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+_TABLES = ("parquet", "arrow")
+_WITHOUT_IDS = ("npy", "raw")
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    bits: int | None = None,
+    ids: str | os.PathLike[str] | None = None,
+) -> Source:
+    """Open a file of codes: its header is read and checked against its size, its items when they are asked for.
+
+    `format` is one of FORMATS, by default what the suffix says. `bits` is the code length, where the file holds only
+    whole bytes and it is not 8 times these; a raw file always needs it. `ids` names a .npy of integers [n] for the
+    formats without (npy, raw). IdcwhError for a file that is not what it should be, OSError for none at all.
+    """
+    source = Path(path)
+    kind = format_of(source, format)
+    for place in (source, ids):
+        if place is not None and not Path(place).is_file():
+            Path(place).stat()  # an OSError that says so where there is nothing
+            raise IdcwhError(f"{place}: is not a file")
+    if ids is not None and kind not in _WITHOUT_IDS:
+        raise ValueError(f"ids: a {kind} file has ids of its own; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
+    if kind in _TABLES:
+        return _tables().open_table(source, kind, bits)
+    if kind == "faiss":
+        return faiss_files.open_index(source, bits)
+    return flat.open_codes(source, kind, bits, None if ids is None else Path(ids))
+
+
+def export(
+    database: Database,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    ids: str | os.PathLike[str] | None = None,
+    replace: bool = False,
+    progress: Progress = None,
+) -> list[str]:
+    """Write all items to `path`, which appears when it is whole; returns what the file could not hold, in words.
+
+    `format` is one of FORMATS, by default what the suffix says. `ids` names a .npy to write beside a format that has
+    none (npy, raw). An existing file is an error unless `replace` is set. `progress` is called with the number of
+    items of each batch.
+    """
+    target = Path(path)
+    kind = format_of(target, format)
+    if ids is not None and kind not in _WITHOUT_IDS:
+        raise ValueError(f"ids: a {kind} file has them itself; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
+    outputs = [target] if ids is None else [target, Path(ids)]
+    if len({place.resolve() for place in outputs}) < len(outputs):
+        raise ValueError(f"ids: {ids} is the output for the codes as well; choose another name")
+    for place in outputs:
+        check_target(place, database.path)
+        if place.exists() and not replace:
+            raise IdcwhError(f"{place}: already exists; choose another name or ask to replace it")
+    write = _writer(kind)
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(replacing(place)) for place in outputs]
+        write(database, files[0], progress)
+        for file in files[1:]:
+            np.lib.format.write_array(file, database.ids)
+    return [] if kind in _TABLES else _left_out(database, kind, ids is not None)
+
+
+def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """One of FORMATS: `format`, else what the suffix of `path` says. ValueError for neither."""
+    if format is None:
+        format = _SUFFIXES.get(Path(path).suffix.lower())
+        if format is None:
+            raise ValueError(
+                f"{path}: no format has this suffix ({', '.join(_SUFFIXES)} have one); say which it is (--format)"
+            )
+    elif format not in FORMATS:
+        raise ValueError(f"format: expected one of {', '.join(FORMATS)}, not {format!r}")
+    return format
+
+
+def _writer(kind: str) -> Callable[[Database, Any, Progress], None]:
+    if kind in _TABLES:
+        tables = _tables()
+        return lambda database, file, progress: tables.write(database, file, kind, progress)
+    return {"faiss": faiss_files.write, "npy": flat.write_npy, "raw": flat.write_raw}[kind]
+
+
+def _tables() -> Any:
+    try:
+        from . import tables
+    except ImportError as error:
+        raise IdcwhError(f"Parquet and Arrow files need pyarrow ({error}): pip install 'idcwh[arrow]'") from None
+    return tables
+
+
+def _left_out(database: Database, kind: str, ids_beside: bool) -> list[str]:
+    """What this database has and a file of this kind has not."""
+    ids = database.ids
+    lost = {
+        "the code length": kind == "raw" or database.bits % 8 != 0,
+        "ids": kind in _WITHOUT_IDS and not ids_beside and not consecutive(ids),
+        "keys": any(key is not None for batch in batches_of(ids) for key in database.keys(batch)),
+        "labels": any(label is not None for batch in batches_of(ids) for label in database.labels(batch)),
+        "the manifest": bool(database.manifest),
+    }
+    return [name for name, is_lost in lost.items() if is_lost]

@@ -1,0 +1,67 @@
+"""Files of faiss: IndexBinaryFlat, alone or inside an IndexBinaryIDMap. Written and read here, without faiss.
+
+All little-endian. An index is a four-letter name, a header (21 bytes: d int32, code bytes int32, count int64, is_trained
+bool, metric int32) and what its kind adds: IBxF the number of bytes of its codes (uint64) and the codes; IBMp and IBM2
+the index inside, the number of ids (uint64) and the ids (int64).
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ..codes import code_bytes
+from ..database import Database
+from ..errors import IdcwhError
+from .flat import Rows, check_size, items_of, write_codes
+from .source import Progress, Source, consecutive, fitting_bits
+
+_FLAT, _MAPS = b"IBxF", (b"IBMp", b"IBM2")
+_HEADER = struct.Struct("<4siiq?i")
+_LENGTH = struct.Struct("<Q")
+_METRIC = 1  # faiss writes METRIC_L2 for binary indexes and does not look at it
+
+
+def write(database: Database, file: BinaryIO, progress: Progress) -> None:
+    """An IndexBinaryFlat where ids are row numbers, else an IndexBinaryIDMap over one."""
+    ids, width = database.ids, code_bytes(database.bits)
+    header = (8 * width, width, len(ids), True, _METRIC)
+    mapped = not consecutive(ids)
+    if mapped:
+        file.write(_HEADER.pack(_MAPS[0], *header))
+    file.write(_HEADER.pack(_FLAT, *header) + _LENGTH.pack(len(ids) * width))
+    write_codes(database, file, progress)
+    if mapped:
+        file.write(_LENGTH.pack(len(ids)))
+        file.write(ids.astype("<i8").data)
+
+
+def open_index(path: Path, bits: int | None) -> Source:
+    """A `Source` of an index with whole codes. `bits`: the code length, where padding fills the last byte."""
+    with path.open("rb") as file:
+        head = file.read(2 * _HEADER.size + _LENGTH.size)
+        mapped = head[:4] in _MAPS
+        inner = _HEADER.size if mapped else 0
+        name = head[inner : inner + 4]
+        start = inner + _HEADER.size + _LENGTH.size
+        if len(name) == 4 and name != _FLAT:
+            found = ascii(name.decode("latin-1"))
+            raise IdcwhError(f"{path}: is no faiss IndexBinaryFlat, alone or in an IndexBinaryIDMap (found {found})")
+        if len(head) < start:
+            raise IdcwhError(f"{path}: ends inside its header; it is damaged or no faiss file")
+        _, d, width, count, _, _ = _HEADER.unpack_from(head, inner)
+        (held,) = _LENGTH.unpack_from(head, start - _LENGTH.size)
+        if d <= 0 or d % 8 or d != 8 * width or count < 0 or held != count * width:
+            raise IdcwhError(f"{path}: speaks of {count} codes of {d} bits, {width} bytes each, in {held} bytes")
+        codes = Rows(path, start, count, np.dtype(np.uint8), width)
+        ids = Rows(path, codes.end + _LENGTH.size, count, np.dtype("<i8")) if mapped else None
+        check_size(path, codes.end if ids is None else ids.end, f"{count} codes of {d} bits")
+        if ids is not None:
+            file.seek(codes.end)
+            (named,) = _LENGTH.unpack(file.read(_LENGTH.size))
+            if named != count or _HEADER.unpack_from(head)[1:4] != (d, width, count):
+                raise IdcwhError(f"{path}: its map of ids does not fit the {count} codes of {d} bits inside")
+    return Source(path, fitting_bits(path, bits, width), count, lambda: items_of(codes, ids))

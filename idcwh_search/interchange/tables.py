@@ -1,0 +1,225 @@
+"""Parquet and Arrow IPC (Feather) files: a table of id, key, label and code. The only module that needs pyarrow.
+
+The table's metadata `idcwh` is JSON {"bits": ..., "model": the manifest}; tables of other people have none, and need
+no column but `code`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.ipc
+import pyarrow.parquet
+
+from ..codes import check_bits, code_bytes
+from ..database import Database
+from ..errors import IdcwhError
+from .source import BATCH, Items, Progress, Source, batches_of, fitting_bits
+
+_METADATA = b"idcwh"
+_COLUMNS = ("id", "key", "label", "code")
+
+
+def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
+    """A Parquet ("parquet") or Arrow IPC ("arrow") file. Keys are strings, or binary if one of them is no UTF-8."""
+    try:
+        _write(database, file, kind, pa.string(), progress)
+    except UnicodeEncodeError:
+        file.seek(0)
+        file.truncate()
+        _write(database, file, kind, pa.binary(), None)
+
+
+def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType, progress: Progress) -> None:
+    width = code_bytes(database.bits)
+    about = json.dumps({"bits": database.bits, "model": database.manifest})
+    columns = [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("key", key_type),
+        pa.field("label", pa.string()),
+        pa.field("code", pa.binary(width), nullable=False),
+    ]
+    schema = pa.schema(columns, metadata={_METADATA: about})
+    if kind == "parquet":
+        writer = pa.parquet.ParquetWriter(file, schema, use_dictionary=["label"])
+    else:
+        writer = pa.ipc.new_file(file, schema)
+    with writer:
+        for ids in batches_of(database.ids):
+            codes = np.ascontiguousarray(database.get(ids))
+            keys: list[Any] = database.keys(ids)
+            if pa.types.is_binary(key_type):
+                keys = [None if key is None else os.fsencode(key) for key in keys]
+            arrays = [
+                pa.array(ids),
+                pa.array(keys, key_type),
+                pa.array(database.labels(ids), pa.string()),
+                pa.Array.from_buffers(pa.binary(width), len(ids), [None, pa.py_buffer(codes)]),
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            if progress:
+                progress(len(ids))
+
+
+def open_table(path: Path, kind: str, bits: int | None) -> Source:
+    """A `Source` of a table. `bits`: the code length, where no metadata says it and codes do not fill whole bytes."""
+    with _reading(path, kind):
+        schema, count, first = _look(path, kind)
+    _column_of(path, schema, "code")
+    said, model = _about(path, schema)
+    if said is not None and bits not in (None, said):
+        raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
+    bits = said if bits is None else bits
+    bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
+    return Source(path, bits, count, lambda: _items(path, kind, bits), model)
+
+
+def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
+    """The schema, the number of rows if the file says it, and some of the first rows."""
+    if kind == "parquet":
+        file = pa.parquet.ParquetFile(path)
+        count = file.metadata.num_rows
+        names = [name for name in file.schema_arrow.names if name == "code"]
+        return file.schema_arrow, count, next(file.iter_batches(1, columns=names), None)
+    reader, batches = _open_ipc(path)
+    return reader.schema, None, next((batch for batch in batches if batch.num_rows), None)
+
+
+def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
+    """The rows, at most BATCH at a time, in the columns that are known here."""
+    if kind == "parquet":
+        file = pa.parquet.ParquetFile(path)
+        names = [name for name in file.schema_arrow.names if name in _COLUMNS]
+        yield from file.iter_batches(BATCH, columns=names)
+        return
+    for batch in _open_ipc(path)[1]:
+        yield from (batch.slice(start, BATCH) for start in range(0, batch.num_rows, BATCH))
+
+
+def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
+    """An IPC file, or the stream that some programs keep in one, and its batches."""
+    file = pa.OSFile(str(path))
+    magic = file.read(6)
+    file.seek(0)
+    if magic != b"ARROW1":
+        stream = pa.ipc.open_stream(file)
+        return stream, iter(stream)
+    table = pa.ipc.open_file(file)
+    return table, (table.get_batch(number) for number in range(table.num_record_batches))
+
+
+def _items(path: Path, kind: str, bits: int) -> Iterator[Items]:
+    with _reading(path, kind):
+        for batch in _batches(path, kind):
+            columns = {name: batch.column(name) for name in _COLUMNS if _column_of(path, batch.schema, name)}
+            keys, labels = (_texts(columns[name]) if name in columns else None for name in ("key", "label"))
+            ids = _ids(path, columns["id"]) if "id" in columns else None
+            yield Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels)
+
+
+@contextlib.contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """What pyarrow finds wrong, as an IdcwhError that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeError, OSError) as error:
+        name = {"parquet": "Parquet", "arrow": "Arrow IPC"}[kind]
+        reason = " ".join(str(error).split())
+        raise IdcwhError(f"{path}: cannot be read as a {name} file of codes: {reason}") from error
+
+
+def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
+    """Whether the table has this column; IdcwhError where it has none but must, or several."""
+    times = schema.names.count(name)
+    if times > 1 or (times == 0 and name == "code"):
+        raise IdcwhError(f"{path}: has {times} columns named {name!r}, expected one (it has {', '.join(schema.names)})")
+    return times == 1
+
+
+def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
+    """Code length and manifest, where the table comes from a database of ours."""
+    raw = (schema.metadata or {}).get(_METADATA)
+    if raw is None:
+        return None, {}
+    try:
+        about = json.loads(raw)
+        bits, model = check_bits(about["bits"]), about["model"]
+        if not isinstance(model, dict):
+            raise TypeError(f"model is {model!r}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise IdcwhError(f"{path}: its metadata 'idcwh' is not what an export writes ({error})") from error
+    return bits, model
+
+
+def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.RecordBatch | None) -> int:
+    """Bytes of a code: by the type of the column, else by `bits`, else by the first row."""
+    if pa.types.is_fixed_size_binary(kind):
+        return kind.byte_width
+    if pa.types.is_fixed_size_list(kind):
+        return kind.list_size
+    if bits is not None:
+        return code_bytes(bits)
+    code = first.column("code")[0].as_py() if first is not None and first.num_rows else None
+    if code is None:
+        raise IdcwhError(f"{path}: has no first code to tell the code length from; give it (--bits)")
+    if not isinstance(code, bytes | list):
+        raise _wrong_type(path, kind)
+    return len(code)
+
+
+def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
+    """uint8 (n, width) of a column of bytes or of lists of bytes."""
+    kind = column.type
+    if column.null_count:
+        raise IdcwhError(f"{path}: column 'code' has rows without a value")
+    if _is_bytes(kind):
+        values = column.to_pylist()
+        lengths = set(map(len, values))
+        raw = np.frombuffer(b"".join(values), np.uint8)
+    elif _is_list(kind) and pa.types.is_integer(kind.value_type):
+        lengths = set(pa.compute.list_value_length(column).unique().to_pylist())
+        numbers = column.flatten()
+        if numbers.null_count:
+            raise IdcwhError(f"{path}: column 'code' has bytes without a value")
+        raw = numbers.cast(pa.uint8()).to_numpy()
+    else:
+        raise _wrong_type(path, kind)
+    if wrong := lengths - {width}:
+        raise IdcwhError(f"{path}: column 'code' has codes of {wrong.pop()} bytes among those of {width}")
+    return raw.reshape(-1, width)
+
+
+def _wrong_type(path: Path, kind: pa.DataType) -> IdcwhError:
+    return IdcwhError(f"{path}: column 'code' is {kind}, expected bytes (binary) or lists of bytes (list<uint8>)")
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
+
+
+def _ids(path: Path, column: pa.Array) -> np.ndarray:
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise IdcwhError(f"{path}: column 'id' is {column.type} with {column.null_count} nulls, expected integers")
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    """Texts of a column of strings, file names as bytes, or what can be cast to strings (numbers, categories)."""
+    if _is_bytes(column.type):
+        return [None if value is None else os.fsdecode(value) for value in column.to_pylist()]
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()).to_pylist()
