@@ -1,8 +1,8 @@
 """Files of faiss: IndexBinaryFlat, alone or inside an IndexBinaryIDMap. Written and read here, without faiss.
 
-All little-endian. An index is a four-letter name, a header (21 bytes: d int32, code bytes int32, count int64, is_trained
-bool, metric int32) and what its kind adds: IBxF the number of bytes of its codes (uint64) and the codes; IBMp and IBM2
-the index inside, the number of ids (uint64) and the ids (int64).
+All little-endian. An index is a name of four letters, a header (21 bytes: d int32, code bytes int32, count int64,
+is_trained bool, metric int32) and what its kind adds: IBxF the number of bytes of its codes (uint64) and the codes;
+IBMp and IBM2 the index inside, the number of ids (uint64) and the ids (int64).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from ..codes import code_bytes, pack
 from ..database import Database
 from ..errors import IdcwhError
-from .source import BATCH, Items, Progress, Source, batches_of, fitting_bits
+from .source import Items, Progress, Source, batches_of, fitting_bits, spans
 
 _DATABASE_MAGIC = b"\x89IDCWH\r\n"  # docs/codes-bin.md
 
@@ -52,8 +52,7 @@ class Rows:
 
 def items_of(codes: Rows, ids: Rows | None) -> Iterator[Items]:
     """Batches of rows of codes, uint8 or bool, with their ids where there are some."""
-    for start in range(0, codes.count, BATCH):
-        stop = min(start + BATCH, codes.count)
+    for start, stop in spans(codes.count):
         block = codes.read(start, stop)
         yield Items(pack(block) if block.dtype == bool else block, None if ids is None else ids.read(start, stop))
 

@@ -61,8 +61,8 @@ class Source:
         return Items(
             np.concatenate(codes),
             np.concatenate(ids) if ids else None,
-            sum(keys, []) if keys else None,
-            sum(labels, []) if labels else None,
+            [key for part in keys for key in part] if keys else None,
+            [label for part in labels for label in part] if labels else None,
         )
 
     def save(self, database: str | os.PathLike[str], *, replace: bool = False, progress: Progress = None) -> int:
@@ -85,9 +85,14 @@ class Source:
         return count
 
 
+def spans(count: int) -> Iterator[tuple[int, int]]:
+    """Rows 0 to `count` as (start, stop) of at most BATCH each."""
+    return ((start, min(start + BATCH, count)) for start in range(0, count, BATCH))
+
+
 def batches_of(ids: np.ndarray) -> Iterator[np.ndarray]:
     """Ids int64 [n], in pieces of at most BATCH."""
-    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
+    return (ids[start:stop] for start, stop in spans(len(ids)))
 
 
 def consecutive(ids: np.ndarray) -> bool:

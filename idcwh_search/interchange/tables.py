@@ -22,7 +22,8 @@ import pyarrow.parquet
 from ..codes import check_bits, code_bytes
 from ..database import Database
 from ..errors import IdcwhError
-from .source import BATCH, Items, Progress, Source, batches_of, fitting_bits
+from . import source
+from .source import Items, Progress, Source, batches_of, fitting_bits, spans
 
 _METADATA = b"idcwh"
 _COLUMNS = ("id", "key", "label", "code")
@@ -94,14 +95,14 @@ def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch 
 
 
 def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
-    """The rows, at most BATCH at a time, in the columns that are known here."""
+    """The rows, at most source.BATCH at a time, in the columns that are known here."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if name in _COLUMNS]
-        yield from file.iter_batches(BATCH, columns=names)
+        yield from file.iter_batches(source.BATCH, columns=names)
         return
     for batch in _open_ipc(path)[1]:
-        yield from (batch.slice(start, BATCH) for start in range(0, batch.num_rows, BATCH))
+        yield from (batch.slice(start, stop - start) for start, stop in spans(batch.num_rows))
 
 
 def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
