@@ -53,12 +53,11 @@ def read(
     """
     source = Path(path)
     kind = format_of(source, format)
+    _check_ids(kind, ids)
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
             Path(place).stat()  # an OSError that says so where there is nothing
             raise IdcwhError(f"{place}: is not a file")
-    if ids is not None and kind not in _WITHOUT_IDS:
-        raise ValueError(f"ids: a {kind} file has ids of its own; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
     if kind in _TABLES:
         return _tables().open_table(source, kind, bits)
     if kind == "faiss":
@@ -83,8 +82,7 @@ def export(
     """
     target = Path(path)
     kind = format_of(target, format)
-    if ids is not None and kind not in _WITHOUT_IDS:
-        raise ValueError(f"ids: a {kind} file has them itself; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
+    _check_ids(kind, ids)
     outputs = [target] if ids is None else [target, Path(ids)]
     if len({place.resolve() for place in outputs}) < len(outputs):
         raise ValueError(f"ids: {ids} is the output for the codes as well; choose another name")
@@ -112,6 +110,11 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     elif format not in FORMATS:
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, not {format!r}")
     return format
+
+
+def _check_ids(kind: str, ids: str | os.PathLike[str] | None) -> None:
+    if ids is not None and kind not in _WITHOUT_IDS:
+        raise ValueError(f"ids: a {kind} file has ids of its own; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
 
 
 def _writer(kind: str) -> Callable[[Database, Any, Progress], None]:

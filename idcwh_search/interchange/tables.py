@@ -74,12 +74,12 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
     """A `Source` of a table. `bits`: the code length, where no metadata says it and codes do not fill whole bytes."""
     with _reading(path, kind):
         schema, count, first = _look(path, kind)
-    _column_of(path, schema, "code")
-    said, model = _about(path, schema)
-    if said is not None and bits not in (None, said):
-        raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
-    bits = said if bits is None else bits
-    bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
+        _column_of(path, schema, "code")
+        said, model = _about(path, schema)
+        if said is not None and bits not in (None, said):
+            raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
+        bits = said if bits is None else bits
+        bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
     return Source(path, bits, count, lambda: _items(path, kind, bits), model)
 
 
@@ -91,7 +91,7 @@ def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch 
         names = [name for name in file.schema_arrow.names if name == "code"]
         return file.schema_arrow, count, next(file.iter_batches(1, columns=names), None)
     reader, batches = _open_ipc(path)
-    return reader.schema, None, next((batch for batch in batches if batch.num_rows), None)
+    return reader.schema, None, next((_valid(batch) for batch in batches if batch.num_rows), None)
 
 
 def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
@@ -99,10 +99,16 @@ def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if name in _COLUMNS]
-        yield from file.iter_batches(source.BATCH, columns=names)
+        yield from map(_valid, file.iter_batches(source.BATCH, columns=names))
         return
-    for batch in _open_ipc(path)[1]:
+    for batch in map(_valid, _open_ipc(path)[1]):
         yield from (batch.slice(start, stop - start) for start, stop in spans(batch.num_rows))
+
+
+def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, after all its offsets were checked, so that no damaged file makes anybody read beyond a buffer."""
+    batch.validate(full=True)
+    return batch
 
 
 def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:

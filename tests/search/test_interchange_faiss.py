@@ -111,7 +111,7 @@ def test_every_truncation_and_trailing_junk_is_refused(rng, code_maker, tmp_path
         broken = tmp_path / "broken.faiss"
         for content in [*(whole[:length] for length in range(len(whole))), whole + b"\0"]:
             broken.write_bytes(content)
-            with pytest.raises(IdcwhError, match="broken.faiss") as caught:
+            with pytest.raises(IdcwhError, match=r"broken.faiss") as caught:
                 interchange.read(broken)
             assert "\n" not in str(caught.value)
 
@@ -162,7 +162,7 @@ def test_ids_that_are_none_make_no_database(ids, message, rng, code_maker, tmp_p
 def test_an_id_in_two_batches_is_found(rng, code_maker, tmp_path, monkeypatch):
     monkeypatch.setattr(source, "BATCH", 2)
     path = write_faiss(tmp_path / "codes.faiss", code_maker.random(rng, 3, 16), np.array([5, 6, 5]))
-    with pytest.raises(IdcwhError, match="items from 2 on: .*5"):
+    with pytest.raises(IdcwhError, match=r"items from 2 on: .*5"):
         interchange.read(path).save(tmp_path / "codes.bin")
     assert not (tmp_path / "codes.bin").exists()
 
@@ -177,6 +177,6 @@ def test_bits_have_to_fit_the_bytes(bits, rng, code_maker, tmp_path):
 def test_padding_bits_are_refused_with_their_place(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "BATCH", 2)
     path = write_faiss(tmp_path / "codes.faiss", np.array([[1, 0], [2, 15], [3, 15], [4, 16]], np.uint8))
-    with pytest.raises(IdcwhError, match="codes.faiss, items from 2 on: .*row 1.*beyond bit 11"):
+    with pytest.raises(IdcwhError, match=r"codes.faiss, items from 2 on: .*row 1.*beyond bit 11"):
         interchange.read(path, bits=12).save(tmp_path / "codes.bin")
     assert interchange.read(path).items().codes.shape == (4, 2)

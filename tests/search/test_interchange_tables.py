@@ -1,0 +1,263 @@
+"""Parquet and Arrow files: pyarrow reads what we write and we read what pyarrow writes, also tables of other people."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search import interchange
+from idcwh_search.errors import IdcwhError
+from idcwh_search.interchange import source
+
+pa = pytest.importorskip("pyarrow")
+feather = pytest.importorskip("pyarrow.feather")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+SUFFIXES = [".parquet", ".arrow", ".feather"]
+MODEL = {"model": {"sha256": "ab", "path": "modèle.onnx"}, "images": {}}
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(source, "BATCH", 100)
+
+
+def load(path: Path) -> pa.Table:
+    """By pyarrow alone."""
+    if path.suffix == ".parquet":
+        return parquet.read_table(path)
+    with pa.ipc.open_file(str(path)) as file:
+        return file.read_all()
+
+
+def write(table: pa.Table, path: Path) -> Path:
+    """By pyarrow alone."""
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    else:
+        feather.write_feather(table, str(path), compression="uncompressed")
+    return path
+
+
+def columns(n: int) -> dict[str, list]:
+    ids = (np.random.default_rng(5).permutation(10 * n)[:n] + 2**40).tolist()
+    keys = [None if i % 7 == 3 else f"ü/{i}\n.png" for i in range(n)]
+    return {"ids": ids, "keys": keys, "labels": [("cat", "dog|cow", None, "")[i % 4] for i in range(n)]}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(("n", "bits"), [(0, 20), (1, 64), (250, 20), (250, 77)])
+def test_pyarrow_reads_what_is_written_and_it_comes_back(suffix, n, bits, rng, code_maker, tmp_path):
+    codes, given = code_maker.random(rng, n, bits), columns(n)
+    with ih.Database.create(tmp_path / "codes.bin", bits, MODEL) as db:
+        db.add(codes, **given)
+    path = tmp_path / f"codes{suffix}"
+    with ih.Database.open(tmp_path / "codes.bin") as db:
+        assert interchange.export(db, path) == []
+    table = load(path)
+    assert table.schema.names == ["id", "key", "label", "code"]
+    assert [str(kind) for kind in table.schema.types] == [
+        "int64",
+        "string",
+        "string",
+        f"fixed_size_binary[{codes.shape[1]}]",
+    ]
+    assert json.loads(table.schema.metadata[b"idcwh"]) == {"bits": bits, "model": MODEL}
+    assert table["id"].to_pylist() == given["ids"]
+    assert table["key"].to_pylist() == given["keys"]
+    assert table["label"].to_pylist() == given["labels"]
+    assert table["code"].to_pylist() == [code.tobytes() for code in codes]
+
+    read = interchange.read(path)
+    assert (read.bits, read.model) == (bits, MODEL)
+    assert read.save(tmp_path / "again.bin") == n
+    with ih.Database.open(tmp_path / "again.bin") as db:
+        assert (len(db), db.bits, db.manifest) == (n, bits, MODEL)
+        np.testing.assert_array_equal(db.codes, codes)
+        assert (db.ids.tolist(), db.keys(), db.labels()) == tuple(given.values())
+    items = interchange.read(path, bits=bits).items()
+    np.testing.assert_array_equal(items.codes, codes)
+    if n:
+        assert (items.ids.tolist(), items.keys, items.labels) == tuple(given.values())
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_keys_that_are_no_utf8_are_bytes(suffix, tmp_path):
+    keys = [None if i % 2 else f"{i}.png" for i in range(250)]
+    keys[248] = b"caf\xe9.png".decode(errors="surrogateescape")
+    with ih.Database.create(tmp_path / "codes.bin", 8) as db:
+        db.add(np.arange(250, dtype=np.uint8).reshape(-1, 1), keys=keys)
+    with ih.Database.open(tmp_path / "codes.bin") as db:
+        interchange.export(db, tmp_path / f"codes{suffix}")
+    column = load(tmp_path / f"codes{suffix}")["key"]
+    assert str(column.type) == "binary"
+    assert column.to_pylist()[246:] == [b"246.png", None, b"caf\xe9.png", None]
+    assert interchange.read(tmp_path / f"codes{suffix}").items().keys == keys
+
+
+def code_column(codes: np.ndarray, kind: pa.DataType) -> pa.Array:
+    rows = codes.tolist() if pa.types.is_nested(kind) else [row.tobytes() for row in codes]
+    return pa.array(rows, kind)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.binary(3),
+        pa.binary(),
+        pa.large_binary(),
+        pa.list_(pa.uint8()),
+        pa.large_list(pa.uint8()),
+        pa.list_(pa.uint8(), 3),
+        pa.list_(pa.int64()),
+    ],
+    ids=str,
+)
+def test_tables_of_other_people(suffix, kind, rng, code_maker, tmp_path):
+    codes = code_maker.random(rng, 250, 20)
+    more = {"code": code_column(codes, kind), "price": pa.array(np.arange(250.0))}
+    path = write(pa.table(more), tmp_path / f"codes{suffix}")
+    items = interchange.read(path, bits=20).items()
+    np.testing.assert_array_equal(items.codes, codes)
+    assert items[1:] == (None, None, None)
+    more |= {
+        "label": pa.array(np.arange(250) % 3),
+        "key": pa.array(["a", "b"] * 125).dictionary_encode(),
+        "id": pa.array(np.arange(250)[::-1], pa.uint16()),
+    }
+    read = interchange.read(write(pa.table(more), path))
+    assert read.bits == 24 and read.save(tmp_path / "codes.bin") == 250
+    with ih.Database.open(tmp_path / "codes.bin") as db:
+        np.testing.assert_array_equal(db.codes, codes)
+        assert db.ids.tolist() == list(range(249, -1, -1))
+        assert db.keys()[:3] == ["a", "b", "a"]
+        assert db.labels()[:4] == ["0", "1", "2", "0"]
+
+
+def test_a_stream_in_an_arrow_file_is_read(tmp_path):
+    table = pa.table({"code": pa.array([b"ab", b"cd"])})
+    with pa.OSFile(str(tmp_path / "codes.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+    assert interchange.read(tmp_path / "codes.arrow").items().codes.tobytes() == b"abcd"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"codes": [b"ab"]}, "0 columns named 'code'.*it has codes"),
+        ({"code": [b"ab", b"abc"]}, "codes of 3 bytes among those of 2"),
+        ({"code": [[1, 2], [1]]}, "codes of 1 bytes among those of 2"),
+        ({"code": [b"ab", None]}, "rows without a value"),
+        ({"code": [None, b"ab"]}, "no first code"),
+        ({"code": [[1, 2], [1, None]]}, "bytes without a value"),
+        ({"code": [[1, 2], [1, 256]]}, "256"),
+        ({"code": [[1.5, 2.5]]}, "column 'code' is (list|large_list)<.*expected"),
+        ({"code": [7, 8]}, "column 'code' is int64, expected"),
+        ({"code": ["ab"]}, "column 'code' is string, expected"),
+        ({"code": [b""]}, "codes of 0 bytes"),
+        ({"code": pa.array([], pa.binary())}, "no first code"),
+        ({"code": [b"ab"], "id": [None]}, "column 'id' is null"),
+        ({"code": [b"ab", b"cd"], "id": [1, None]}, "with 1 nulls"),
+        ({"code": [b"ab"], "id": [1.0]}, "column 'id' is double"),
+        ({"code": [b"ab"], "id": [-1]}, "-1"),
+        ({"code": [b"ab", b"cd"], "id": [4, 4]}, "4 occurs twice"),
+        ({"code": [b"ab"], "id": pa.array([2**63], pa.uint64())}, str(2**63)),
+        ({"code": [b"ab"], "label": [["cat"]]}, "cannot be read"),
+    ],
+)
+def test_tables_without_codes_are_refused(suffix, table, message, tmp_path):
+    path = write(pa.table(table), tmp_path / f"given{suffix}")
+    with pytest.raises(IdcwhError, match=f"given{suffix}.*{message}") as caught:
+        interchange.read(path).save(tmp_path / "codes.bin")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "codes.bin").exists()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_code_length_has_to_fit(suffix, rng, code_maker, tmp_path):
+    codes = code_maker.random(rng, 5, 20)
+    plain = write(pa.table({"code": code_column(codes, pa.binary(3))}), tmp_path / f"plain{suffix}")
+    with pytest.raises(IdcwhError, match="17 to 24 bits, not 16"):
+        interchange.read(plain, bits=16)
+    with pytest.raises(IdcwhError, match="beyond bit 16"):
+        interchange.read(plain, bits=17).items()
+    loose = write(pa.table({"code": code_column(codes, pa.binary())}), tmp_path / f"loose{suffix}")
+    with pytest.raises(IdcwhError, match="codes of 3 bytes among those of 2"):
+        interchange.read(loose, bits=16).items()
+    for about, message in [
+        ('{"bits": 20, "model": {}}', "20 bits, not 24"),
+        ('{"bits": 30, "model": {}}', "not 24"),
+        ('{"bits": "20", "model": {}}', "not what an export writes"),
+        ('{"bits": 20}', "not what an export writes"),
+        ('{"bits": 20, "model": []}', "not what an export writes"),
+        ("[]", "not what an export writes"),
+        ("{", "not what an export writes"),
+        (b"\xff", "not what an export writes"),
+    ]:
+        table = pa.table({"code": code_column(codes, pa.binary(3))}).replace_schema_metadata({"idcwh": about})
+        with pytest.raises(IdcwhError, match=message):
+            interchange.read(write(table, tmp_path / f"said{suffix}"), bits=24)
+
+
+def test_a_width_of_0_is_refused(tmp_path):
+    path = write(pa.table({"code": pa.array([b""], pa.binary(0))}), tmp_path / "codes.arrow")
+    with pytest.raises(IdcwhError, match="codes of 0 bytes"):
+        interchange.read(path)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_two_columns_of_a_name_are_refused(suffix, tmp_path):
+    given = pa.table([pa.array([b"a"]), pa.array([1]), pa.array([2])], names=["code", "id", "id"])
+    if suffix == ".arrow":
+        with pa.OSFile(str(tmp_path / "codes.arrow"), "wb") as file, pa.ipc.new_file(file, given.schema) as writer:
+            writer.write_table(given)
+    else:
+        parquet.write_table(given, tmp_path / "codes.parquet")
+    with pytest.raises(IdcwhError, match="2 columns named 'id'"):
+        interchange.read(tmp_path / f"codes{suffix}").items()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_damaged_files_are_refused(suffix, rng, code_maker, tmp_path):
+    table = pa.table({"code": code_column(code_maker.random(rng, 50, 64), pa.binary(8))})
+    whole = write(table, tmp_path / f"whole{suffix}").read_bytes()
+    broken = tmp_path / f"broken{suffix}"
+    for content in [b"", b"a text, as there are many", *(whole[:length] for length in range(1, len(whole), 37))]:
+        broken.write_bytes(content)
+        with pytest.raises(IdcwhError, match=r"broken.*cannot be read as") as caught:
+            interchange.read(broken).items()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_byte_is_an_error_or_another_value(rng, code_maker, tmp_path):
+    """No flipped byte of an Arrow file, offsets and metadata included, leads beyond its buffers or to another error."""
+    codes = code_maker.random(rng, 6, 16)
+    table = pa.table({"code": code_column(codes, pa.binary()), "key": ["a", "bc", None] * 2, "id": range(6)})
+    whole = write(table, tmp_path / "whole.arrow").read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        (tmp_path / "broken.arrow").write_bytes(whole[:at] + bytes([whole[at] ^ 0x95]) + whole[at + 1 :])
+        try:
+            assert interchange.read(tmp_path / "broken.arrow").items().codes.dtype == np.uint8
+        except IdcwhError:
+            refused += 1
+    assert refused > len(whole) // 10
+
+
+def test_without_pyarrow_one_line_names_the_extra(tmp_path):
+    (tmp_path / "codes.parquet").write_bytes(b"PAR1")
+    code = (
+        "import sys; sys.modules['pyarrow'] = None; from idcwh_search.cli.index import main; "
+        f"sys.exit(main(['import', {str(tmp_path / 'codes.parquet')!r}, '--db', {str(tmp_path / 'codes.bin')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "need pyarrow" in done.stderr and "idcwh[arrow]" in done.stderr
