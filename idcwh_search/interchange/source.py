@@ -73,7 +73,7 @@ class Source:
         """
         check_target(database, self.path)
         count = 0
-        with Database.create(database, self.bits, self.model or None, replace=replace) as target:
+        with Database.build(database, self.bits, self.model or None, replace=replace) as target:
             for codes, ids, keys, labels in self:
                 try:
                     target.add(codes, ids=ids, keys=keys, labels=labels)

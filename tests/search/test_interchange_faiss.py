@@ -151,7 +151,7 @@ def test_a_map_that_does_not_fit_its_codes_is_refused(at, packing, value, rng, c
         interchange.read(edited(path, at, packing, value))
 
 
-@pytest.mark.parametrize(("ids", "message"), [([1, 2, 1], "1 occurs twice"), ([1, -2, 3], "-2")])
+@pytest.mark.parametrize(("ids", "message"), [([1, 2, 1], "1 is given twice"), ([1, -2, 3], "-2")])
 def test_ids_that_are_none_make_no_database(ids, message, rng, code_maker, tmp_path):
     path = write_faiss(tmp_path / "codes.faiss", code_maker.random(rng, 3, 16), np.array(ids))
     with pytest.raises(IdcwhError, match=f"codes.faiss.*{message}"):

@@ -115,7 +115,7 @@ def test_npy_files_that_hold_no_codes_are_refused(content, message, tmp_path):
         (np.arange(4), "4 ids, expected 3"),
         (np.arange(3.0), "float64"),
         (np.zeros((3, 1), int), "shape"),
-        (np.array([1, 2, 1]), "1 occurs twice"),
+        (np.array([1, 2, 1]), "1 is given twice"),
         (np.array([1, -2, 1]), "-2"),
         (np.array([1, 2**63, 3], np.uint64), str(2**63)),
     ],

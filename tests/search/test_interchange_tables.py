@@ -168,7 +168,7 @@ def test_a_stream_in_an_arrow_file_is_read(tmp_path):
         ({"code": [b"ab", b"cd"], "id": [1, None]}, "with 1 nulls"),
         ({"code": [b"ab"], "id": [1.0]}, "column 'id' is double"),
         ({"code": [b"ab"], "id": [-1]}, "-1"),
-        ({"code": [b"ab", b"cd"], "id": [4, 4]}, "4 occurs twice"),
+        ({"code": [b"ab", b"cd"], "id": [4, 4]}, "4 is given twice"),
         ({"code": [b"ab"], "id": pa.array([2**63], pa.uint64())}, str(2**63)),
         ({"code": [b"ab"], "label": [["cat"]]}, "cannot be read"),
     ],

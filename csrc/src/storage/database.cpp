@@ -380,6 +380,8 @@ Verification Database::verify(unsigned threads) const {
     std::vector<storage::Fault> faults;
     result.items = view->live;
     result.good_items = view->verify(faults, threads);
+    storage::verify_header_page(impl.file, faults);
+    storage::Record::read(impl.file, impl.header.crc, view->commit().offset, impl.file.size())->verify(faults, threads);
     for (auto& fault : faults) result.damage.push_back({std::move(fault.what), fault.offset, fault.length});
     const std::uint64_t size = impl.file.size();
     if (!impl.writing) result.torn = size - std::min(size, view->commit().end);

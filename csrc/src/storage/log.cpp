@@ -5,6 +5,7 @@
 #include <idcwh/error.hpp>
 #include <idcwh/search.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -108,6 +109,17 @@ Commit newest_commit(const File& file, const Header& header) {
     }
     if (newest.number == 0) damaged(file, std::string("incomplete: it holds no whole commit") + remedy);
     return newest;
+}
+
+void verify_header_page(const File& file, std::vector<Fault>& faults) {
+    std::vector<unsigned char> page(first_record);
+    file.read(0, page.data(), page.size());
+    std::fill_n(page.begin(), sizeof(Header), 0);
+    for (const std::uint64_t offset : mark_offsets)
+        std::fill_n(page.begin() + static_cast<std::ptrdiff_t>(offset), sizeof(Mark), 0);
+    if (const auto at = std::find_if(page.begin(), page.end(), [](auto byte) { return byte != 0; }); at != page.end())
+        faults.push_back(
+            {file.path() + ": header page: a gap that is not zero", static_cast<std::uint64_t>(at - page.begin()), 1});
 }
 
 void write_mark(File& file, const Header& header, const Commit& commit) {

@@ -26,6 +26,9 @@ Header read_header(const File& file);
 // is not there any more.
 Commit newest_commit(const File& file, const Header& header);
 
+// Whether the rest of the header page is zero, as it was written.
+void verify_header_page(const File& file, std::vector<Fault>& faults);
+
 void write_mark(File& file, const Header& header, const Commit& commit);
 
 }  // namespace idcwh::storage

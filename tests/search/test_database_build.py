@@ -1,0 +1,131 @@
+"""Database.build and create: a database appears whole, or never."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search.errors import IdcwhError
+
+
+def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
+    return ih.pack(np.random.default_rng(seed).integers(0, 2, (n, bits)).astype(bool))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "codes.bin"
+    with ih.Database.build(path, 20) as db:
+        db.add(random_codes(30, 20))
+    return path
+
+
+def test_a_device_is_not_replaced() -> None:
+    with pytest.raises(ValueError, match="device"):
+        ih.Database.build("/dev/null", 8, replace=True)
+
+
+def test_an_exception_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), ih.Database.build(tmp_path / "c.bin", 16) as db:
+        db.add(random_codes(2, 16))
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_kept_unless_asked(small: Path) -> None:
+    before = small.read_bytes()
+    with pytest.raises(IdcwhError, match="already exists"):
+        ih.Database.build(small, 20)
+    with ih.Database.build(small, 8, replace=True) as db:
+        db.add(random_codes(1, 8))
+        assert small.read_bytes() == before
+    assert ih.Database.open(small).bits == 8
+    assert sorted(p.name for p in small.parent.iterdir()) == ["codes.bin"]
+
+
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
+    db = ih.Database.build(tmp_path / "c.bin", 8)
+    (tmp_path / "c.bin").write_text("somebody else's")
+    with pytest.raises(IdcwhError, match="already exists"):
+        db.close()
+    assert (tmp_path / "c.bin").read_text() == "somebody else's" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(IdcwhError, match="No such file"):
+        ih.Database.build(tmp_path / "no" / "c.bin", 8)
+    with pytest.raises(IdcwhError, match="directory"):
+        ih.Database.build(tmp_path, 8)
+
+
+def test_a_killed_writer_leaves_no_database(tmp_path: Path) -> None:
+    script = (
+        "import sys, numpy as np, idcwh_search as ih\n"
+        "db = ih.Database.build(sys.argv[1], 64)\n"
+        "while True:\n"
+        "    db.add(np.zeros((1 << 20, 8), np.uint8)); print('.', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, tmp_path / "c.bin"], stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline()
+    time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "c.bin").exists()
+
+
+def test_what_is_left_of_a_killed_writer_goes_with_the_next(small: Path) -> None:
+    script = (
+        "import sys, os, idcwh_search as ih\n"
+        "db = ih.Database.build(sys.argv[1], 64, replace=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, small], check=False)
+    assert len(list(small.parent.iterdir())) == 2
+    mine = ih.Database.build(small.parent / "other.bin", 8)
+    ih.Database.open(small, "r+").close()
+    assert sorted(path.name[:7] for path in small.parent.iterdir()) == [".other.", "codes.b"]
+    mine.close()
+    assert len(ih.Database.open(small)) == 30
+
+
+def test_ids_in_any_order(tmp_path: Path) -> None:
+    codes = random_codes(60, 8)
+    ids = np.random.default_rng(1).permutation(1000)[:40]
+    with ih.Database.build(tmp_path / "c.bin", 8) as db:
+        db.add(codes[:40], ids=ids, keys=[f"{i}" for i in ids], stamps=ids.astype(np.uint32))
+        assigned = db.add(codes[40:50])
+        assert assigned.tolist() == list(range(int(ids.max()) + 1, int(ids.max()) + 11))
+        for taken in (int(ids[3]), int(assigned[5])):
+            with pytest.raises(ValueError, match=f"{taken} is in the database already"):
+                db.add(codes[50:51], ids=[taken])
+        free = next(i for i in range(1000) if i not in ids)
+        db.add(codes[50:51], ids=[free])
+        assert len(db) == 51
+    with ih.Database.open(tmp_path / "c.bin") as db:
+        assert db.ids.tolist() == [*ids.tolist(), *assigned.tolist(), free]
+        np.testing.assert_array_equal(db.codes, codes[:51])
+        np.testing.assert_array_equal(db.stamps()[:40], ids)
+        db.verify()
+
+
+def test_a_created_database_is_there_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "c.bin"
+    with pytest.raises(RuntimeError), ih.Database.create(path, 16, {"a": 1}) as db:
+        db.add(random_codes(2, 16))
+        raise RuntimeError
+    with ih.Database.open(path) as db:
+        assert len(db) == 2 and db.manifest == {"a": 1}
+    with pytest.raises(IdcwhError, match="already exists"):
+        ih.Database.create(path, 16)
+    with ih.Database.create(path, 8, replace=True) as db:
+        assert len(db) == 0 and db.bits == 8
+    for place in (tmp_path, Path("/dev/null")):
+        with pytest.raises((IdcwhError, ValueError), match=r"directory|device"):
+            ih.Database.create(place, 8, replace=True)

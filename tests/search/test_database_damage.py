@@ -1,0 +1,365 @@
+"""A codes.bin that is damaged, forged or foreign: right answers or one clear error, whatever byte was changed.
+
+Files are put together here byte by byte, from docs/codes-bin.md and not by the library.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search.errors import IdcwhError
+
+MANIFEST, ITEMS, REMOVALS, COMMIT = 1, 2, 3, 4
+CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, STAMPS = range(1, 12)
+NO_FIRST_ID = 2**64 - 1
+FIRST_RECORD, BLOCK = 4096, 65536
+
+
+def crc32c(data: bytes, seed: int = 0) -> int:
+    """Bit by bit, as the definition has it."""
+    crc = seed ^ 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def header(bits: int = 20, version: int = 1) -> bytes:
+    head = struct.pack("<8sII16s28x", b"\x89IDCWH\r\n", version, bits, b"sixteen bytes id")
+    return head + struct.pack("<I", crc32c(head))
+
+
+def record(kind: int, at: int, commit: int, sections: dict[int, bytes], a: int = 0, b: int = 0, c: int = 0) -> bytes:
+    """A record that begins at byte `at`, its checksums right."""
+    seed = struct.unpack("<I", header()[-4:])[0]
+    head_length = 64 + 32 * len(sections) + 4
+    entries, body, place = b"", b"", -(-head_length // 64) * 64
+    for part, data in sections.items():
+        table = b"".join(struct.pack("<I", crc32c(data[i : i + BLOCK])) for i in range(0, len(data), BLOCK))
+        padded = data + bytes(-len(data) % 4)
+        entries += struct.pack("<IIQQQ", part, crc32c(table), place, len(data), place + len(padded))
+        body += padded + table + bytes(-(len(padded) + len(table)) % 64)
+        place = -(-head_length // 64) * 64 + len(body)
+    head = struct.pack("<4sIQQQIIQQQ", b"RECD", kind, place, at, commit, head_length, len(sections), a, b, c) + entries
+    head += struct.pack("<I", crc32c(head, seed))
+    return head + bytes(-len(head) % 64) + body
+
+
+def database(*records: tuple, items: int, next_id: int = 2**40, bits: int = 20, head: bytes | None = None) -> bytes:
+    """A file of a manifest, these records (kind, sections, a, b, c) and a commit of them all."""
+    content = (head or header(bits)).ljust(FIRST_RECORD, b"\0")
+    offsets = []
+    for kind, sections, *numbers in ((MANIFEST, {JSON: b"{}"}), *records):
+        offsets.append(len(content))
+        content += record(kind, len(content), 1, sections, *numbers)
+    directory = struct.pack(f"<{len(offsets)}Q", *offsets)
+    return content + record(COMMIT, len(content), 1, {DIRECTORY: directory}, items, next_id, 1)
+
+
+def codes_of(n: int, bits: int = 20, seed: int = 0) -> np.ndarray:
+    return ih.pack(np.random.default_rng(seed).integers(0, 2, (n, bits)).astype(bool))
+
+
+FOUR = codes_of(4)
+GOOD = (ITEMS, {CODES: FOUR.tobytes()}, 4, 0, 1)
+FIRST = FIRST_RECORD + 192  # where the record behind the manifest begins
+
+
+def opened(path: Path, content: bytes) -> ih.Database:
+    path.write_bytes(content)
+    return ih.Database.open(path)
+
+
+def test_a_file_made_by_hand_is_read(tmp_path: Path) -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+    table = struct.pack("<IIII", 2, 3, 7, 0)[:12] + b"catlion"
+    records = [
+        (ITEMS, {CODES: FOUR.tobytes(), STAMPS: struct.pack("<4I", 5, 6, 7, 8)}, 4, 100, 1),
+        (
+            ITEMS,
+            {
+                CODES: codes_of(3, seed=1).tobytes(),
+                IDS: struct.pack("<3q", 9, 2**62, 3),
+                KEY_ENDS: struct.pack("<3I", 1, 1, 6),
+                KEYS: b"a\xffbcde",
+                LABELS: struct.pack("<3I", 1, 0, 2**32 - 1),
+                LABEL_TABLE: table,
+                99: b"of a later version",
+            },
+            3,
+            NO_FIRST_ID,
+        ),
+        (REMOVALS, {ROWS: struct.pack("<2I", 0, 2)}, 2, FIRST),
+        (ITEMS, {CODES: codes_of(2, seed=2).tobytes(), ID_OFFSETS: struct.pack("<2I", 0, 2**32 - 1)}, 2, 2**33, 1),
+        (77, {1: b"of a later version"}),
+    ]
+    with opened(tmp_path / "c.bin", database(*records, items=7, next_id=2**63 - 10)) as db:
+        assert db.ids.tolist() == [101, 103, 9, 2**62, 3, 2**33, 2**33 + 2**32 - 1]
+        np.testing.assert_array_equal(
+            db.codes, np.concatenate([FOUR[[1, 3]], codes_of(3, seed=1), codes_of(2, seed=2)])
+        )
+        assert db.keys([9, 2**62, 3, 101]) == ["a", None, "\udcffbcde", None]
+        assert db.labels([9, 2**62, 3, 101]) == ["lion", "cat", None, None]
+        assert db.stamps().tolist() == [6, 8, 0, 0, 0, 0, 0]
+        db.verify()
+
+
+def test_a_written_file_is_what_the_page_says(tmp_path: Path) -> None:
+    """The other way round: what the library writes, taken apart by hand."""
+    path = tmp_path / "c.bin"
+    codes = codes_of(4)
+    with ih.Database.create(path, 20, {"a": 1}) as db:
+        db.add(codes, keys=["x", None, "yz", None], labels=["cat", None, "cat", "dog"])
+    raw = path.read_bytes()
+    seed = struct.unpack_from("<I", raw, 60)[0]
+    assert crc32c(raw[:60]) == seed and struct.unpack_from("<8sII", raw) == (b"\x89IDCWH\r\n", 1, 20)
+    marks = [struct.unpack_from("<4sIQQQ28xI", raw, at) for at in (512, 1024)]
+    assert all(crc32c(raw[at : at + 60], seed) == mark[-1] for at, mark in zip((512, 1024), marks, strict=True))
+    newest = max(marks, key=lambda mark: mark[2])
+    assert newest[0] == b"MARK" and newest[2] == 2 and newest[4] == len(raw)
+
+    def parsed(at: int) -> tuple[tuple, dict[int, bytes]]:
+        head = struct.unpack_from("<4sIQQQIIQQQ", raw, at)
+        assert head[0] == b"RECD" and head[3] == at
+        assert crc32c(raw[at : at + head[5] - 4], seed) == struct.unpack_from("<I", raw, at + head[5] - 4)[0]
+        sections = {}
+        for i in range(head[6]):
+            part, table_crc, start, length, table = struct.unpack_from("<IIQQQ", raw, at + 64 + 32 * i)
+            data = raw[at + start : at + start + length]
+            stored = raw[at + table : at + table + 4 * -(-length // BLOCK)]
+            assert crc32c(stored) == table_crc and stored == b"".join(
+                struct.pack("<I", crc32c(data[j : j + BLOCK])) for j in range(0, length, BLOCK)
+            )
+            sections[part] = data
+        return head, sections
+
+    head, sections = parsed(newest[3])
+    assert head[1] == COMMIT and head[7:] == (4, 4, 2)
+    manifest, items = struct.unpack("<2Q", sections[DIRECTORY])
+    assert parsed(manifest)[1] == {JSON: b'{"a": 1}'}
+    head, sections = parsed(items)
+    assert head[1] == ITEMS and head[7:] == (4, 0, 1)
+    assert sections == {
+        CODES: codes.tobytes(),
+        KEY_ENDS: struct.pack("<4I", 1, 1, 3, 3),
+        KEYS: b"xyz",
+        LABELS: struct.pack("<4I", 0, 2**32 - 1, 0, 1),
+        LABEL_TABLE: struct.pack("<3I", 2, 3, 6) + b"catdog",
+    }
+
+
+FORGED = {
+    "2^61 codes": [(ITEMS, {CODES: FOUR.tobytes()}, 2**61, 0)],
+    "2^32 - 1 codes": [(ITEMS, {CODES: FOUR.tobytes()}, 2**32 - 1, 0)],
+    "one code more": [(ITEMS, {CODES: FOUR.tobytes()}, 5, 0)],
+    "no codes": [(ITEMS, {}, 4, 0)],
+    "no ids": [(ITEMS, {CODES: FOUR.tobytes()}, 4, NO_FIRST_ID)],
+    "ids beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes()}, 4, 2**63 - 3)],
+    "id offsets beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes(), ID_OFFSETS: bytes(16)}, 4, 2**63 - 1)],
+    "padding": [(ITEMS, {CODES: b"\xff" * 12}, 4, 0)],
+    "a negative id": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 3, -4)}, 4, NO_FIRST_ID)],
+    "an id twice": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 2, 4)}, 4, NO_FIRST_ID)],
+    "an id in two records": [GOOD, (ITEMS, {CODES: FOUR.tobytes()}, 4, 3)],
+    "keys without ends": [(ITEMS, {CODES: FOUR.tobytes(), KEYS: b"abc"}, 4, 0)],
+    "key ends that go back": [
+        (ITEMS, {CODES: FOUR.tobytes(), KEY_ENDS: struct.pack("<4I", 3, 2, 1, 9), KEYS: b"abc"}, 4, 0)
+    ],
+    "keys longer than their ends": [
+        (ITEMS, {CODES: FOUR.tobytes(), KEY_ENDS: struct.pack("<4I", 0, 1, 1, 2), KEYS: b"abc"}, 4, 0)
+    ],
+    "a label that is not there": [
+        (
+            ITEMS,
+            {
+                CODES: FOUR.tobytes(),
+                LABELS: struct.pack("<4I", 0, 0, 0, 7),
+                LABEL_TABLE: struct.pack("<II", 1, 1) + b"x",
+            },
+            4,
+            0,
+        )
+    ],
+    "a label table of 2^32 - 1": [
+        (ITEMS, {CODES: FOUR.tobytes(), LABELS: bytes(16), LABEL_TABLE: struct.pack("<I", 2**32 - 1)}, 4, 0)
+    ],
+    "a label table without texts": [
+        (ITEMS, {CODES: FOUR.tobytes(), LABELS: bytes(16), LABEL_TABLE: struct.pack("<II", 1, 5) + b"x"}, 4, 0)
+    ],
+    "stamps of another length": [(ITEMS, {CODES: FOUR.tobytes(), STAMPS: bytes(12)}, 4, 0)],
+    "removals of nothing": [GOOD, (REMOVALS, {ROWS: bytes(4)}, 1, 8192)],
+    "more removals than rows": [GOOD, (REMOVALS, {ROWS: bytes(20)}, 5, FIRST)],
+    "a row removed twice": [GOOD, (REMOVALS, {ROWS: struct.pack("<2I", 1, 1)}, 2, FIRST)],
+    "a row that is not there": [GOOD, (REMOVALS, {ROWS: struct.pack("<I", 4)}, 1, FIRST)],
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_numbers_are_refused(tmp_path: Path, name: str) -> None:
+    records = FORGED[name]
+    items = sum(numbers[2] if numbers[0] == ITEMS else -numbers[2] for numbers in records)
+    path = tmp_path / "forged.bin"
+    with pytest.raises(IdcwhError, match="forged"), opened(path, database(*records, items=max(items, 0))) as db:
+        db.verify()
+
+
+def test_forged_commits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "forged.bin"
+    for items, next_id in ((3, 10), (2**61, 10)):
+        with pytest.raises(IdcwhError, match="seals"):
+            opened(path, database(GOOD, items=items, next_id=next_id))
+    with (
+        pytest.raises(IdcwhError, match="next is said to be 2"),
+        opened(path, database(GOOD, items=4, next_id=2)) as db,
+    ):
+        db.verify()
+    content = database(GOOD, items=4)
+    place = content.rindex(b"RECD")
+    for offset, message in (
+        (len(content), "behind it"),
+        (2**63, "behind it"),
+        (FIRST + 64, "head"),
+        (8, "head"),
+        (0, "head"),
+    ):
+        directory = struct.pack("<2Q", FIRST_RECORD, offset)
+        forged = content[:place] + record(COMMIT, place, 1, {DIRECTORY: directory}, 4, 4, 1)
+        with pytest.raises(IdcwhError, match=message):
+            opened(path, forged)
+    for directory in (b"", b"1234567", struct.pack("<Q", FIRST)):
+        with pytest.raises(IdcwhError, match="forged"):
+            opened(path, content[:place] + record(COMMIT, place, 1, {DIRECTORY: directory}, 4, 4, 1))
+
+
+def test_sections_that_overlap_are_refused(tmp_path: Path) -> None:
+    content = bytearray(database((ITEMS, {CODES: FOUR.tobytes(), STAMPS: bytes(16)}, 4, 0, 1), items=4))
+    seed = struct.unpack_from("<I", content, 60)[0]
+    entry = FIRST + 64 + 32
+    for place, value in (
+        (entry + 8, 192),
+        (entry + 8, 2**64 - 64),
+        (entry + 16, 2**64 - 1),
+        (entry + 24, 2**62),
+        (entry, CODES),
+    ):
+        forged = bytearray(content)
+        struct.pack_into("<Q" if place != entry else "<I", forged, place, value)
+        end = FIRST + 64 + 2 * 32
+        struct.pack_into("<I", forged, end, crc32c(bytes(forged[FIRST:end]), seed))
+        with pytest.raises(IdcwhError, match=r"lie outside|twice"):
+            opened(tmp_path / "c.bin", bytes(forged))
+
+
+def test_other_files_versions_and_widths_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.bin"
+    good = database(GOOD, items=4)
+    for content, message in (
+        (b"", "shorter"),
+        (b"PK" + bytes(200), "not a codes.bin"),
+        (good[:63], "shorter"),
+        (good[:64], "cut off"),
+        (good[:FIRST_RECORD], "no whole commit"),
+    ):
+        with pytest.raises(IdcwhError, match=message):
+            opened(path, content)
+    for version, bits, message in ((2, 20, "version 2"), (0, 20, "version 0"), (1, 0, "0 bits"), (1, 2**31, "bits")):
+        with pytest.raises(IdcwhError, match=message):
+            opened(path, header(bits, version) + good[64:])
+    with pytest.raises(FileNotFoundError):
+        ih.Database.open(tmp_path / "missing.bin")
+    with pytest.raises(IsADirectoryError):
+        ih.Database.open(tmp_path)
+    with pytest.raises(ValueError, match="mode"):
+        ih.Database.open(path, "w")
+
+
+@pytest.fixture
+def living(tmp_path: Path) -> Path:
+    """A file with two segments, removals, and what adds and a replace have left behind."""
+    path = tmp_path / "codes.bin"
+    codes = codes_of(110)
+    with ih.Database.create(path, 20, {"a": "b"}) as db:
+        db.add(codes[:100], keys=[f"{i}.png" for i in range(100)], labels=["cat", None] * 50)
+        db.add(codes[100:105], ids=[900, 1000, 777, 5000, 999])
+        db.remove([1, 3])
+        db.replace([900], codes[105:106], stamps=np.array([9], np.uint32))
+    return path
+
+
+def contents(db: ih.Database) -> tuple:
+    return db.codes.tobytes(), db.ids.tolist(), db.keys(), db.labels(), db.stamps().tolist(), db.manifest
+
+
+def changed_files(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    for place in range(len(raw)):
+        for change in (1 << place % 8, 0xFF):
+            changed = bytearray(raw)
+            changed[place] ^= change
+            yield place, bytes(changed)
+
+
+def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
+    """Exactly the right contents or an error; and what passes although it was changed is out of use."""
+    raw = living.read_bytes()
+    with ih.Database.open(living) as db:
+        truth, unused = contents(db), db.info()["unused"]
+    path = tmp_path / "changed.bin"
+    passed = set()
+    for place, changed in changed_files(raw):
+        path.write_bytes(changed)
+        try:
+            with ih.Database.open(path) as db:
+                assert contents(db) == truth
+                db.verify()
+                passed.add(place)
+        except IdcwhError as error:
+            assert str(path) in str(error)
+    marks = {*range(512, 576), *range(1024, 1088)}  # each of them stands in for the other
+    assert marks <= passed and len(passed - marks) <= unused
+
+
+@pytest.mark.parametrize("every", [97])
+def test_every_truncation(living: Path, tmp_path: Path, every: int) -> None:
+    raw = living.read_bytes()
+    with ih.Database.open(living) as db:
+        truth = contents(db)
+    path = tmp_path / "cut.bin"
+    for length in [*range(0, len(raw), every), *range(len(raw) - 300, len(raw))]:
+        with pytest.raises(IdcwhError):
+            opened(path, raw[:length])
+    for junk in (b"\0", b"\0" * 64, b"junk" * 100, raw):
+        with opened(path, raw + junk) as db:  # as a write that never ended
+            assert contents(db) == truth and db.check()["torn"] == len(junk)
+        with ih.Database.open(path, "r+") as db:
+            assert contents(db) == truth and path.stat().st_size == len(raw)
+
+
+def test_a_file_cut_off_under_its_reader(tmp_path: Path) -> None:
+    """Without a handler the second search would end the process by SIGBUS."""
+    path = tmp_path / "c.bin"
+    codes = codes_of(200_000, 64)
+    with ih.Database.build(path, 64) as db:
+        db.add(codes)
+    uses: list[Callable[[ih.Database], object]] = [
+        lambda db: db.search(codes[:1], 3),
+        lambda db: db.count(codes[:1], 3),
+        lambda db: db.get([199_999]),
+        lambda db: db.verify(),
+    ]
+    raw = path.read_bytes()
+    for searched in (True, False):
+        for use in uses:
+            path.write_bytes(raw)
+            with ih.Database.open(path) as db:
+                if searched:
+                    assert db.search(codes[:1], 1)[1].shape == (1, 1)
+                with path.open("r+b") as file:
+                    file.truncate(300_000)
+                with pytest.raises(IdcwhError, match=r"cut off|does not match|damaged"):
+                    use(db)
