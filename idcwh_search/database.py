@@ -180,11 +180,11 @@ class Database(_Readable):
 
         KeyError for an id or a key that is not here, and then nothing is removed.
         """
-        if (ids is None) == (keys is None):
-            raise ValueError("remove: give either ids or keys")
-        if keys is not None:
+        if ids is not None and keys is None:
+            return self._database.remove(as_id_list(ids))
+        if keys is not None and ids is None:
             return self._database.remove_keys(_texts("keys", keys))
-        return self._database.remove(as_id_list(ids))
+        raise ValueError("remove: give either ids or keys")
 
     def set_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace what the database says of its model and its images."""

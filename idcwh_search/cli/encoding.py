@@ -56,8 +56,8 @@ class Encoding:
         self.skipped.append({"path": path, "reason": reason})
         common.note(f"skipped {path}: {reason}")
 
-    def __iter__(self) -> Iterator[tuple[list[int], np.ndarray]]:
-        """(which files, their codes), batch by batch."""
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(numbers of the files, their codes), batch by batch."""
         with self._bar:
             yield from self._run
         if self._paths and self._run.summary.images == 0:
