@@ -50,11 +50,10 @@ Selections::Selections(const View& view, std::span<const Segment> segments, cons
     each.reserve(segments.size());
     std::size_t position = 0;
     for (const Segment& segment : segments) {
-        Selection selection(segment, where, position);
+        const std::size_t count = each.emplace_back(segment, where, position).eligible;
+        if (count == 0) each.pop_back();
+        eligible += count;
         position += segment.live;
-        if (selection.eligible == 0) continue;
-        eligible += selection.eligible;
-        each.push_back(std::move(selection));
     }
 }
 
