@@ -35,11 +35,15 @@ class BuildWithLibrary(build_ext):
     """Makes libidcwh of the objects of the Python module, and puts the headers beside it."""
 
     def build_extensions(self):
-        """The kernels are written for -O3; it would make the rest larger, not faster."""
+        """The kernels are written for -O3, which would make the rest larger, not faster; files wait for the disk."""
         compile_one = self.compiler._compile
 
         def compile_as_meant(obj, source, suffix, arguments, options, defines):
-            more = ["-O3"] if source.startswith("csrc/src/kernels/") else []
+            more = []
+            if source.startswith("csrc/src/kernels/"):
+                more = ["-O3"]
+            elif source.startswith(("csrc/src/storage/", "csrc/src/c_api")):
+                more = ["-Os"]
             compile_one(obj, source, suffix, arguments, [*options, *more], defines)
 
         self.compiler._compile = compile_as_meant

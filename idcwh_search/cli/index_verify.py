@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..database import Database
+from ..errors import IdcwhError
 from . import common
 
 SHOWN = 20  # damaged places that are listed
@@ -29,8 +30,9 @@ def run(options: Any) -> int:
         print(f"{options.db}: good ({found['items']:,} items)")
         return common.DONE
     for what, place, length in found["damage"][:SHOWN]:
-        print(f"damaged: {what} (bytes {place} to {place + length})")
-    if len(found["damage"]) > SHOWN:
-        print(f"and {len(found['damage']) - SHOWN} more places")
-    print(f"{found['good_items']:,} of {found['items']:,} items are in good segments; restore a copy or build it again")
-    return common.FAILED
+        common.note(f"damaged: {what} (bytes {place} to {place + length})")
+    more = len(found["damage"]) - SHOWN
+    raise IdcwhError(
+        f"{options.db}: damaged ({len(found['damage'])} places{f', {more} of them not shown' if more > 0 else ''}); "
+        f"{found['good_items']:,} of {found['items']:,} items are in good segments; restore a copy or build it again"
+    )

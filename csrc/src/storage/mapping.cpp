@@ -89,7 +89,7 @@ Mapping::Guarded* guard(void* pages, std::size_t size) {
 
 Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length) : size_(length) {
     if (length <= small) {
-        copy_.resize(length);
+        copy_ = HugeArray<std::uint8_t>(static_cast<std::size_t>(length));
         file.read(offset, copy_.data(), length);
         data_ = copy_.data();
         return;

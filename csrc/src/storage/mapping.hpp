@@ -7,8 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "huge_array.hpp"
 #include "storage/file.hpp"
 
 namespace idcwh::storage {
@@ -29,7 +29,7 @@ public:
 private:
     const std::uint8_t* data_ = nullptr;
     std::uint64_t size_ = 0;
-    std::vector<std::uint8_t> copy_;
+    HugeArray<std::uint8_t> copy_;
     void* pages_ = nullptr;
     std::size_t pages_size_ = 0;
     Guarded* guarded_ = nullptr;
