@@ -35,9 +35,9 @@ void check_bits(unsigned bits) {
 }
 
 // The file at this path, locked for us.
-File locked(const std::string& path) {
+File locked(const std::string& path, bool write) {
     for (;;) {
-        File file = File::open(path, true);
+        File file = File::open(path, write);
         if (!file.lock())
             throw Error(ErrorCode::locked,
                         path + ": somebody else is writing to it; try again when they have closed it");
@@ -73,6 +73,8 @@ void check_items(const NewItems& items, unsigned bits, std::uint64_t next_id) {
         fail("codes have bits set behind the last of their " + std::to_string(bits) + " bits; padding must be zero");
     for (std::size_t i = 0; items.keys && i < items.size; ++i)
         if (items.keys[i].size() > storage::max_text) fail("keys: one has more than 4 GiB");
+    for (std::size_t i = 0; items.labels && i < items.size; ++i)
+        if (items.labels[i].size() > storage::max_text / 2) fail("labels: one has more than 2 GiB");
     if (items.ids)
         check_given(items.ids, items.size);
     else if (static_cast<std::uint64_t>(max_id) + 1 - next_id < items.size)
@@ -104,7 +106,9 @@ std::string_view DatabaseSnapshot::label(std::int64_t id) const {
 }
 std::uint32_t DatabaseSnapshot::stamp(std::int64_t id) const {
     const auto place = view_->at(id);
-    return view_->entries()[place.entry].items->stamp(place.row);
+    const std::uint32_t stamp = view_->entries()[place.entry].items->stamp(place.row);
+    view_->check();
+    return stamp;
 }
 const std::string& DatabaseSnapshot::manifest() const { return view_->manifest(); }
 std::uint64_t DatabaseSnapshot::commit() const { return view_->commit().number; }
@@ -176,17 +180,18 @@ struct Database::Impl {
         if (!writer->usable()) fail(path + ": a write has failed and could not be undone; open it again");
     }
     void change(const Change& what) {
-        show(writer->apply(*newest(), what));
+        show(std::shared_ptr<const FileView>(writer->apply(*newest(), what)));
         const auto now = newest();
         const std::uint64_t unused = file.size() - now->used();
         if (!auto_compact || unused < least_unused || unused < now->used()) return;
         try {
             compact();
-        } catch (const SystemError&) {  // no room for a second file: the change itself is done
+        } catch (const std::exception&) {  // no room for a second file, say: the change itself is done
         }
     }
     void compact();
-    void write_as(File& out, const storage::Header& with, const FileView& from, Commit& commit) const;
+    std::size_t update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
+                       std::int64_t* assigned);
 };
 
 void Database::Impl::compact() {
@@ -207,15 +212,23 @@ void Database::Impl::compact() {
             write_new(out, fresh, now->commit().number + 1, now->manifest(), sources, now->commit().next_id);
         now->check();
         out.set_mode(file.mode());
-        auto next = std::make_shared<const FileView>(out, fresh, std::move(commit), nullptr);
-        storage::rename(temporary, place, true);
         out.call(path);
+        auto next = std::make_shared<const FileView>(out, fresh, std::move(commit), nullptr);
+        auto next_writer = std::make_unique<storage::Writer>(file, header);
+        storage::rename(temporary, place, true);
         file = std::move(out);
         header = fresh;
-        writer = std::make_unique<storage::Writer>(file, header);
+        writer = std::move(next_writer);
         show(std::move(next));
     } catch (...) {
         storage::remove(temporary);
+        throw;
+    }
+    try {
+        storage::sync_folder(place);
+    } catch (...) {
+        // After a power cut the old file could be back, without what this one will have been given meanwhile.
+        writer->give_up();
         throw;
     }
 }
@@ -234,19 +247,22 @@ Database Database::open(const std::string& path, Access access) {
     auto impl = std::make_unique<Impl>();
     impl->path = path;
     impl->writing = access == Access::write;
-    impl->file = impl->writing ? locked(path) : File::open(path, false);
+    impl->file = impl->writing ? locked(path, true) : File::open(path, false);
     impl->header = storage::read_header(impl->file);
     Commit commit = storage::newest_commit(impl->file, impl->header);
     if (impl->writing) {
-        storage::remove_stale(storage::resolved(path));
-        if (impl->file.size() > commit.end) {
-            impl->file.truncate(commit.end);
-            impl->file.sync();
-        }
         impl->writer = std::make_unique<storage::Writer>(impl->file, impl->header);
     }
     impl->view = std::make_shared<const FileView>(impl->file, impl->header, commit, nullptr);
-    if (impl->writing) storage::write_mark(impl->file, impl->header, commit);
+    if (impl->writing) {
+        const std::string place = storage::resolved(path);
+        storage::remove_stale(place);
+        if (impl->file.size() > commit.end) impl->file.truncate(commit.end);
+        // Its last writer may have died before the commit, or the file's name, reached the disk; from now on it counts.
+        impl->file.sync();
+        storage::sync_folder(place);
+        storage::write_mark(impl->file, impl->header, commit);
+    }
     return Database(std::move(impl));
 }
 
@@ -273,12 +289,14 @@ void Database::close() {
 }
 
 DatabaseInfo Database::info() const {
-    const auto view = open_impl().newest();
+    const Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);
+    const auto view = impl.newest();
     DatabaseInfo info{};
     info.items = view->live;
     for (const auto& entry : view->entries()) info.removed += entry.dead;
     info.segments = view->entries().size();
-    info.bytes = impl_->file.size();
+    info.bytes = impl.file.size();
     info.unused = info.bytes - std::min(info.bytes, view->used());
     info.commit = view->commit().number;
     info.next_id = view->next_id;
@@ -311,9 +329,7 @@ bool Database::refresh() {
 void Database::add(const NewItems& items, std::int64_t* assigned) { update(nullptr, 0, items, assigned); }
 
 std::size_t Database::remove(const std::int64_t* ids, std::size_t count) {
-    const std::size_t before = size();
-    update(ids, count, {}, nullptr);
-    return before - size();
+    return open_impl().update(ids, count, {}, nullptr);
 }
 
 std::size_t Database::remove_keys(const std::string_view* keys, std::size_t count) {
@@ -335,12 +351,17 @@ void Database::replace(const NewItems& items) {
 
 void Database::update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                       std::int64_t* assigned) {
-    Impl& impl = open_impl();
-    const std::lock_guard turn(impl.changing);
-    impl.check_writable();
+    open_impl().update(removed, removed_count, items, assigned);
+}
+
+// Returns how many were removed.
+std::size_t Database::Impl::update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
+                                   std::int64_t* assigned) {
+    const std::lock_guard turn(changing);
+    check_writable();
     if (removed_count && !removed) fail("ids is null, but count is " + std::to_string(removed_count));
-    const auto view = impl.newest();
-    check_items(items, impl.header.bits, view->next_id);
+    const auto view = newest();
+    check_items(items, header.bits, view->next_id);
     Change change;
     std::unordered_set<std::int64_t> gone;
     for (std::size_t i = 0; i < removed_count; ++i)
@@ -349,12 +370,13 @@ void Database::update(const std::int64_t* removed, std::size_t removed_count, co
         if (static_cast<std::uint64_t>(items.ids[i]) < view->next_id && !gone.contains(items.ids[i]) &&
             view->find(items.ids[i]))
             fail("ids must be new, but " + std::to_string(items.ids[i]) + " is in the database already");
-    if (items.size == 0 && change.removed.empty()) return;
+    if (items.size == 0 && change.removed.empty()) return 0;
     const std::uint64_t first = view->next_id;
-    const NewSource source(items, impl.header.bits, static_cast<std::int64_t>(first));
+    const NewSource source(items, header.bits, static_cast<std::int64_t>(first));
     change.added = &source;
-    impl.change(change);
+    this->change(change);
     put_assigned(items, first, assigned);
+    return change.removed.size();
 }
 
 void Database::set_manifest(std::string_view json) {
@@ -375,16 +397,28 @@ void Database::compact() {
 
 Verification Database::verify(unsigned threads) const {
     const Impl& impl = open_impl();
-    const auto view = impl.newest();
     Verification result{};
     std::vector<storage::Fault> faults;
-    result.items = view->live;
-    result.good_items = view->verify(faults, threads);
-    storage::verify_header_page(impl.file, faults);
-    storage::Record::read(impl.file, impl.header.crc, view->commit().offset, impl.file.size())->verify(faults, threads);
+    std::shared_ptr<const FileView> view;
+    {
+        const std::lock_guard turn(impl.changing);  // the file stays this one
+        const auto known = impl.newest();
+        result.items = known->live;
+        const std::uint64_t size = impl.file.size();
+        try {
+            storage::verify_header_page(impl.file, impl.header, faults);
+            // From the file, whatever was read of it before.
+            Commit commit = storage::read_commit(impl.file, impl.header, known->commit().offset);
+            view = std::make_shared<const FileView>(impl.file, impl.header, std::move(commit), nullptr);
+            if (!impl.writing) result.torn = size - std::min(size, newest_commit(impl.file, impl.header).end);
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::damaged) throw;
+            faults.push_back({error.what(), 0, size});
+            view.reset();
+        }
+    }
+    if (view) result.good_items = view->verify(faults, threads);
     for (auto& fault : faults) result.damage.push_back({std::move(fault.what), fault.offset, fault.length});
-    const std::uint64_t size = impl.file.size();
-    if (!impl.writing) result.torn = size - std::min(size, view->commit().end);
     return result;
 }
 
@@ -399,7 +433,7 @@ public:
     bool contains(std::int64_t id) const {
         const auto after = std::upper_bound(runs_.begin(), runs_.end(), id,
                                             [](std::int64_t value, const auto& run) { return value < run.first; });
-        return (after != runs_.begin() && id < std::prev(after)->second) || single_.contains(id);
+        return (after != runs_.begin() && id <= std::prev(after)->second) || single_.contains(id);
     }
     // Nothing may have it yet.
     void insert(std::int64_t id) {
@@ -407,16 +441,16 @@ public:
             single_.insert(id);
             return;
         }
-        if (!runs_.empty() && runs_.back().second == id)
-            ++runs_.back().second;
+        if (!runs_.empty() && runs_.back().second == id - 1)
+            runs_.back().second = id;
         else
-            runs_.push_back({id, id + 1});
+            runs_.push_back({id, id});
         next_ = static_cast<std::uint64_t>(id) + 1;
     }
 
 private:
     std::uint64_t next_ = 0;
-    std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // [first, last + 1), ascending
+    std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // first and last, ascending
     std::unordered_set<std::int64_t> single_;
 };
 
@@ -518,8 +552,13 @@ void DatabaseBuilder::add(const NewItems& items, std::int64_t* assigned) {
     }
     impl.commit.items += items.size;
     put_assigned(items, first, assigned);
-    if (impl.pending_ids.size() >= pending_items || impl.codes.size() + impl.texts.size() >= pending_bytes)
+    if (impl.pending_ids.size() < pending_items && impl.codes.size() + impl.texts.size() < pending_bytes) return;
+    try {
         impl.flush();
+    } catch (...) {
+        impl_.reset();  // nobody knows how much of it is in the file
+        throw;
+    }
 }
 
 Database DatabaseBuilder::publish_open() {
@@ -529,8 +568,11 @@ Database DatabaseBuilder::publish_open() {
     impl->flush();
     impl->commit.next_id = impl->ids.next();
     const std::string place = storage::resolved(impl->path);
+    File replaced;  // whose writer must not go on in a file without a name
+    if (impl->replace && access(place.c_str(), F_OK) == 0) replaced = locked(place, false);
     impl->file.set_mode(umask_mode());
-    seal(impl->file, impl->header, *impl->out, impl->commit);
+    seal(impl->file, *impl->out, impl->commit);
+    write_mark(impl->file, impl->header, impl->commit);
     impl->file.sync();
     auto database = std::make_unique<Database::Impl>();
     database->path = impl->path;
@@ -539,6 +581,7 @@ Database DatabaseBuilder::publish_open() {
     database->view = std::make_shared<const FileView>(impl->file, impl->header, impl->commit, nullptr);
     storage::rename(impl->temporary, place, impl->replace);
     impl->temporary.clear();
+    storage::sync_folder(place);
     impl->file.call(impl->path);
     database->file = std::move(impl->file);
     database->writer = std::make_unique<storage::Writer>(database->file, database->header);

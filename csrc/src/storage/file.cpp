@@ -49,15 +49,6 @@ int sync_handle(int handle) {
 #endif
 }
 
-void sync_folder(const std::string& path) {
-    const std::string folder = place_of(path).folder;
-    const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (handle < 0) throw SystemError(errno, folder, "cannot be synced");
-    const int error = retried([&] { return fsync(handle); }) ? errno : 0;
-    ::close(handle);
-    if (error) throw SystemError(error, folder, "cannot be synced");
-}
-
 }  // namespace
 
 void File::fail(const char* what) const { throw SystemError(errno, path_, what); }
@@ -185,7 +176,17 @@ void rename(const std::string& from, const std::string& to, bool replace) {
     } else if (std::rename(from.c_str(), to.c_str())) {  // a file system without links
         throw SystemError(errno, to, "cannot be given its name");
     }
-    sync_folder(to);
+}
+
+void sync_folder(const std::string& path) {
+    const std::string folder = place_of(path).folder;
+    if (trace)
+        if (const int error = trace->sync_folder(folder)) throw SystemError(error, folder, "cannot be synced");
+    const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (handle < 0) throw SystemError(errno, folder, "cannot be synced");
+    const int error = retried([&] { return fsync(handle); }) ? errno : 0;
+    ::close(handle);
+    if (error) throw SystemError(error, folder, "cannot be synced");
 }
 
 void remove(const std::string& path) noexcept { unlink(path.c_str()); }

@@ -42,8 +42,11 @@ private:
     std::string path_;
 };
 
-// Gives the file at `from` the name `to`, durably: to replaces what has that name, or fails where something has.
+// Gives the file at `from` the name `to`: it replaces what has that name, or fails where something has. Durable only
+// after sync_folder(to).
 void rename(const std::string& from, const std::string& to, bool replace);
+// The names in the folder of this path reach the disk.
+void sync_folder(const std::string& path);
 void remove(const std::string& path) noexcept;
 // Temporary files beside `target` whose writers are gone.
 void remove_stale(const std::string& target) noexcept;

@@ -14,25 +14,31 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
     bits = header.bits;
     next_id = commit_.next_id;
     const std::uint64_t size = file.size();
-    used_ = first_record + (commit_.end - commit_.offset);
+    commit_record_ = Record::read(file, header.crc, commit_.offset, size);
+    used_ = first_record + commit_record_->head().length;
     for (const std::uint64_t offset : commit_.records) {
         if (offset >= commit_.offset)
             throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) +
                                                 " names a record at byte " + std::to_string(offset) + " behind it" +
                                                 remedy);
-        if (older) {
+        // Before it is read: records that overlap could claim any amount of memory.
+        const auto peeked = Record::peek(file, header.crc, offset, size);
+        if (peeked && (used_ += peeked->length) > size)
+            throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) +
+                                                " names more than the file holds" + remedy);
+        if (older && peeked) {
+            // The same place may hold another record since, when a write failed; not of the same commit.
             const auto& known = older->entries_;
-            const auto same = std::find_if(known.begin(), known.end(),
-                                           [&](const Entry& entry) { return entry.items->offset() == offset; });
+            const auto same = std::find_if(known.begin(), known.end(), [&](const Entry& entry) {
+                return entry.items->offset() == offset && entry.items->record().head().commit == peeked->commit;
+            });
             if (same != known.end()) {
                 entries_.push_back({same->items, {}, 0});
-                used_ += same->items->record().head().length;
                 continue;
             }
         }
         auto record = Record::read(file, header.crc, offset, size);
         const RecordHead& head = record->head();
-        used_ += head.length;
         if (head.kind == Kind::manifest) {
             manifest_record_ = std::move(record);
         } else if (head.kind == Kind::items) {
@@ -76,6 +82,7 @@ void FileView::load_alive() const {
             }
         }
     }
+    check();
     alive_ = std::move(alive);
     alive_loaded_.store(true, std::memory_order_release);
 }
@@ -120,10 +127,16 @@ std::span<const detail::Segment> FileView::segments() const {
 }
 
 void FileView::check() const {
-    for (const Entry& entry : entries_)
-        if (entry.items->record().lost())
-            throw Error(ErrorCode::damaged, entry.items->record().name() +
-                                                " was cut off while it was read; open it again, or restore a copy");
+    const auto check_record = [](const Record& record) {
+        if (record.lost())
+            throw Error(ErrorCode::damaged,
+                        record.name() + " was cut off while it was read; open it again, or restore a copy");
+    };
+    check_record(*manifest_record_);
+    for (const Entry& entry : entries_) {
+        check_record(entry.items->record());
+        for (const auto& record : entry.removals) check_record(*record);
+    }
 }
 
 std::size_t FileView::memory() const {
@@ -140,6 +153,7 @@ const std::string& FileView::manifest() const {
         if (!manifest_loaded_.load(std::memory_order_relaxed)) {
             const Section& json = manifest_record_->section(Part::json);
             manifest_.assign(json.all<char>(), json.size());
+            check();
             manifest_loaded_.store(true, std::memory_order_release);
         }
     }
@@ -163,6 +177,7 @@ FileView::Place FileView::at(std::int64_t id) const {
 
 std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads) const {
     std::size_t good = 0;
+    commit_record_->verify(faults, threads);
     manifest_record_->verify(faults, threads);
     std::vector<std::int64_t> ids;
     bool overlap = false;

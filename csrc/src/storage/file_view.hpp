@@ -53,7 +53,7 @@ private:
     std::string path_;
     Commit commit_;
     std::vector<Entry> entries_;
-    std::shared_ptr<const Record> manifest_record_;
+    std::shared_ptr<const Record> commit_record_, manifest_record_;
     std::uint64_t used_ = 0;
 
     mutable std::mutex loading_;

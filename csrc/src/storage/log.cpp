@@ -13,6 +13,8 @@
 namespace idcwh::storage {
 namespace {
 
+constexpr std::uint64_t max_next_id = std::uint64_t{1} << 63;
+
 [[noreturn]] void damaged(const File& file, const std::string& what) {
     throw Error(ErrorCode::damaged, file.path() + ": " + what);
 }
@@ -27,8 +29,9 @@ std::optional<Mark> read_mark(const File& file, const Header& header, std::uint6
 
 Commit parse(const Record& record) {
     const RecordHead& head = record.head();
+    if (head.b > max_next_id) record.fail("says that ids go on from " + std::to_string(head.b));
     const Section& directory = record.section(Part::directory);
-    if (head.kind != Kind::commit || directory.size() % 8) record.fail("is no commit");
+    if (head.kind != Kind::commit || directory.size() % 8 || head.c != head.commit) record.fail("is no commit");
     Commit commit;
     commit.number = head.c;
     commit.offset = head.offset;
@@ -95,25 +98,41 @@ Commit newest_commit(const File& file, const Header& header) {
             damaged(file, "damaged: the commit at byte " + std::to_string(mark->offset) + " is number " +
                               std::to_string(newest.number) + ", expected " + std::to_string(mark->commit) + remedy);
     }
-    // Commits whose mark did not reach the disk, or that another process is about to mark.
-    for (std::uint64_t at = newest.end;;) {
-        const auto head = Record::peek(file, header.crc, at, size);
-        if (!head || head->commit != newest.number + 1) break;
-        at += head->length;
-        if (head->kind != Kind::commit) continue;
-        try {
-            newest = parse(*Record::read(file, header.crc, head->offset, size));
-        } catch (const Error&) {
-            break;  // torn: it was never acknowledged
+    // Commits whose mark did not reach the disk, or that another process is about to mark. Their numbers grow, but one
+    // may be missing: that of a write that failed.
+    try {
+        for (std::uint64_t at = newest.end;;) {
+            const auto head = Record::peek(file, header.crc, at, size);
+            if (!head || head->commit <= newest.number) break;
+            at += head->length;
+            if (head->kind == Kind::commit) newest = parse(*Record::read(file, header.crc, head->offset, size));
         }
+    } catch (const Error&) {
+        // Torn, or cut off by its writer while we read: it was never acknowledged.
     }
     if (newest.number == 0) damaged(file, std::string("incomplete: it holds no whole commit") + remedy);
     return newest;
 }
 
-void verify_header_page(const File& file, std::vector<Fault>& faults) {
+Commit read_commit(const File& file, const Header& header, std::uint64_t offset) {
+    return parse(*Record::read(file, header.crc, offset, file.size()));
+}
+
+void verify_header_page(const File& file, const Header& header, std::vector<Fault>& faults) {
     std::vector<unsigned char> page(first_record);
     file.read(0, page.data(), page.size());
+    if (std::memcmp(page.data(), &header, sizeof header))
+        faults.push_back({file.path() + ": header: is not what it was when the file was opened", 0, sizeof header});
+    for (const std::uint64_t offset : mark_offsets) {
+        static constexpr Mark never{};
+        Mark mark;
+        bool good = false;
+        for (int attempt = 0; attempt < 3 && !good; ++attempt) {  // a writer may be in the middle of it
+            file.read(offset, &mark, sizeof mark);
+            good = std::memcmp(&mark, &never, sizeof mark) == 0 || read_mark(file, header, offset);
+        }
+        if (!good) faults.push_back({file.path() + ": mark: does not match its checksum", offset, sizeof mark});
+    }
     std::fill_n(page.begin(), sizeof(Header), 0);
     for (const std::uint64_t offset : mark_offsets)
         std::fill_n(page.begin() + static_cast<std::ptrdiff_t>(offset), sizeof(Mark), 0);

@@ -21,13 +21,16 @@ struct Commit {
 
 Header make_header(unsigned bits);
 Header read_header(const File& file);
+// The commit whose record begins there; Error(damaged).
+Commit read_commit(const File& file, const Header& header, std::uint64_t offset);
 
 // The newest commit that is whole. What lies behind it was never acknowledged. Error(damaged) when an acknowledged one
 // is not there any more.
 Commit newest_commit(const File& file, const Header& header);
 
-// Whether the rest of the header page is zero, as it was written.
-void verify_header_page(const File& file, std::vector<Fault>& faults);
+// What is wrong with the first page: a header that is not this one any more, a mark that does not match its checksum, a
+// gap that is not zero.
+void verify_header_page(const File& file, const Header& header, std::vector<Fault>& faults);
 
 void write_mark(File& file, const Header& header, const Commit& commit);
 

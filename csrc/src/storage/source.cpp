@@ -80,13 +80,13 @@ struct Ids {
         each(slices, [&](const Source& source, std::size_t i) {
             const std::int64_t id = source.id(i);
             if (!any) least = id;
-            consecutive &= !any || id == last + 1;
+            consecutive &= !any || id - 1 == last;
             ascending &= !any || id > last;
             close &= id >= least && id - least <= std::numeric_limits<std::uint32_t>::max();
             last = id;
             any = true;
         });
-        close &= ascending;
+        close &= ascending && least <= std::numeric_limits<std::int64_t>::max() - (std::int64_t{1} << 32);
         if (consecutive || close) first = static_cast<std::uint64_t>(least);
     }
 };

@@ -14,6 +14,7 @@ struct Trace {
     virtual int sync(const std::string& path) = 0;
     virtual int truncate(const std::string& path, std::uint64_t size) = 0;
     virtual int rename(const std::string& from, const std::string& to) = 0;
+    virtual int sync_folder(const std::string& folder) = 0;
 };
 
 // Null: nobody watches.

@@ -65,7 +65,7 @@ std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_vi
     return record.finish();
 }
 
-void seal(File& file, const Header& header, Appender& out, Commit& commit) {
+void seal(File& file, Appender& out, Commit& commit) {
     out.flush();
     file.sync();
     RecordWriter record(out, Kind::commit, commit.number, {{Part::directory, 8 * commit.records.size()}}, commit.items,
@@ -75,8 +75,6 @@ void seal(File& file, const Header& header, Appender& out, Commit& commit) {
     commit.end = out.end();
     out.flush();
     file.sync();
-    // Not synced: it only spares the next reader a search, and tells it when the file was cut off.
-    write_mark(file, header, commit);
 }
 
 Commit write_new(File& file, const Header& header, std::uint64_t number, std::string_view manifest,
@@ -89,14 +87,20 @@ Commit write_new(File& file, const Header& header, std::uint64_t number, std::st
     commit.records = {write_manifest(out, number, manifest)};
     for (const std::uint64_t offset : write_items(out, header.bits, number, items)) commit.records.push_back(offset);
     for (const Source* source : items) commit.items += source->size();
-    seal(file, header, out, commit);
+    seal(file, out, commit);
+    write_mark(file, header, commit);
     file.sync();
     return commit;
 }
 
-Commit Writer::apply(const FileView& view, const Change& change) {
+std::shared_ptr<const FileView> Writer::apply(const FileView& view, const Change& change) {
     try {
-        return write(view, change);
+        const Commit commit = write(view, change);
+        auto next = std::make_shared<const FileView>(file_, header_, commit, &view);
+        // Not synced: it only spares the next reader a search, and tells it when the file was cut off. Last, because a
+        // commit that has a mark cannot be taken back.
+        write_mark(file_, header_, commit);
+        return next;
     } catch (...) {
         // What was written so far is of no commit; without it the file ends as it did. After a sync that failed nobody
         // knows what is on the disk.
@@ -112,7 +116,7 @@ Commit Writer::apply(const FileView& view, const Change& change) {
 }
 
 Commit Writer::write(const FileView& view, const Change& change) {
-    const std::uint64_t number = view.commit().number + 1;
+    const std::uint64_t number = tried_ = std::max(view.commit().number, tried_) + 1;
     Appender out(file_, header_.crc, view.commit().end);
     Commit commit;
     commit.number = number;
@@ -194,7 +198,7 @@ Commit Writer::write(const FileView& view, const Change& change) {
     for (const Source* source : sources) commit.items += source->size();
     for (const auto offset : write_items(out, header_.bits, number, sources)) commit.records.push_back(offset);
     view.check();
-    seal(file_, header_, out, commit);
+    seal(file_, out, commit);
     return commit;
 }
 

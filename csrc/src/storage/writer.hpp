@@ -24,16 +24,19 @@ class Writer {
 public:
     Writer(File& file, const Header& header) : file_(file), header_(header) {}
 
-    // Returns the commit that is in force now. When it throws, the file is as it was; when even that cannot be made
-    // sure, usable() is false from then on.
-    Commit apply(const FileView& view, const Change& change);
+    // Returns what is in force now. When it throws, the file is as it was; when even that cannot be made sure, usable()
+    // is false from then on.
+    std::shared_ptr<const FileView> apply(const FileView& view, const Change& change);
     bool usable() const { return usable_; }
+    void give_up() { usable_ = false; }
 
 private:
     Commit write(const FileView& view, const Change& change);
     File& file_;
     const Header& header_;
     bool usable_ = true;
+    // The last number that was tried: a reader may have seen a commit that failed, and must not take another for it.
+    std::uint64_t tried_ = 0;
 };
 
 // Writes the header, and what a database consists of, into a new file, up to its first mark; everything is synced.
@@ -43,7 +46,7 @@ Commit write_new(File& file, const Header& header, std::uint64_t number, std::st
 // The pieces of that, for a file that grows meanwhile.
 void write_header(File& file, const Header& header);
 std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_view json);
-// Syncs what was appended, then writes the commit, syncs, and marks it.
-void seal(File& file, const Header& header, Appender& out, Commit& commit);
+// Syncs what was appended, then writes the commit and syncs it: it is in force.
+void seal(File& file, Appender& out, Commit& commit);
 
 }  // namespace idcwh::storage

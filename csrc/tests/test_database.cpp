@@ -1,0 +1,276 @@
+// Databases against a std::map: random histories, what readers see of them, few segments however many adds, and every
+// argument that cannot be.
+#include <idcwh/database.hpp>
+
+#include <algorithm>
+#include <limits>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.hpp"
+#include "database_model.hpp"
+#include "model.hpp"
+
+namespace {
+
+using check::State;
+using idcwh::Database;
+using idcwh::ErrorCode;
+using Access = idcwh::Database::Access;
+
+constexpr int invalid = static_cast<int>(ErrorCode::invalid_argument);
+constexpr int not_found = static_cast<int>(ErrorCode::not_found);
+constexpr int locked = static_cast<int>(ErrorCode::locked);
+
+bool clean(const Database& database, std::size_t items) {
+    const auto found = database.verify();
+    for (const auto& damage : found.damage) std::printf("damage: %s\n", damage.what.c_str());
+    return found.damage.empty() && found.items == items && found.good_items == items && found.torn == 0;
+}
+
+// All that a database answers.
+void compare(const Database& database, const State& state, bool thorough, std::mt19937& random) {
+    CHECK(database.size() == state.items.size() && database.bits() == state.bits);
+    CHECK(check::state_of(database) == state);
+    const auto snapshot = database.snapshot();
+    check::Model model{state.bits, {}, {}};
+    std::vector<std::string_view> keys;
+    std::vector<std::int64_t> with_keys;
+    snapshot.each([&](std::int64_t id, std::string_view, std::string_view, std::uint32_t) {
+        model.ids.push_back(id);
+        model.codes.push_back(state.items.at(id).code);
+    });
+    const auto query = check::random_codes(1, state.bits, static_cast<std::uint32_t>(random()));
+    std::vector<std::int32_t> distances(10);
+    std::vector<std::int64_t> ids(10);
+    const std::size_t kept = snapshot.topk(query.data(), 1, 10, distances.data(), ids.data());
+    const auto expected = model.rank(query.data(), [](std::size_t) { return true; });
+    CHECK(kept == std::min<std::size_t>(10, expected.size()));
+    for (std::size_t i = 0; i < kept; ++i) CHECK(distances[i] == expected[i].first && ids[i] == expected[i].second);
+    if (!thorough) return;
+    check::compare_everywhere(snapshot, model, random);
+    for (const auto& [id, item] : state.items) {
+        CHECK(snapshot.key(id) == item.key && snapshot.stamp(id) == item.stamp);
+        CHECK(item.label ? snapshot.label(id).data() && snapshot.label(id) == *item.label
+                         : snapshot.label(id).data() == nullptr);
+        if (!item.key.empty() && random() % 3 == 0) keys.push_back(item.key);
+    }
+    for (const auto& [id, item] : state.items)
+        if (!item.key.empty() && std::find(keys.begin(), keys.end(), item.key) != keys.end()) with_keys.push_back(id);
+    keys.push_back("nobody has this key");
+    CHECK(snapshot.find(keys.data(), keys.size()) == with_keys);
+    if (const std::uint8_t* codes = snapshot.codes_in_place())
+        for (std::size_t row = 0; row < model.ids.size(); ++row)
+            CHECK(std::equal(model.codes[row].begin(), model.codes[row].end(), codes + row * model.codes[row].size()));
+    CHECK(clean(database, state.items.size()));
+}
+
+void test_history(unsigned bits, std::size_t most, int steps, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    auto writer = std::make_unique<Database>(Database::create(path, bits));
+    Database reader = Database::open(path);
+    State seen{bits}, state{bits}, after;
+    for (int step = 0; step < steps; ++step) {
+        check::random_step(*writer, state, after, most, random);
+        state = after;
+        compare(*writer, state, step % 10 == 9, random);
+        if (random() % 3 == 0) {
+            CHECK(check::state_of(reader) == seen);  // until it is told to look
+            const std::uint64_t before = reader.info().commit;
+            CHECK(reader.refresh() == (writer->info().commit != before));
+            CHECK(!reader.refresh());
+            seen = state;
+            compare(reader, seen, step % 10 == 9, random);
+        }
+        if (random() % 10 == 0) {
+            writer.reset();
+            writer = std::make_unique<Database>(Database::open(path, Access::write));
+            compare(*writer, state, false, random);
+        }
+        if (random() % 20 == 0) compare(Database::open(path), state, false, random);
+    }
+    writer->close();
+    compare(Database::open(path), state, true, random);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+void test_many_small_adds() {
+    const check::Folder folder;
+    Database database = Database::create(folder / "codes.bin", 64);
+    State state{64};
+    std::mt19937 random(5);
+    std::size_t most = 0;
+    for (int i = 0; i < 5000; ++i) {
+        auto batch = check::random_batch(state, 1, random);
+        batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+        batch.put_into(state);
+        most = std::max(most, database.info().segments);
+    }
+    std::printf("%zu segments at most\n", most);
+    CHECK(most <= 64);
+    compare(database, state, false, random);
+    // One at a time, from everywhere.
+    while (state.items.size() > 4000) {
+        const auto at = std::next(state.items.begin(), static_cast<std::ptrdiff_t>(random() % state.items.size()));
+        CHECK(database.remove(&at->first, 1) == 1);
+        state.items.erase(at);
+        most = std::max(most, database.info().segments);
+    }
+    CHECK(most <= 64);
+    compare(database, state, false, random);
+    CHECK(clean(database, state.items.size()));
+}
+
+// Whole records, 4096 codes and more, mapped; with ids at the end of what there is.
+void test_large_and_far() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+    for (const std::vector<std::int64_t>& ids :
+         std::vector<std::vector<std::int64_t>>{{last - 5, last - 3, last},
+                                                {last, 3},
+                                                {last - 1, last},
+                                                {0, last},
+                                                {last - (std::int64_t{1} << 32), last}}) {
+        Database database = Database::create(path, 16, "{}", true);
+        const auto codes = check::random_codes(ids.size() + 1, 16, 3);
+        database.add({codes.data(), ids.size(), ids.data()});
+        CHECK(database.info().next_id == std::uint64_t{1} << 63);
+        CHECK(check::error_of([&] { database.add({codes.data(), 1}); }) == invalid);
+        CHECK(database.size() == ids.size() && clean(database, ids.size()));
+        CHECK(Database::open(path).snapshot().contains(last));
+        database.compact();
+        CHECK(database.snapshot().contains(ids[0]) && clean(database, ids.size()));
+
+        idcwh::DatabaseBuilder builder(folder / "built.bin", 16, "{}", true);
+        builder.add({codes.data(), ids.size(), ids.data()});
+        CHECK(check::error_of([&] { builder.add({codes.data(), 1, &last}); }) == invalid);
+        CHECK(check::error_of([&] { builder.add({codes.data(), 1}); }) == invalid);
+        builder.publish();
+        CHECK(Database::open(folder / "built.bin").snapshot().contains(last));
+    }
+    std::mt19937 random(6);
+    Database database = Database::create(path, 512, "{}", true);
+    State state{512};
+    for (int step = 0; step < 6; ++step) {
+        auto batch = check::random_batch(state, 20000, random);
+        batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+        batch.put_into(state);
+        const auto gone = check::random_ids(state, 3, random);
+        database.remove(gone.data(), gone.size());
+        for (const auto id : gone) state.items.erase(id);
+        CHECK(check::state_of(database) == state);
+    }
+    CHECK(clean(database, state.items.size()));
+    const auto info = database.info();
+    CHECK(info.items == state.items.size() && info.unused < std::max<std::uint64_t>(16 << 20, info.bytes));
+}
+
+void test_errors() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    Database database = Database::create(path, 12);
+    std::mt19937 random(7);
+    const auto codes = check::random_codes(4, 12, 8);
+    const std::vector<std::int64_t> ids = {4, 2, 9, 7};
+    database.add({codes.data(), 4, ids.data()});
+    State state = check::state_of(database);
+    const auto refused = [&](int code, auto call) {
+        CHECK(check::error_of(call) == code);
+        compare(database, state, false, random);
+    };
+    const std::vector<std::int64_t> twice = {20, 21, 20, 22}, negative = {20, -1, 21, 22}, there = {20, 2, 21, 22};
+    for (const auto* wrong : {&twice, &negative, &there})
+        refused(invalid, [&] { database.add({codes.data(), 4, wrong->data()}); });
+    auto padded = codes;
+    padded[3] |= 0x10;
+    refused(invalid, [&] { database.add({padded.data(), 4}); });
+    refused(invalid, [&] { database.add({nullptr, 4}); });
+    refused(invalid, [&] { database.add({codes.data(), std::numeric_limits<std::size_t>::max() / 2}); });
+    refused(invalid, [&] { database.remove(nullptr, 2); });
+    refused(invalid, [&] { database.replace({codes.data(), 2}); });
+    const std::vector<std::int64_t> missing = {4, 5};
+    refused(not_found, [&] { database.remove(missing.data(), 2); });
+    refused(not_found, [&] { database.replace({codes.data(), 2, missing.data()}); });
+    refused(not_found, [&] { database.update(missing.data(), 2, {codes.data(), 1}); });
+    const std::string_view key = "nobody";
+    refused(not_found, [&] { database.remove_keys(&key, 1); });
+    refused(not_found, [&] { database.snapshot().key(5); });
+    refused(invalid, [&] { Database::create(folder / "other.bin", 0); });
+    refused(invalid, [&] { Database::create(folder / "other.bin", 65536); });
+    refused(static_cast<int>(ErrorCode::system), [&] { Database::create(path, 12); });
+    refused(static_cast<int>(ErrorCode::system), [&] { Database::open(folder / "none.bin"); });
+    refused(static_cast<int>(ErrorCode::system), [&] { Database::open(folder.path().string()); });
+
+    Database reader = Database::open(path);
+    refused(invalid, [&] { reader.add({codes.data(), 1}); });
+    refused(invalid, [&] { reader.remove(ids.data(), 1); });
+    refused(invalid, [&] { reader.compact(); });
+    refused(invalid, [&] { reader.set_manifest("{}"); });
+    refused(locked, [&] { Database::open(path, Access::write); });
+    refused(locked, [&] { Database::create(path, 12, "{}", true); });
+    database.compact();
+    refused(locked, [&] { Database::open(path, Access::write); });
+
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool refuses = check::error_of([&] { database.add({codes.data(), 1}); }) == invalid &&
+                             check::error_of([&] { database.compact(); }) == invalid &&
+                             check::error_of([&] { Database::open(path, Access::write); }) == locked &&
+                             check::state_of(database) == state;
+        database.close();
+        _exit(refuses && check::failures == 0 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    refused(locked, [&] { Database::open(path, Access::write); });
+
+    const auto snapshot = database.snapshot();
+    database.close();
+    database.close();
+    for (const int code : {check::error_of([&] { database.add({codes.data(), 1}); }),
+                           check::error_of([&] { database.snapshot(); }), check::error_of([&] { database.verify(); }),
+                           check::error_of([&] { database.size(); }), check::error_of([&] { database.refresh(); })})
+        CHECK(code == invalid);
+    CHECK(snapshot.size() == 4 && snapshot.contains(9));
+    CHECK(check::error_of([&] { Database::open(path, Access::write); }) == 0);
+}
+
+// A builder that is given up leaves nothing; one whose name was taken meanwhile says so.
+void test_builder() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    const auto codes = check::random_codes(3, 9, 1);
+    {
+        idcwh::DatabaseBuilder(path, 9).add({codes.data(), 3});
+    }
+    CHECK(std::filesystem::is_empty(folder.path()));
+    idcwh::DatabaseBuilder builder(path, 9), later(path, 9);
+    builder.add({codes.data(), 3});
+    builder.publish();
+    CHECK(check::error_of([&] { builder.add({codes.data(), 3}); }) == invalid);
+    CHECK(check::error_of([&] { later.publish(); }) == static_cast<int>(ErrorCode::system));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+    CHECK(Database::open(path).size() == 3);
+    // What a builder that was killed has left goes when the next one begins.
+    const std::string left = folder / ".codes.bin.abcdef.tmp", alike = folder / ".codes.bin.abcdefg.tmp";
+    for (const auto& name : {left, alike}) std::fclose(std::fopen(name.c_str(), "w"));
+    Database::open(path, Access::write);
+    CHECK(!std::filesystem::exists(left) && std::filesystem::exists(alike));
+}
+
+}  // namespace
+
+int main() {
+    std::uint32_t seed = 0;
+    for (const unsigned bits : {1u, 12u, 48u, 64u, 130u}) test_history(bits, 60, 100, ++seed);
+    test_history(48, 1200, 60, ++seed);
+    test_many_small_adds();
+    test_large_and_far();
+    test_errors();
+    test_builder();
+    return check::finish();
+}
