@@ -3,6 +3,7 @@
 
 #include <idcwh/database.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>

@@ -1,0 +1,126 @@
+// A power cut at every moment of random histories, some of whose writers were killed before: what the disk then may
+// hold is a database in the state of a commit, none older than the last acknowledged, and goes on from there.
+// IDCWH_TEST_SECONDS says how long (10 by default).
+#include <idcwh/database.hpp>
+
+#include <chrono>
+#include <fstream>
+
+#include "check.hpp"
+#include "database_model.hpp"
+#include "disk.hpp"
+
+namespace {
+
+using check::State;
+using idcwh::Database;
+using Access = idcwh::Database::Access;
+
+struct History {
+    std::vector<check::Operation> operations;
+    std::vector<State> states;  // after each step
+};
+
+History run(const std::string& path, unsigned bits, std::size_t most, int steps, std::mt19937& random) {
+    History history;
+    check::Recorder recorder;
+    auto database = std::make_unique<Database>(Database::create(path, bits));
+    history.states.push_back(State{bits});
+    State after;
+    for (int step = 0; step < steps; ++step) {
+        if (random() % 5 == 0) recorder.dies_in = random() % 6;
+        const State before = history.states.back();
+        // What the step will lead to is known when its first operation is noted.
+        recorder.begun = history.states.size();
+        bool died = false;
+        try {
+            check::random_step(*database, before, after, most, random);
+        } catch (const idcwh::Error&) {
+            died = true;
+        }
+        history.states.push_back(after);
+        recorder.dies_in = static_cast<std::size_t>(-1);
+        if (died) {
+            // Its operations are in the system's memory, not on the disk; another process sees them, and goes on.
+            database.reset();
+            database = std::make_unique<Database>(Database::open(path, Access::write));
+            const State found = check::state_of(*database);
+            CHECK(found == before || found == after);
+            if (found == before) history.states.push_back(before), recorder.begun = history.states.size() - 1;
+        }
+        recorder.acknowledged = recorder.begun;
+    }
+    history.operations = std::move(recorder.operations);
+    check::Operation end{check::Operation::sync, path, {}, 0, {}};
+    end.acknowledged = recorder.acknowledged, end.begun = recorder.begun;
+    history.operations.push_back(end);
+    return history;
+}
+
+// The file is one of the states from first to last, and a database that can be used.
+void check_file(const std::string& path, const std::string& contents, const History& history, std::size_t first,
+                std::size_t last) {
+    std::ofstream(path, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
+    try {
+        const Database reader = Database::open(path);
+        const State state = check::state_of(reader);
+        bool known = false;
+        for (std::size_t i = first; i <= last && i < history.states.size(); ++i) known |= state == history.states[i];
+        CHECK(known);
+        CHECK(reader.verify().damage.empty());
+        Database writer = Database::open(path, Access::write);
+        CHECK(check::state_of(writer) == state);
+        State more = state;
+        check::Item item{std::vector<std::uint8_t>(idcwh::code_bytes(state.bits)), "one more", std::nullopt, 0};
+        const check::Batch batch{{state.next}, {item}, false};
+        batch.put_into(more);
+        batch.with([&](const idcwh::NewItems& items) { writer.add(items); });
+        const Database again = Database::open(path);
+        const auto found = again.verify();
+        CHECK(check::state_of(again) == more && found.damage.empty() && found.torn == 0);
+    } catch (const idcwh::Error& error) {
+        std::printf("%s\n", error.what());
+        CHECK(!"the database opens");
+    }
+}
+
+std::size_t cut_everywhere(unsigned bits, std::size_t most, int steps, std::uint64_t granularity, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    const check::Folder folder, recovered;
+    const std::string path = folder / "codes.bin";
+    const History history = run(path, bits, most, steps, random);
+    std::size_t cases = 0;
+    check::Disk disk(granularity);
+    bool published = false;
+    for (const check::Operation& next : history.operations) {
+        const bool missing = disk.after_a_power_cut(path, random, [&](const std::string& contents) {
+            check_file(recovered / "codes.bin", contents, history, next.acknowledged, next.begun);
+            ++cases;
+        });
+        published |= next.begun > 0;  // the first step began after the database was made
+        CHECK(!(missing && published));
+        disk.apply(next);
+    }
+    return cases;
+}
+
+}  // namespace
+
+int main() {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    std::size_t cases = 0, histories = 0;
+    for (std::uint32_t seed = 1; histories < 4 || seconds() < check::test_seconds(10); ++seed, ++histories) {
+        const std::uint64_t granularity = seed % 3 ? 4096 : 512;
+        cases +=
+            seed % 4 ? cut_everywhere(48, 30, 12, granularity, seed) : cut_everywhere(1024, 200, 5, granularity, seed);
+        if (check::failures) {
+            std::printf("history %u\n", static_cast<unsigned>(seed));
+            break;
+        }
+    }
+    std::printf("%zu power cuts of %zu histories, %.1f s\n", cases, histories, seconds());
+    return check::finish();
+}
