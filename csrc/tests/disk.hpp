@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,13 +28,18 @@ struct Operation {
 struct Recorder final : idcwh::storage::Trace {
     std::vector<Operation> operations;
     std::size_t acknowledged = 0, begun = 0;
-    std::size_t dies_in = static_cast<std::size_t>(-1);  // operations; from then on nothing is done any more
+    static constexpr std::size_t never = static_cast<std::size_t>(-1);
+    std::size_t fails_in = never;  // operations
+    bool for_good = false;         // from then on nothing is done any more; else one fails
     Recorder() { idcwh::storage::trace = this; }
     ~Recorder() override { idcwh::storage::trace = nullptr; }
 
     int note(Operation operation) {
-        if (dies_in == 0) return 5;  // EIO
-        --dies_in;
+        if (fails_in == 0) {
+            if (!for_good) fails_in = never;
+            return EIO;
+        }
+        --fails_in;
         operation.acknowledged = acknowledged, operation.begun = begun;
         operations.push_back(std::move(operation));
         return 0;

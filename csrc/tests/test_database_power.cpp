@@ -1,5 +1,5 @@
-// A power cut at every moment of random histories, some of whose writers were killed before: what the disk then may
-// hold is a database in the state of a commit, none older than the last acknowledged, and goes on from there.
+// A power cut at every moment of random histories, some of whose writers were killed, or failed, before: what the disk
+// then may hold is a database in the state of a commit, none older than the last acknowledged, and goes on from there.
 // IDCWH_TEST_SECONDS says how long (10 by default).
 #include <idcwh/database.hpp>
 
@@ -21,6 +21,10 @@ struct History {
     std::vector<State> states;  // after each step
 };
 
+bool can_write(Database& database) {
+    return check::error_of([&] { database.set_manifest(database.snapshot().manifest()); }) == 0;
+}
+
 History run(const std::string& path, unsigned bits, std::size_t most, int steps, std::mt19937& random) {
     History history;
     check::Recorder recorder;
@@ -28,22 +32,26 @@ History run(const std::string& path, unsigned bits, std::size_t most, int steps,
     history.states.push_back(State{bits});
     State after;
     for (int step = 0; step < steps; ++step) {
-        if (random() % 5 == 0) recorder.dies_in = random() % 6;
+        recorder.fails_in = random() % 4 == 0 ? random() % 12 : recorder.never;
+        recorder.for_good = random() % 2;
         const State before = history.states.back();
         // What the step will lead to is known when its first operation is noted.
         recorder.begun = history.states.size();
-        bool died = false;
+        bool failed = false;
         try {
             check::random_step(*database, before, after, most, random);
         } catch (const idcwh::Error&) {
-            died = true;
+            failed = true;
         }
         history.states.push_back(after);
-        recorder.dies_in = static_cast<std::size_t>(-1);
-        if (died) {
-            // Its operations are in the system's memory, not on the disk; another process sees them, and goes on.
-            database.reset();
-            database = std::make_unique<Database>(Database::open(path, Access::write));
+        recorder.fails_in = recorder.never;
+        if (failed) {
+            // A writer that was killed has left operations in the system's memory, which another process sees, and goes
+            // on from. One that lives goes on itself, if it can.
+            if (recorder.for_good || random() % 4 == 0 || !can_write(*database)) {
+                database.reset();
+                database = std::make_unique<Database>(Database::open(path, Access::write));
+            }
             const State found = check::state_of(*database);
             CHECK(found == before || found == after);
             if (found == before) history.states.push_back(before), recorder.begun = history.states.size() - 1;
