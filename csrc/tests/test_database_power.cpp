@@ -32,14 +32,20 @@ History run(const std::string& path, unsigned bits, std::size_t most, int steps,
     history.states.push_back(State{bits});
     State after;
     for (int step = 0; step < steps; ++step) {
-        recorder.fails_in = random() % 4 == 0 ? random() % 12 : recorder.never;
+        const bool compacts = step == steps / 2;  // and fails, once in each history
+        recorder.fails_in = compacts || random() % 4 == 0 ? random() % 10 : recorder.never;
         recorder.for_good = random() % 2;
         const State before = history.states.back();
         // What the step will lead to is known when its first operation is noted.
         recorder.begun = history.states.size();
         bool failed = false;
         try {
-            check::random_step(*database, before, after, most, random);
+            if (compacts) {
+                after = before;
+                database->compact();
+            } else {
+                check::random_step(*database, before, after, most, random);
+            }
         } catch (const idcwh::Error&) {
             failed = true;
         }
