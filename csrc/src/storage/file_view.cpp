@@ -40,6 +40,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
         auto record = Record::read(file, header.crc, offset, size);
         const RecordHead& head = record->head();
         if (head.kind == Kind::manifest) {
+            record->section(Part::json);  // or it fails
             manifest_record_ = std::move(record);
         } else if (head.kind == Kind::items) {
             entries_.push_back({std::make_shared<const Items>(std::move(record), bits), {}, 0});
@@ -162,9 +163,11 @@ const std::string& FileView::manifest() const {
 
 std::optional<FileView::Place> FileView::find(std::int64_t id) const {
     const auto segments = id_segments();
-    for (std::size_t i = 0; i < segments.size(); ++i)
-        if (const auto row = segments[i].row_of(id)) return Place{i, *row};
-    return std::nullopt;
+    std::optional<Place> place;
+    for (std::size_t i = 0; i < segments.size() && !place; ++i)
+        if (const auto row = segments[i].row_of(id)) place = Place{i, *row};
+    check();
+    return place;
 }
 
 FileView::Place FileView::at(std::int64_t id) const {

@@ -1,0 +1,263 @@
+// Files that are not what they should be: every byte changed (each bit of it, with IDCWH_TEST_SECONDS > 10), every
+// length, and cut off while they are read. An error that names the file, or the right contents; and verify() sees each
+// byte that counts.
+#include <idcwh/crc32c.hpp>
+#include <idcwh/database.hpp>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <thread>
+
+#include "check.hpp"
+#include "database_model.hpp"
+#include "storage/format.hpp"
+
+namespace {
+
+using check::State;
+using idcwh::Database;
+using Access = idcwh::Database::Access;
+namespace format = idcwh::storage;
+
+constexpr int damaged = static_cast<int>(idcwh::ErrorCode::damaged);
+
+std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+void write(const std::string& path, const std::string& contents) {
+    std::ofstream(path, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
+}
+// Changes the file without making it another one.
+void put(const std::string& path, std::size_t offset, char byte) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(byte);
+}
+
+// A file with every kind of record and section, and with records that are out of force.
+State make(const std::string& path) {
+    std::mt19937 random(3);
+    Database database = Database::create(path, 12, "{\"model\": 1}");
+    State state{12};
+    for (const std::size_t n : {std::size_t{70}, std::size_t{3}, std::size_t{5}}) {
+        check::Batch batch{{}, check::random_items(n, 12, random), n < 70};
+        for (std::size_t i = 0; i < n; ++i) {
+            batch.ids.push_back(state.next + static_cast<std::int64_t>(n == 3 ? n - i : n == 5 ? 3 * i : i));
+            batch.items[i].key = "key " + std::to_string(i);
+            batch.items[i].label = "label";
+            batch.items[i].stamp = static_cast<std::uint32_t>(i);
+        }
+        batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+        batch.put_into(state);
+    }
+    const std::vector<std::int64_t> gone = {4, 66};
+    database.remove(gone.data(), 2);
+    database.set_manifest("{\"model\": 2}");
+    return check::state_of(database);
+}
+
+// A byte for each of the file: whether it is in force, by the page that specifies it.
+std::vector<bool> in_force(const std::string& bytes) {
+    const auto number = [&](std::size_t at) {
+        std::uint64_t value;
+        std::memcpy(&value, bytes.data() + at, sizeof value);
+        return value;
+    };
+    std::vector<bool> counts(bytes.size());
+    std::fill_n(counts.begin(), 4096, true);
+    const std::size_t mark = number(512 + 8) > number(1024 + 8) ? 512 : 1024;
+    const std::uint64_t commit = number(mark + 16);
+    std::vector<std::uint64_t> records = {commit};
+    const std::uint64_t directory = commit + number(commit + 64 + 8);
+    for (std::uint64_t i = 0; i < number(commit + 64 + 16) / 8; ++i) records.push_back(number(directory + 8 * i));
+    for (const auto record : records)
+        std::fill_n(counts.begin() + static_cast<std::ptrdiff_t>(record), number(record + 8), true);
+    return counts;
+}
+
+void test_every_byte() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    const State state = make(path);
+    const std::string bytes = read(path);
+    const auto counts = in_force(bytes);
+    CHECK(std::count(counts.begin(), counts.end(), false) > 1000);
+    const Database opened_before = Database::open(path);
+    CHECK(opened_before.verify().damage.empty());
+    std::size_t refused = 0, seen = 0, harmless = 0;
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+        const bool gap = at > 1100 && at < 4096;
+        const bool all = check::test_seconds(0) > 10 && !gap;  // else two: one more, and one bit in turn
+        for (int change = 0; change <= 8; ++change) {
+            if (!all && change != static_cast<int>(at % 8) && change != 8) continue;
+            put(path, at, static_cast<char>(change < 8 ? bytes[at] ^ 1 << change : bytes[at] + 1));
+            try {
+                const Database database = Database::open(path);
+                bool clean = false;
+                try {
+                    CHECK(check::state_of(database) == state);
+                    clean = true;
+                } catch (const idcwh::Error& error) {
+                    CHECK(std::strstr(error.what(), path.c_str()));
+                }
+                const auto found = database.verify();
+                CHECK(clean || !found.damage.empty());
+                CHECK(!counts[at] || !found.damage.empty());
+                CHECK(found.damage.empty() || std::strstr(found.damage[0].what.c_str(), path.c_str()));
+                ++(found.damage.empty() ? harmless : seen);
+            } catch (const idcwh::Error& error) {
+                CHECK(counts[at] && static_cast<int>(error.code()) == damaged);
+                CHECK(std::strstr(error.what(), path.c_str()));
+                ++refused;
+            }
+            if (counts[at] && change == 8) CHECK(!opened_before.verify(1).damage.empty());
+        }
+        put(path, at, bytes[at]);
+    }
+    CHECK(read(path) == bytes && opened_before.verify().damage.empty());
+    std::printf("%zu bytes: %zu changes refused, %zu seen by verify, %zu out of force\n", bytes.size(), refused, seen,
+                harmless);
+}
+
+void test_every_length() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    const State state = make(path);
+    const std::string whole = read(path), longer = whole + std::string(200, 'R');
+    for (std::size_t size = 0; size <= longer.size(); ++size) {
+        write(path, longer.substr(0, size));
+        CHECK(check::error_of([&] {
+                  const Database database = Database::open(path);
+                  CHECK(size >= whole.size() && check::state_of(database) == state);
+                  const auto found = database.verify();
+                  CHECK(found.damage.empty() && found.torn == size - whole.size());
+              }) == (size < whole.size() ? damaged : 0));
+    }
+    Database::open(path, Access::write).close();
+    CHECK(read(path).size() == whole.size() && check::state_of(Database::open(path)) == state);
+
+    // Without marks nobody knows how long it was: then it is what it was at some time, or nothing.
+    std::set<std::size_t> sizes;
+    std::string unmarked = whole;
+    unmarked.replace(512, 1024, 1024, '\0');
+    for (std::size_t size = 4096; size <= whole.size(); ++size) {
+        write(path, unmarked.substr(0, size));
+        if (check::error_of([&] { sizes.insert(Database::open(path).size()); })) CHECK(sizes.empty());
+    }
+    CHECK((sizes == std::set<std::size_t>{0, 70, 73, 76, 78}));
+    CHECK(check::state_of(Database::open(path)) == state);
+}
+
+void test_headers() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    make(path);
+    const std::string whole = read(path);
+    const auto refuses = [&](std::size_t at, std::uint32_t value, const char* says) {
+        std::string bytes = whole;
+        std::memcpy(bytes.data() + at, &value, 4);
+        const std::uint32_t crc = idcwh::crc32c(bytes.data(), 60);
+        std::memcpy(bytes.data() + 60, &crc, 4);
+        write(path, bytes);
+        for (const Access access : {Access::read, Access::write}) {
+            try {
+                Database::open(path, access);
+                CHECK(!"it is refused");
+            } catch (const idcwh::Error& error) {
+                CHECK(static_cast<int>(error.code()) == damaged && std::strstr(error.what(), says));
+            }
+        }
+        CHECK(read(path) == bytes);
+    };
+    refuses(8, 0, "version 0");
+    refuses(8, 2, "version 2");
+    refuses(12, 0, "0 bits");
+    refuses(12, 65536, "65536 bits");
+    refuses(0, 0, "not a codes.bin");
+}
+
+// A search, and what reads texts, over a file that is cut off before, between and meanwhile.
+void test_cut_off_while_it_is_read() {
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    constexpr std::size_t n = 60000;
+    std::string whole;
+    {
+        std::mt19937 random(4);
+        State state{64};
+        check::Batch batch{{}, check::random_items(n, 64, random), true};
+        for (std::size_t i = 0; i < n; ++i) {
+            batch.ids.push_back(static_cast<std::int64_t>(i * 7919 % n));
+            batch.items[i].key = "key " + std::to_string(batch.ids[i]);
+            batch.items[i].label = "label";
+        }
+        Database database = Database::create(path, 64);
+        batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+        const auto gone = check::random_ids((batch.put_into(state), state), 5, random);  // a large record of removals
+        database.remove(gone.data(), gone.size());
+        database.close();
+        whole = read(path);
+    }
+    const auto query = check::random_codes(1, 64, 5);
+    const auto answer = [&](const idcwh::DatabaseSnapshot& snapshot) {
+        std::vector<std::int32_t> distances(20);
+        std::vector<std::int64_t> ids(20);
+        snapshot.topk(query.data(), 1, 20, distances.data(), ids.data());
+        std::string text;
+        for (const auto id : ids) text += std::string(snapshot.key(id)) + std::string(snapshot.label(id)) + "\n";
+        return text;
+    };
+    const std::string expected = answer(Database::open(path).snapshot());
+    CHECK(expected.find("key ") == 0);
+    std::size_t failed = 0, answered = 0;
+    for (int round = 0; round < 60; ++round) {
+        write(path, whole);
+        const Database database = Database::open(path);
+        const auto snapshot = database.snapshot();
+        if (round % 3) CHECK(answer(snapshot) == expected);
+        std::thread cutter([&] {
+            if (round % 2) std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
+            std::filesystem::resize_file(path, whole.size() * static_cast<std::size_t>(round % 7) / 9);
+        });
+        if (round % 2 == 0) cutter.join();
+        bool gone = false;
+        for (int i = 0; i < 50 && !gone; ++i) {
+            const int error = check::error_of([&] {
+                CHECK(answer(snapshot) == expected);
+                ++answered;
+            });
+            CHECK(error == 0 || error == damaged);
+            gone = error != 0;
+        }
+        if (cutter.joinable()) cutter.join();
+        failed += gone;
+        CHECK(check::error_of([&] { answer(snapshot); }) == damaged);
+        CHECK(check::error_of([&] { snapshot.each([](auto, auto, auto, auto) {}); }) == damaged);
+        const std::string_view key = "key 7";
+        CHECK(check::error_of([&] { snapshot.find(&key, 1); }) == damaged);
+        CHECK(!database.verify().damage.empty());
+    }
+    std::printf("cut off: %zu answers, %zu errors\n", answered, failed);
+    CHECK(failed > 20);
+
+    write(path, whole);
+    Database writer = Database::open(path, Access::write);
+    std::filesystem::resize_file(path, whole.size() / 2);
+    CHECK(check::error_of([&] { writer.compact(); }) == damaged);
+    const std::int64_t id = 7919;
+    CHECK(check::error_of([&] { writer.remove(&id, 1); }) == damaged);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+}  // namespace
+
+int main() {
+    test_every_byte();
+    test_every_length();
+    test_headers();
+    test_cut_off_while_it_is_read();
+    return check::finish();
+}
