@@ -1,0 +1,192 @@
+"""A writer that is killed at any moment, and readers beside one that lives: real processes on one file.
+
+IDCWH_TEST_KILLS: how many writers are killed (20). IDCWH_TEST_SECONDS: how long readers read (3).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from idcwh_search import _core
+
+BITS = 64
+KILLS = int(os.environ.get("IDCWH_TEST_KILLS", "20"))
+SECONDS = float(os.environ.get("IDCWH_TEST_SECONDS", "3"))
+Model = dict[int, int]  # of each id the step that wrote it: its stamp
+
+
+def codes_of(ids: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+    """What is stored with an id follows from it and from its stamp: uint8 (n, 8)."""
+    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + stamps.astype(np.uint64) * np.uint64(
+        0xBF58476D1CE4E5B9
+    )
+    return (mixed ^ (mixed >> np.uint64(29))).view(np.uint8).reshape(-1, 8)
+
+
+def keys_of(ids: np.ndarray, stamps: np.ndarray) -> list[str]:
+    return [f"{i}/{stamp}" for i, stamp in zip(ids.tolist(), stamps.tolist(), strict=True)]
+
+
+def plan(step: int, model: Model) -> tuple[str, np.ndarray, np.ndarray]:
+    """What a step does: its kind, the ids that it removes, and those that it adds."""
+    rng = np.random.default_rng(step)
+    kind = rng.choice(["update", "remove", "add", "compact"], p=[0.4, 0.2, 0.35, 0.05])
+    there = np.array(sorted(model), np.int64)
+    removed = there[rng.random(len(there)) < (0.4 if len(there) > 2000 else 0.05)]
+    new = step * 1000 + rng.permutation(int(rng.integers(1, 300)))
+    if kind == "add":
+        return kind, removed[:0], new
+    if kind == "remove":
+        return kind, removed, new[:0]
+    return kind, removed, np.concatenate([removed[::2], new])  # some are replaced
+
+
+def after(step: int, model: Model) -> Model:
+    kind, removed, added = plan(step, model)
+    if kind == "compact":
+        return model
+    gone = set(removed.tolist())
+    return {i: stamp for i, stamp in model.items() if i not in gone} | dict.fromkeys(added.tolist(), step)
+
+
+def do(database: _core.Database, step: int, model: Model) -> None:
+    kind, removed, added = plan(step, model)
+    if kind == "compact":
+        database.compact()
+    elif kind == "remove":
+        assert database.remove(removed) == len(removed)
+    else:
+        stamps = np.full(len(added), step, np.uint32)
+        database.update(removed, codes_of(added, stamps), added, keys_of(added, stamps), None, stamps)
+
+
+def contents(database: _core.Database) -> Model:
+    """What is in it, each item once and whole."""
+    snapshot = database.snapshot()
+    codes, ids = snapshot.copy()
+    stamps = snapshot.stamps()
+    assert len(set(ids.tolist())) == len(ids)
+    assert np.array_equal(codes, codes_of(ids, stamps))
+    assert [key or "" for key in snapshot.keys(None)] == keys_of(ids, stamps)
+    return dict(zip(ids.tolist(), stamps.tolist(), strict=True))
+
+
+def write_until_killed(path: bytes, step: int) -> None:
+    os.write(1, b"!")
+    database = _core.Database.open(path, True)
+    model = contents(database)
+    while True:
+        do(database, step, model)
+        os.write(1, b".")  # acknowledged
+        model = after(step, model)
+        step += 1
+
+
+def write_for_readers(path: bytes, seconds: float) -> None:
+    """Every commit holds 1000 items, of which each change replaces some."""
+    database = _core.Database.open(path, True)
+    rng = np.random.default_rng(1)
+    there = np.arange(1000)
+    end = time.monotonic() + seconds
+    step = 1
+    while time.monotonic() < end:
+        removed = rng.choice(there, int(rng.integers(1, 50)), replace=False)
+        added = step * 1000 + np.arange(len(removed))
+        stamps = np.full(len(added), step, np.uint32)
+        database.update(removed, codes_of(added, stamps), added, keys_of(added, stamps), None, stamps)
+        there = np.concatenate([np.setdiff1d(there, removed), added])
+        if step % 40 == 0:
+            database.compact()
+        step += 1
+    print(database.snapshot().commit)
+
+
+def read_beside(path: bytes, seconds: float) -> None:
+    database = _core.Database.open(path)
+    end = time.monotonic() + seconds
+    seen = 0
+    while time.monotonic() < end:
+        seen += database.refresh()
+        assert len(contents(database)) == 1000
+        snapshot = database.snapshot()
+        codes, ids = snapshot.copy()
+        query = codes[seen % 1000]
+        distances = np.unpackbits(codes ^ query, axis=1).sum(axis=1, dtype=np.int32)
+        order = np.lexsort((ids, distances))[:10]
+        found = snapshot.topk(query[None], 10)
+        assert np.array_equal(found[0][0], distances[order])
+        assert np.array_equal(found[1][0], ids[order])
+        if seen % 20 == 0:
+            assert not _core.Database.open(path).verify()["damage"]
+    print(seen)
+
+
+def start(*arguments: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, __file__, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def test_writers_are_killed(tmp_path: Path) -> None:
+    path = bytes(tmp_path / "codes.bin")
+    _core.Database.create(path, BITS, b"{}").close()
+    moments = random.Random(1)
+    step, model = 0, Model()
+    unacknowledged = 0
+    for _ in range(KILLS):
+        writer = start("write_until_killed", os.fsdecode(path), step)
+        assert writer.stdout and writer.stderr
+        assert writer.stdout.read(1) == b"!"
+        time.sleep(moments.random() ** 2 * 0.2)
+        writer.kill()
+        acknowledged, complaint = writer.communicate()
+        assert not complaint, complaint.decode()
+        for _ in acknowledged:
+            model = after(step, model)
+            step += 1
+        database = _core.Database.open(path)
+        found = contents(database)
+        assert not database.verify()["damage"]
+        if found != model:
+            model = after(step, model)
+            step += 1
+            unacknowledged += 1
+        assert found == model
+    print(f"{KILLS} kills, {step} steps, {unacknowledged} done but not acknowledged, {len(model)} items")
+    assert step > KILLS
+    with_writer = _core.Database.open(path, True)  # what killed writers have left goes
+    assert not with_writer.verify()["damage"]
+    assert [place.name for place in tmp_path.iterdir()] == ["codes.bin"]
+
+
+def test_readers_beside_a_writer(tmp_path: Path) -> None:
+    path = bytes(tmp_path / "codes.bin")
+    database = _core.Database.create(path, BITS, b"{}")
+    ids, stamps = np.arange(1000), np.zeros(1000, np.uint32)
+    database.update(ids[:0], codes_of(ids, stamps), ids, keys_of(ids, stamps), None, stamps)
+    database.close()
+    processes = [start("write_for_readers", os.fsdecode(path), SECONDS)]
+    processes += [start("read_beside", os.fsdecode(path), SECONDS) for _ in range(3)]
+    counts = []
+    for process in processes:
+        out, complaint = process.communicate(timeout=SECONDS + 60)
+        assert process.returncode == 0, complaint.decode()
+        counts.append(int(out))
+    print(f"{counts[0]} commits, of which readers saw {counts[1:]}")
+    assert min(counts) > 3
+    assert len(contents(_core.Database.open(path))) == 1000
+
+
+if __name__ == "__main__":
+    {
+        "write_until_killed": lambda: write_until_killed(os.fsencode(sys.argv[2]), int(sys.argv[3])),
+        "write_for_readers": lambda: write_for_readers(os.fsencode(sys.argv[2]), float(sys.argv[3])),
+        "read_beside": lambda: read_beside(os.fsencode(sys.argv[2]), float(sys.argv[3])),
+    }[sys.argv[1]]()
