@@ -16,11 +16,21 @@ namespace {
 
 // In an array: keeping a message must not itself run out of memory.
 thread_local char last_error[1024];
+thread_local int last_errno = 0;
 
-int remember(int status, const char* message) noexcept {
+int remember(int status, const char* message, int error_number = 0) noexcept {
     std::strncpy(last_error, message, sizeof last_error - 1);
+    last_errno = error_number;
     return status;
 }
+
+static_assert(IDCWH_INVALID_ARGUMENT == static_cast<int>(ErrorCode::invalid_argument) &&
+              IDCWH_UNSUPPORTED == static_cast<int>(ErrorCode::unsupported) &&
+              IDCWH_NOT_FOUND == static_cast<int>(ErrorCode::not_found) &&
+              IDCWH_INTERRUPTED == static_cast<int>(ErrorCode::interrupted) &&
+              IDCWH_SYSTEM == static_cast<int>(ErrorCode::system) &&
+              IDCWH_DAMAGED == static_cast<int>(ErrorCode::damaged) &&
+              IDCWH_LOCKED == static_cast<int>(ErrorCode::locked));
 
 Codes codes_of(const idcwh_codes* codes) {
     const auto& c = expected(codes, "codes");
@@ -61,6 +71,8 @@ auto with(const idcwh_codes* codes, const idcwh_search_options* options, Search 
 int status_of_exception() noexcept {
     try {
         throw;
+    } catch (const SystemError& error) {
+        return remember(IDCWH_SYSTEM, error.what(), error.error_number());
     } catch (const Error& error) {
         return remember(static_cast<int>(error.code()), error.what());
     } catch (const std::bad_alloc&) {
@@ -83,6 +95,7 @@ void fail_null(const char* name) {
 using namespace idcwh::c_api;
 
 const char* idcwh_last_error() { return last_error; }
+int idcwh_last_errno() { return last_errno; }
 
 #define IDCWH_TEXT_OF(x) #x
 #define IDCWH_TEXT(x) IDCWH_TEXT_OF(x)

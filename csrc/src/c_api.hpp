@@ -2,14 +2,25 @@
 #pragma once
 
 #include <idcwh/idcwh.h>
+#include <idcwh/database.hpp>
 #include <idcwh/error.hpp>
+#include <idcwh/index.hpp>
 #include <idcwh/search.hpp>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 struct idcwh_hits {
     idcwh::Hits hits;
+};
+
+struct idcwh_snapshot {
+    std::variant<idcwh::Snapshot, idcwh::DatabaseSnapshot> of;
 };
 
 namespace idcwh::c_api {
@@ -69,8 +80,33 @@ private:
     Interrupt interrupt_;
 };
 
-inline void put(std::size_t* out, std::size_t value) {
+template <class T>
+void put(T* out, T value) {
     if (out) *out = value;
+}
+
+// At most capacity - 1 bytes of a text, and an end.
+inline void put_text(std::string_view from, char* text, std::size_t capacity, std::size_t* length) {
+    put(length, from.size());
+    if (!capacity) return;
+    const std::size_t fits = std::min(from.size(), capacity - 1);
+    expected(text, "text") = 0;
+    if (fits) std::memcpy(text, from.data(), fits);
+    text[fits] = 0;
+}
+
+// Texts by pointer and length, or with an end where lengths is null; one that is null has no data.
+inline std::vector<std::string_view> views_of(const char* const* texts, const std::size_t* lengths, std::size_t count) {
+    std::vector<std::string_view> views(count);
+    for (std::size_t i = 0; i < count; ++i)
+        if (texts[i]) views[i] = lengths ? std::string_view(texts[i], lengths[i]) : std::string_view(texts[i]);
+    return views;
+}
+
+// The same, of keys that are looked for.
+inline std::vector<std::string_view> keys_of(const char* const* keys, const std::size_t* lengths, std::size_t count) {
+    if (count) expected(keys, "keys");
+    return views_of(keys, lengths, count);
 }
 
 // Runs a search whose result is Hits and hands it over as a handle.

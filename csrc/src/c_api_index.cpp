@@ -1,23 +1,19 @@
-// The C ABI of the index.
-#include <idcwh/index.hpp>
-
-#include <algorithm>
-#include <cstring>
-
+// The C ABI of the index, and of searches of any snapshot.
 #include "c_api.hpp"
 
 struct idcwh_index {
     idcwh::Index index;
 };
 
-struct idcwh_snapshot {
-    idcwh::Snapshot snapshot;
-};
-
 namespace {
 
 using namespace idcwh::c_api;
 using idcwh::Where;
+
+const idcwh::Snapshot& view_of(const idcwh_snapshot* snapshot) {
+    return std::visit([](const idcwh::Snapshot& view) -> const auto& { return view; },
+                      expected(snapshot, "snapshot").of);
+}
 
 Where where_of(const idcwh_where* where) {
     static_assert(IDCWH_WHERE_IDS == static_cast<int>(Where::Kind::ids) &&
@@ -37,7 +33,7 @@ Where where_of(const idcwh_where* where) {
 // Calls search(snapshot, options) with their C++ forms.
 template <class Search>
 auto with(const idcwh_snapshot* snapshot, const idcwh_query_options* options, Search search) {
-    const auto& view = expected(snapshot, "snapshot").snapshot;
+    const auto& view = view_of(snapshot);
     idcwh::QueryOptions cpp;
     const InterruptOf interrupt(options);
     if (options) {
@@ -46,14 +42,6 @@ auto with(const idcwh_snapshot* snapshot, const idcwh_query_options* options, Se
         cpp.interrupt = interrupt.get();
     }
     return search(view, cpp);
-}
-
-void put_text(const std::string& from, char* text, std::size_t capacity, std::size_t* length) {
-    put(length, from.size());
-    if (!capacity) return;
-    const std::size_t fits = std::min(from.size(), capacity - 1);
-    std::memcpy(&expected(text, "text"), from.data(), fits);
-    text[fits] = 0;
 }
 
 }  // namespace
@@ -110,12 +98,11 @@ int idcwh_index_snapshot(const idcwh_index* index, idcwh_snapshot** snapshot) {
 }
 
 void idcwh_snapshot_free(idcwh_snapshot* snapshot) { delete snapshot; }
-unsigned idcwh_snapshot_bits(const idcwh_snapshot* snapshot) { return snapshot ? snapshot->snapshot.bits() : 0; }
-size_t idcwh_snapshot_size(const idcwh_snapshot* snapshot) { return snapshot ? snapshot->snapshot.size() : 0; }
+unsigned idcwh_snapshot_bits(const idcwh_snapshot* snapshot) { return snapshot ? view_of(snapshot).bits() : 0; }
+size_t idcwh_snapshot_size(const idcwh_snapshot* snapshot) { return snapshot ? view_of(snapshot).size() : 0; }
 
 int idcwh_snapshot_eligible(const idcwh_snapshot* snapshot, const idcwh_where* where, size_t* count) {
-    return guarded(
-        [&] { expected(count, "count") = expected(snapshot, "snapshot").snapshot.eligible(where_of(where)); });
+    return guarded([&] { expected(count, "count") = view_of(snapshot).eligible(where_of(where)); });
 }
 
 int idcwh_snapshot_topk(const idcwh_snapshot* snapshot, const uint8_t* queries, size_t nq, size_t k,
@@ -167,25 +154,25 @@ int idcwh_snapshot_rank(const idcwh_snapshot* snapshot, const uint8_t* queries, 
 }
 
 int idcwh_snapshot_contains(const idcwh_snapshot* snapshot, int64_t id, int* found) {
-    return guarded([&] { expected(found, "found") = expected(snapshot, "snapshot").snapshot.contains(id); });
+    return guarded([&] { expected(found, "found") = view_of(snapshot).contains(id); });
 }
 
 int idcwh_snapshot_get(const idcwh_snapshot* snapshot, const int64_t* ids, size_t count, uint8_t* out) {
-    return guarded([&] { expected(snapshot, "snapshot").snapshot.get(ids, count, out); });
+    return guarded([&] { view_of(snapshot).get(ids, count, out); });
 }
 
 int idcwh_snapshot_copy(const idcwh_snapshot* snapshot, uint8_t* codes, int64_t* ids) {
-    return guarded([&] { expected(snapshot, "snapshot").snapshot.copy(codes, ids); });
+    return guarded([&] { view_of(snapshot).copy(codes, ids); });
 }
 
 int idcwh_snapshot_memory(const idcwh_snapshot* snapshot, size_t* bytes) {
-    return guarded([&] { expected(bytes, "bytes") = expected(snapshot, "snapshot").snapshot.memory(); });
+    return guarded([&] { expected(bytes, "bytes") = view_of(snapshot).memory(); });
 }
 
 int idcwh_snapshot_explain_topk(const idcwh_snapshot* snapshot, size_t k, size_t nq, const idcwh_where* where,
                                 char* text, size_t capacity, size_t* length) {
     return guarded([&] {
-        const auto& view = expected(snapshot, "snapshot").snapshot;
+        const auto& view = view_of(snapshot);
         put_text(view.explain_topk(k, nq, where_of(where)).text(), text, capacity, length);
     });
 }
@@ -193,7 +180,7 @@ int idcwh_snapshot_explain_topk(const idcwh_snapshot* snapshot, size_t k, size_t
 int idcwh_snapshot_explain_radius(const idcwh_snapshot* snapshot, unsigned radius, size_t nq, const idcwh_where* where,
                                   char* text, size_t capacity, size_t* length) {
     return guarded([&] {
-        const auto& view = expected(snapshot, "snapshot").snapshot;
+        const auto& view = view_of(snapshot);
         put_text(view.explain_radius(radius, nq, where_of(where)).text(), text, capacity, length);
     });
 }
@@ -201,7 +188,7 @@ int idcwh_snapshot_explain_radius(const idcwh_snapshot* snapshot, unsigned radiu
 int idcwh_snapshot_structures(const idcwh_snapshot* snapshot, char* text, size_t capacity, size_t* length) {
     return guarded([&] {
         std::string lines;
-        for (const auto& structure : expected(snapshot, "snapshot").snapshot.structures())
+        for (const auto& structure : view_of(snapshot).structures())
             lines += structure.name + ": " + std::to_string(structure.codes) + " codes, " +
                      std::to_string(structure.bytes) + " bytes; " + structure.detail + "\n";
         put_text(lines, text, capacity, length);

@@ -1,5 +1,6 @@
 // The engine from C, and from whatever can call C. Everything here is search.hpp, index.hpp, threads.hpp and isa.hpp
-// under plain names; those headers, and docs/cpp.md, say more about each.
+// under plain names; those headers, and docs/cpp.md, say more about each. idcwh_database.h, which comes with it, is
+// database.hpp.
 //
 // Codes: b bits are (b + 7) / 8 bytes, rows lie one after the other, bit i is in byte i / 8 at position i % 8 (least
 // significant first), and the padding bits of the last byte are zero. Results are ordered by (distance, id), ascending.
@@ -28,14 +29,20 @@ enum {
     IDCWH_OK = 0,
     IDCWH_INVALID_ARGUMENT = 1,  // a pointer, size, range or value that cannot be
     IDCWH_UNSUPPORTED = 2,       // a valid wish that this machine or build cannot fulfil
-    IDCWH_NOT_FOUND = 3,         // an id that the index does not hold
+    IDCWH_NOT_FOUND = 3,         // an id or key that is not there
     IDCWH_INTERRUPTED = 4,       // the caller's interrupt said so
+    IDCWH_SYSTEM = 5,            // the system refused a file operation: idcwh_last_errno
+    IDCWH_DAMAGED = 6,           // a file that is not what it should be: the message says where
+    IDCWH_LOCKED = 7,            // somebody else is writing to the database
     IDCWH_OUT_OF_MEMORY = 100,
     IDCWH_FAILED = 101,  // what the standard library reports beyond that (a lock or a thread refused by the system)
 };
 
 // The message of the last call that failed on this thread, "" before the first; valid until the next failure on it.
 IDCWH_API const char* idcwh_last_error(void);
+
+// The errno of that call where it failed with IDCWH_SYSTEM, and else 0.
+IDCWH_API int idcwh_last_errno(void);
 
 // "0.1.0": the version of the library that is linked, which a program can compare with the header's (version.hpp).
 IDCWH_API const char* idcwh_version(void);
@@ -248,3 +255,5 @@ IDCWH_API int idcwh_snapshot_structures(const idcwh_snapshot* snapshot, char* te
 #ifdef __cplusplus
 }
 #endif
+
+#include "idcwh_database.h"
