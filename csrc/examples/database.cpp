@@ -1,0 +1,116 @@
+// A service that keeps its codes in a file: many threads answer from it while somebody else adds, removes and compacts.
+//
+//     example_database [FILE [SECONDS]]      counts what it did and checks that every answer was true
+//
+// Reader and writer have a handle each and know nothing of each other, as in two processes. The reader takes up what
+// was written by refresh(); requests search the snapshot that they began with, and never wait.
+#include <idcwh/database.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr unsigned bits = 64;
+using Code = std::uint64_t;
+
+const std::uint8_t* bytes_of(const Code& code) { return reinterpret_cast<const std::uint8_t*>(&code); }
+
+// The first item is never removed, so that every reader knows one answer.
+constexpr Code anchor = 0x0123456789abcdef;
+constexpr std::size_t k = 5;
+
+void create(const std::string& path) {
+    std::mt19937_64 random(1);
+    std::vector<Code> codes(20000);
+    for (auto& code : codes) code = random();
+    codes[0] = anchor;
+    std::vector<std::string_view> keys(codes.size(), "one of many");
+    keys[0] = "anchor";
+    idcwh::NewItems items{bytes_of(codes[0]), codes.size()};
+    items.keys = keys.data();
+    idcwh::DatabaseBuilder builder(path, bits, R"({"model": "none, these are random"})", true);
+    builder.add(items);
+    builder.publish();  // now, and whole, it has its name
+}
+
+std::atomic<bool> stop{false};
+std::atomic<std::size_t> answered{0}, wrong{0}, changed{0}, refreshed{0};
+
+void write(const std::string& path) {
+    auto database = idcwh::Database::open(path, idcwh::Database::Access::write);
+    std::mt19937_64 random(2);
+    std::deque<std::int64_t> added;
+    while (!stop) {
+        const Code code = random();
+        added.push_back(-1);
+        idcwh::NewItems item{bytes_of(code), 1};
+        if (added.size() <= 100) {
+            database.add(item, &added.back());
+        } else {  // an old one goes and a new one comes in one step, which a crash does not split
+            database.update(&added.front(), 1, item, &added.back());
+            added.pop_front();
+        }
+        if (++changed % 100 == 0) database.compact();
+    }
+}
+
+void answer(const idcwh::Database& database, unsigned seed) {
+    std::mt19937_64 random(seed);
+    idcwh::QueryOptions options;
+    options.threads = 1;  // requests are already as many as there are processors
+    std::int32_t distances[k];
+    std::int64_t ids[k];
+    while (!stop) {
+        const Code query = anchor ^ Code{1} << random() % bits;
+        const auto view = database.snapshot();
+        const std::size_t kept = view.topk(bytes_of(query), 1, k, distances, ids, options);
+        wrong += kept != k || distances[0] != 1 || view.key(ids[0]) != "anchor";
+        ++answered;
+    }
+}
+
+void refresh(idcwh::Database& database) {
+    while (!stop) {
+        refreshed += database.refresh();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+}
+
+int run(const std::string& path, double seconds) {
+    create(path);
+    auto database = idcwh::Database::open(path);
+    std::vector<std::thread> threads;
+    for (unsigned reader = 0; reader < 4; ++reader) threads.emplace_back([&, reader] { answer(database, reader); });
+    threads.emplace_back([&] { write(path); });
+    threads.emplace_back([&] { refresh(database); });
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    stop = true;
+    for (auto& thread : threads) thread.join();
+
+    const auto again = idcwh::Database::open(path);
+    const auto found = again.verify();
+    std::printf("%zu answers (%zu wrong), %zu changes, %zu refreshes in %g s; %zu items, %zu damaged places\n",
+                answered.load(), wrong.load(), changed.load(), refreshed.load(), seconds, found.items,
+                found.damage.size());
+    return answered && changed && refreshed && !wrong && found.damage.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc > 1 ? argv[1] : "codes.bin", argc > 2 ? std::atof(argv[2]) : 2);
+    } catch (const idcwh::Error& error) {
+        std::fprintf(stderr, "error: %s\n", error.what());
+        return 1;
+    }
+}
