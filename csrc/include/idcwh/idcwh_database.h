@@ -4,8 +4,9 @@
 // A write has reached the disk when its function returns IDCWH_OK; after a crash at any moment the file holds what was
 // acknowledged, and nothing of what was not, or all of it. After an error the database is as it was.
 //
-// One handle writes to a file at a time, any number read, in any processes. A handle may be used by many threads:
-// changes take turns among themselves, and snapshots are taken and searched all the while.
+// One handle writes to a file at a time, any number read, in any processes. Snapshots may be taken and searched by any
+// number of threads while one changes or refreshes the handle; let one thread at a time do the changes, get_info and
+// verify.
 #pragma once
 
 #include "idcwh.h"
