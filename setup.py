@@ -18,6 +18,7 @@ from setuptools.modified import newer_group
 SOURCES = [f"csrc/{line}" for line in Path("csrc/sources.txt").read_text().split()]
 BINDINGS = sorted(str(path) for path in Path("csrc/bindings").glob("*.cpp"))
 HEADERS = sorted(str(path) for pattern in ("*.hpp", "*.h") for path in Path("csrc").rglob(pattern))
+SMALL = re.compile("storage/|c_api|index/(compact|explain|index|planner|structures)")  # as in CMakeLists.txt
 INCLUDE = Path("csrc/include/idcwh")
 SOVERSION = re.search(r"IDCWH_VERSION_MAJOR (\d+)", (INCLUDE / "version.hpp").read_text())[1]
 
@@ -35,14 +36,14 @@ class BuildWithLibrary(build_ext):
     """Makes libidcwh of the objects of the Python module, and puts the headers beside it."""
 
     def build_extensions(self):
-        """The kernels are written for -O3, which would make the rest larger, not faster; files wait for the disk."""
+        """The kernels are written for -O3, which would make the rest larger, not faster; SMALL is kept small."""
         compile_one = self.compiler._compile
 
         def compile_as_meant(obj, source, suffix, arguments, options, defines):
             more = []
             if source.startswith("csrc/src/kernels/"):
                 more = ["-O3"]
-            elif source.startswith(("csrc/src/storage/", "csrc/src/c_api")):
+            elif SMALL.search(source):
                 more = ["-Os"]
             compile_one(obj, source, suffix, arguments, [*options, *more], defines)
 

@@ -328,6 +328,18 @@ def test_one_writer_at_a_time(small: Path) -> None:
         reader.add(random_codes(1, 20))
 
 
+def test_a_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """Memory that is mapped from a file keeps its flock: closing has to let go of it by name."""
+    path = tmp_path / "c.bin"
+    with ih.Database.create(path, 64) as db:
+        db.add(random_codes(20_000, 64))
+        kept = db.snapshot()
+        assert kept.search(random_codes(1, 64), 1)[1].tolist() == [[0]]
+    with ih.Database.open(path, "r+") as db:
+        db.remove([0])
+    assert len(kept) == 20_000
+
+
 def test_a_child_does_not_write_for_its_parent(small: Path) -> None:
     with ih.Database.open(small, "r+") as db:
         child = os.fork()

@@ -5,8 +5,7 @@
 // acknowledged, and nothing of what was not, or all of it. After an error the database is as it was.
 //
 // One handle writes to a file at a time, any number read, in any processes. Snapshots may be taken and searched by any
-// number of threads while one changes or refreshes the handle; let one thread at a time do the changes, get_info and
-// verify.
+// number of threads while one changes or refreshes the handle; changes take turns.
 #pragma once
 
 #include "idcwh.h"

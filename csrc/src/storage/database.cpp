@@ -162,8 +162,24 @@ struct Database::Impl {
     mutable std::mutex looking;   // at view
     std::shared_ptr<const FileView> view;
 
+    ~Impl() { close(); }
+    // Whoever is in the middle of something ends it first, whoever comes later is told.
+    void close() {
+        const std::lock_guard turn(changing);
+        if (writing && process == getpid() && file.is_open()) {
+            try {
+                file.sync();  // the last mark
+            } catch (const Error&) {
+                // It spares a search and nothing else.
+            }
+            file.unlock();
+        }
+        file.close();
+        show(std::shared_ptr<const FileView>());
+    }
     std::shared_ptr<const FileView> newest() const {
         const std::lock_guard turn(looking);
+        if (!view) fail("the database is closed");
         return view;
     }
     void show(Commit commit) {
@@ -174,6 +190,7 @@ struct Database::Impl {
         view.swap(next);
     }
     void check_writable() const {
+        newest();  // or it is closed
         if (!writing) fail(path + ": is open for reading; open it for writing to change it");
         if (process != getpid())
             fail(path + ": was opened for writing before a fork; the child must open it for itself");
@@ -278,14 +295,7 @@ bool Database::writable() const { return open_impl().writing; }
 DatabaseSnapshot Database::snapshot() const { return DatabaseSnapshot(open_impl().newest()); }
 void Database::set_auto_compact(bool on) { open_impl().auto_compact = on; }
 void Database::close() {
-    if (impl_ && impl_->writing && impl_->process == getpid()) {
-        try {
-            impl_->file.sync();  // the last mark
-        } catch (const Error&) {
-            // It spares a search and nothing else.
-        }
-    }
-    impl_.reset();
+    if (impl_) impl_->close();
 }
 
 DatabaseInfo Database::info() const {
@@ -307,6 +317,7 @@ bool Database::refresh() {
     Impl& impl = open_impl();
     if (impl.writing) return false;  // nobody else writes
     const std::lock_guard turn(impl.changing);
+    const std::uint64_t known = impl.newest()->commit().number;
     if (!impl.file.is_at(impl.path)) {
         File file = File::open(impl.path, false);
         const storage::Header header = storage::read_header(file);
@@ -321,7 +332,7 @@ bool Database::refresh() {
         return true;
     }
     Commit commit = storage::newest_commit(impl.file, impl.header);
-    if (commit.number == impl.newest()->commit().number) return false;
+    if (commit.number == known) return false;
     impl.show(std::move(commit));
     return true;
 }

@@ -158,6 +158,10 @@ bool File::lock() {
     return false;
 }
 
+void File::unlock() noexcept {
+    if (handle_ >= 0) flock(handle_, LOCK_UN);
+}
+
 bool File::is_at(const std::string& path) const {
     struct stat mine, theirs;
     return fstat(handle_, &mine) == 0 && stat(path.c_str(), &theirs) == 0 && mine.st_dev == theirs.st_dev &&

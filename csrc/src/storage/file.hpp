@@ -31,7 +31,8 @@ public:
     void write(std::uint64_t offset, const void* data, std::size_t size);
     void sync();
     void truncate(std::uint64_t size);
-    bool lock();  // for this process alone; false when somebody else has it
+    bool lock();             // for this process alone; false when somebody else has it
+    void unlock() noexcept;  // memory that is mapped from the file would keep the lock beyond close()
     // Whether the path still leads to this file.
     bool is_at(const std::string& path) const;
     void close();
