@@ -14,8 +14,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
     } else if (random() % 2) {
         for (unsigned changes = 1 + random() % 3; changes; --changes) fuzz::change_a_number(bytes, random);
     } else {
-        bytes.resize(most);
-        bytes.resize(LLVMFuzzerMutate(bytes.data(), size, most));
+        bytes.resize(std::min(most, size + 4096));
+        bytes.resize(LLVMFuzzerMutate(bytes.data(), size, bytes.size()));
     }
     if (random() % 8) fuzz::repair(bytes);
     bytes.resize(std::min(bytes.size(), most));
