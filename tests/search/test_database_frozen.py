@@ -1,0 +1,56 @@
+"""Files of every format version that was ever released are read for ever: frozen/codes-VERSION.bin, never made anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+import idcwh_search as ih
+
+FROZEN = Path(__file__).parent / "frozen"
+CODES = np.array([[i * 37 % 256, i * 91 % 256, i % 16] for i in range(120)], np.uint8)
+
+Item = tuple[list[int], str | None, str | None, int]
+
+
+def contents_of_version_1() -> dict[int, Item]:
+    """Id to code, key, label and stamp: what the file was made to hold."""
+    far = 2**62
+    rows: dict[int, Item] = {
+        i: (CODES[i].tolist(), f"a/{i}.png" if i % 3 else None, ("cat", None, "Füchse", "")[i % 4], 0)
+        for i in range(100)
+        if i not in (1, 50, 3)
+    }
+    others = {9000: 100, far: 101, 5000: 103}
+    rows |= {number: (CODES[i].tolist(), None, None, 0) for number, i in others.items()}
+    stamped = {far + 9: 1, far + 10: 2, far + 11: 3, far + 500: 4}
+    rows |= {number: (CODES[105 + i].tolist(), None, None, 7 * i) for number, i in stamped.items()}
+    rows[200] = (CODES[110].tolist(), "new", "dog", 1)
+    rows[3] = (CODES[111].tolist(), "b\n.png", "cat", 2**32 - 1)
+    rows |= {far + 501 + i: (CODES[112 + i].tolist(), None, None, 0) for i in range(8)}
+    return rows
+
+
+def contents(db: ih.Database) -> dict[int, Item]:
+    columns = zip(db.ids.tolist(), db.codes.tolist(), db.keys(), db.labels(), db.stamps().tolist(), strict=True)
+    return {number: (code, key, label, stamp) for number, code, key, label, stamp in columns}
+
+
+def test_version_1_is_read(tmp_path: Path) -> None:
+    with ih.Database.open(FROZEN / "codes-1.bin") as db:
+        assert contents(db) == contents_of_version_1() and db.manifest == {"model": {"sha256": "ab", "bits": 20}}
+        db.verify()
+        distances, ids = db.rank(CODES[:1])
+        expected = sorted(
+            (int(np.unpackbits(np.array(code, np.uint8) ^ CODES[0]).sum()), number)
+            for number, (code, *_) in contents_of_version_1().items()
+        )
+        assert list(zip(distances[0].tolist(), ids[0].tolist(), strict=True)) == expected
+    copy = tmp_path / "codes.bin"
+    shutil.copyfile(FROZEN / "codes-1.bin", copy)
+    with ih.Database.open(copy, "r+") as db:
+        db.remove([0])
+        db.compact()
+        assert contents(db) == {number: item for number, item in contents_of_version_1().items() if number != 0}
