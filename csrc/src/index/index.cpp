@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "given_ids.hpp"
 #include "index/compact.hpp"
 #include "index/state.hpp"
 #include "index/structures.hpp"
@@ -56,19 +57,8 @@ void store_ids(Contents& contents) {
 }
 
 void check_ids(const Contents& contents, const std::int64_t* ids, std::size_t n) {
-    std::int64_t least = max_id;
-    bool ascending = true;
-    for (std::size_t i = 0; i < n; ++i) {
-        if (ids[i] < 0) fail("ids must be >= 0, not " + std::to_string(ids[i]));
-        least = std::min(least, ids[i]);
-        ascending &= i == 0 || ids[i - 1] < ids[i];
-    }
-    if (!ascending) {
-        std::vector<std::int64_t> sorted(ids, ids + n);
-        std::sort(sorted.begin(), sorted.end());
-        const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-        if (twice != sorted.end()) fail("ids must be unique, but " + std::to_string(*twice) + " is given twice");
-    }
+    check_given_ids(ids, n);
+    const std::int64_t least = n ? *std::min_element(ids, ids + n) : max_id;
     if (n == 0 || static_cast<std::uint64_t>(least) >= contents.next_id) return;
     const Segment segment = contents.segment();
     for (std::size_t i = 0; i < n; ++i)

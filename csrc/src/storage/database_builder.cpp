@@ -1,0 +1,201 @@
+// DatabaseBuilder: a file that grows under a hidden name until it is whole.
+#include <idcwh/database.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <unordered_set>
+#include <utility>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/database_impl.hpp"
+#include "storage/new_items.hpp"
+
+namespace idcwh {
+
+using storage::Commit;
+using storage::File;
+using storage::FileView;
+using storage::NewSource;
+
+namespace {
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+void check_bits(unsigned bits) {
+    if (bits < 1 || bits > max_bits)
+        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
+}
+
+unsigned umask_mode() {
+    const mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~static_cast<unsigned>(mask);
+}
+
+// Ids given so far: runs of consecutive ones, and the rest one by one.
+class GivenIds {
+public:
+    std::uint64_t next() const { return next_; }
+    bool contains(std::int64_t id) const {
+        const auto after = std::upper_bound(runs_.begin(), runs_.end(), id,
+                                            [](std::int64_t value, const auto& run) { return value < run.first; });
+        return (after != runs_.begin() && id <= std::prev(after)->second) || single_.contains(id);
+    }
+    // Nothing may have it yet.
+    void insert(std::int64_t id) {
+        if (static_cast<std::uint64_t>(id) < next_) {
+            single_.insert(id);
+            return;
+        }
+        if (!runs_.empty() && runs_.back().second == id - 1)
+            runs_.back().second = id;
+        else
+            runs_.push_back({id, id});
+        next_ = static_cast<std::uint64_t>(id) + 1;
+    }
+
+private:
+    std::uint64_t next_ = 0;
+    std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // first and last, ascending
+    std::unordered_set<std::int64_t> single_;
+};
+
+constexpr std::size_t pending_items = std::size_t{1} << 22;
+constexpr std::size_t pending_bytes = std::size_t{1} << 28;
+
+}  // namespace
+
+struct DatabaseBuilder::Impl {
+    std::string path, temporary, manifest;
+    bool replace;
+    File file;
+    storage::Header header;
+    std::unique_ptr<storage::Appender> out;
+    Commit commit;
+    GivenIds ids;
+
+    // What was added and is not written yet.
+    std::vector<std::uint8_t> codes;
+    std::vector<std::int64_t> pending_ids;
+    std::string texts;
+    std::vector<std::size_t> key_sizes, label_sizes;  // a label of size npos: none
+    std::vector<std::uint32_t> stamps;
+    bool any_stamps = false;
+
+    void flush() {
+        const std::size_t size = pending_ids.size();
+        if (size == 0) return;
+        std::vector<std::string_view> keys(size), labels(size);
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+            keys[i] = std::string_view(texts).substr(at, key_sizes[i]);
+            at += key_sizes[i];
+            if (label_sizes[i] == std::string::npos) continue;
+            labels[i] = std::string_view(texts).substr(at, label_sizes[i]);
+            at += label_sizes[i];
+        }
+        NewItems items{codes.data(), size, pending_ids.data(), keys.data(), labels.data(), nullptr};
+        if (any_stamps) items.stamps = stamps.data();
+        const NewSource source(items, header.bits, 0);
+        for (const auto offset : write_items(*out, header.bits, 1, {&source})) commit.records.push_back(offset);
+        codes.clear(), pending_ids.clear(), texts.clear(), key_sizes.clear(), label_sizes.clear(), stamps.clear();
+        any_stamps = false;
+    }
+    ~Impl() {
+        if (!temporary.empty()) storage::remove(temporary);
+    }
+};
+
+DatabaseBuilder::DatabaseBuilder(const std::string& path, unsigned bits, std::string_view manifest, bool replace) {
+    check_bits(bits);
+    const std::string place = storage::resolved(path);
+    struct stat status;
+    if (stat(place.c_str(), &status) == 0) {
+        if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be made");
+        if (!S_ISREG(status.st_mode)) fail(path + ": is a device or a pipe; expected the name of a file");
+    }
+    if (!replace && access(place.c_str(), F_OK) == 0) throw SystemError(EEXIST, path, "cannot be made");
+    storage::remove_stale(place);
+    impl_ = std::make_unique<Impl>();
+    impl_->path = path;
+    impl_->replace = replace;
+    impl_->file = File::temporary_beside(place);
+    impl_->temporary = impl_->file.path();
+    impl_->header = storage::make_header(bits);
+    storage::write_header(impl_->file, impl_->header);
+    impl_->out = std::make_unique<storage::Appender>(impl_->file, impl_->header.crc, storage::first_record);
+    impl_->commit.number = 1;
+    impl_->commit.records = {storage::write_manifest(*impl_->out, 1, manifest)};
+}
+DatabaseBuilder::DatabaseBuilder(DatabaseBuilder&&) noexcept = default;
+DatabaseBuilder& DatabaseBuilder::operator=(DatabaseBuilder&&) noexcept = default;
+DatabaseBuilder::~DatabaseBuilder() = default;
+
+unsigned DatabaseBuilder::bits() const { return impl_ ? impl_->header.bits : 0; }
+std::size_t DatabaseBuilder::size() const { return impl_ ? impl_->commit.items : 0; }
+
+void DatabaseBuilder::add(const NewItems& items, std::int64_t* assigned) {
+    if (!impl_) fail("the database is published or given up; nothing can be added to it");
+    Impl& impl = *impl_;
+    storage::check_items(items, impl.header.bits, impl.ids.next());
+    for (std::size_t i = 0; items.ids && i < items.size; ++i)
+        if (impl.ids.contains(items.ids[i]))
+            fail("ids must be new, but " + std::to_string(items.ids[i]) + " is in the database already");
+    const std::uint64_t first = impl.ids.next();
+    const std::size_t bytes = code_bytes(impl.header.bits);
+    if (items.size) impl.codes.insert(impl.codes.end(), items.codes, items.codes + items.size * bytes);
+    for (std::size_t i = 0; i < items.size; ++i) {
+        const std::int64_t id = items.ids ? items.ids[i] : static_cast<std::int64_t>(first + i);
+        impl.ids.insert(id);
+        impl.pending_ids.push_back(id);
+        const std::string_view key = items.keys ? items.keys[i] : std::string_view();
+        const std::string_view label = items.labels ? items.labels[i] : std::string_view();
+        impl.texts.append(key).append(label);
+        impl.key_sizes.push_back(key.size());
+        impl.label_sizes.push_back(label.data() ? label.size() : std::string::npos);
+        impl.stamps.push_back(items.stamps ? items.stamps[i] : 0);
+        impl.any_stamps |= items.stamps && items.stamps[i];
+    }
+    impl.commit.items += items.size;
+    storage::put_assigned(items, first, assigned);
+    if (impl.pending_ids.size() < pending_items && impl.codes.size() + impl.texts.size() < pending_bytes) return;
+    try {
+        impl.flush();
+    } catch (...) {
+        impl_.reset();  // nobody knows how much of it is in the file
+        throw;
+    }
+}
+
+Database DatabaseBuilder::publish_open() {
+    if (!impl_) fail("the database is published already");
+    // Whatever happens, this builder is done.
+    const std::unique_ptr<Impl> impl = std::move(impl_);
+    impl->flush();
+    impl->commit.next_id = impl->ids.next();
+    const std::string place = storage::resolved(impl->path);
+    File replaced;  // whose writer must not go on in a file without a name
+    if (impl->replace && access(place.c_str(), F_OK) == 0) replaced = storage::locked(place, false);
+    impl->file.set_mode(umask_mode());
+    seal(impl->file, *impl->out, impl->commit);
+    write_mark(impl->file, impl->header, impl->commit);
+    impl->file.sync();
+    auto database = std::make_unique<Database::Impl>();
+    database->path = impl->path;
+    database->header = impl->header;
+    database->writing = true;
+    database->view = std::make_shared<const FileView>(impl->file, impl->header, impl->commit, nullptr);
+    storage::rename(impl->temporary, place, impl->replace);
+    impl->temporary.clear();
+    storage::sync_folder(place);
+    impl->file.call(impl->path);
+    database->file = std::move(impl->file);
+    database->writer = std::make_unique<storage::Writer>(database->file, database->header);
+    return Database(std::move(database));
+}
+
+void DatabaseBuilder::publish() { publish_open().close(); }
+
+}  // namespace idcwh

@@ -1,0 +1,72 @@
+// What a handle on a database holds, and the rules for it: one change at a time, by the process that opened it.
+#pragma once
+
+#include <idcwh/database.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <unistd.h>
+
+#include "storage/writer.hpp"
+
+namespace idcwh {
+
+struct Database::Impl {
+    std::string path;
+    storage::File file;
+    storage::Header header;
+    bool writing = false;
+    bool auto_compact = true;
+    pid_t process = getpid();
+    std::unique_ptr<storage::Writer> writer;
+
+    mutable std::mutex changing;  // one change or refresh at a time
+    mutable std::mutex looking;   // at view
+    std::shared_ptr<const storage::FileView> view;
+
+    ~Impl() { close(); }
+    // Whoever is in the middle of something ends it first, whoever comes later is told.
+    void close() {
+        const std::lock_guard turn(changing);
+        if (writing && process == getpid() && file.is_open()) {
+            try {
+                file.sync();  // the last mark
+            } catch (const Error&) {
+                // It spares a search and nothing else.
+            }
+            file.unlock();
+        }
+        file.close();
+        show(std::shared_ptr<const storage::FileView>());
+    }
+    std::shared_ptr<const storage::FileView> newest() const {
+        const std::lock_guard turn(looking);
+        if (!view) throw Error(ErrorCode::invalid_argument, "the database is closed");
+        return view;
+    }
+    void show(storage::Commit commit) {
+        show(std::make_shared<const storage::FileView>(file, header, std::move(commit), newest().get()));
+    }
+    void show(std::shared_ptr<const storage::FileView> next) {
+        const std::lock_guard turn(looking);
+        view.swap(next);
+    }
+    void check_writable() const;
+    void change(const storage::Change& what);
+    void compact();
+    std::size_t update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
+                       std::int64_t* assigned);
+};
+
+namespace storage {
+
+// The file at this path, locked for us; Error(locked) when somebody else has it.
+File locked(const std::string& path, bool write);
+
+}  // namespace storage
+
+}  // namespace idcwh

@@ -1,0 +1,71 @@
+// DatabaseSnapshot: keys, labels and stamps of what one commit put in force. Searches are those of Snapshot.
+#include <idcwh/database.hpp>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "storage/file_view.hpp"
+
+namespace idcwh {
+
+using storage::FileView;
+
+DatabaseSnapshot::DatabaseSnapshot(std::shared_ptr<const FileView> view) : Snapshot(view), view_(std::move(view)) {}
+
+std::string_view DatabaseSnapshot::key(std::int64_t id) const {
+    const auto place = view_->at(id);
+    const std::string_view key = view_->entries()[place.entry].items->key(place.row);
+    view_->check();
+    return key;
+}
+std::string_view DatabaseSnapshot::label(std::int64_t id) const {
+    const auto place = view_->at(id);
+    const std::string_view label = view_->entries()[place.entry].items->label(place.row);
+    view_->check();
+    return label;
+}
+std::uint32_t DatabaseSnapshot::stamp(std::int64_t id) const {
+    const auto place = view_->at(id);
+    const std::uint32_t stamp = view_->entries()[place.entry].items->stamp(place.row);
+    view_->check();
+    return stamp;
+}
+const std::string& DatabaseSnapshot::manifest() const { return view_->manifest(); }
+std::uint64_t DatabaseSnapshot::commit() const { return view_->commit().number; }
+
+void DatabaseSnapshot::visit(Visitor visitor, void* context) const {
+    const auto segments = view_->id_segments();
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const auto& items = *view_->entries()[i].items;
+        for (std::size_t row = 0; row < segments[i].rows; ++row)
+            if (segments[i].is_alive(row))
+                visitor(context, segments[i].id(row), items.key(row), items.label(row), items.stamp(row));
+    }
+    view_->check();
+}
+
+std::vector<std::int64_t> DatabaseSnapshot::find(const std::string_view* keys, std::size_t count) const {
+    const std::unordered_set<std::string_view> wanted(keys, keys + count);
+    std::vector<std::int64_t> found;
+    const auto segments = view_->id_segments();
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const auto& items = *view_->entries()[i].items;
+        if (!items.has_keys()) continue;
+        for (std::size_t row = 0; row < segments[i].rows; ++row) {
+            if (!segments[i].is_alive(row)) continue;
+            const std::string_view key = items.key(row);
+            if (!key.empty() && wanted.contains(key)) found.push_back(segments[i].id(row));
+        }
+    }
+    view_->check();
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+const std::uint8_t* DatabaseSnapshot::codes_in_place() const {
+    const auto segments = view_->segments();
+    return segments.size() == 1 && !segments[0].alive ? segments[0].codes : nullptr;
+}
+
+}  // namespace idcwh
