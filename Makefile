@@ -47,8 +47,8 @@ test-sanitize: $(VENV)/dev.stamp
 
 # Needs g++-aarch64-linux-gnu and qemu-user.
 test-arm: $(VENV)/dev.stamp
-	$(call cmake,aarch64,--toolchain $(CURDIR)/csrc/cmake/aarch64-linux-gnu.cmake)
-	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j2
+	$(call cmake,aarch64,--toolchain $(CURDIR)/csrc/cmake/aarch64-linux-gnu.cmake,portability_tests)
+	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j2 -L portability
 
 # Needs clang, whose warnings are errors here. What a fuzzer finds it leaves in build/fuzz. That of databases makes its files
 # itself; no allocation may be much larger than a file.

@@ -42,7 +42,15 @@ class _Readable(Searchable):
     @property
     def manifest(self) -> dict[str, Any]:
         """What the database says of its model and its images."""
-        return json.loads(self._snapshot().manifest().decode(errors="surrogateescape"))
+        try:
+            manifest = json.loads(self._snapshot().manifest().decode(errors="surrogateescape"))
+        except ValueError:
+            manifest = None
+        if not isinstance(manifest, dict):
+            raise IdcwhError(
+                f"{getattr(self, 'path', 'the database')}: its manifest is no JSON object; set another one"
+            )
+        return manifest
 
     def keys(self, ids: Ids | None = None) -> list[str | None]:
         """The keys (image paths) of these ids, or of all in row order; None where an item has none."""
@@ -100,7 +108,7 @@ class Database(_Readable):
         """
         if mode not in ("r", "r+"):
             raise ValueError(f"mode {mode!r}: expected 'r' or 'r+'; make a new database with Database.create")
-        return cls(Path(path), _core.Database.open(os.fsencode(path), mode == "r+"))
+        return cls(Path(path), _core.Database.open(_path(path), mode == "r+"))
 
     @classmethod
     def create(
@@ -112,7 +120,7 @@ class Database(_Readable):
         unless `replace` is set.
         """
         with _making(path):
-            database = _core.Database.create(os.fsencode(path), check_bits(bits), _json(model), replace)
+            database = _core.Database.create(_path(path), check_bits(bits), _json(model), replace)
         return cls(Path(path), database)
 
     @staticmethod
@@ -246,7 +254,7 @@ class DatabaseBuilder:
         self.bits = check_bits(bits)
         with _making(path):
             self._builder: _core.DatabaseBuilder | None = _core.DatabaseBuilder(
-                os.fsencode(path), self.bits, _json(model), replace
+                _path(path), self.bits, _json(model), replace
             )
 
     def __len__(self) -> int:
@@ -316,7 +324,22 @@ class _making:
             ) from error
 
 
+def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object of the manifest, such as "model"; empty where it says nothing, or something else, of it."""
+    found = manifest.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _path(path: str | os.PathLike[str]) -> bytes:
+    encoded = os.fsencode(path)
+    if b"\0" in encoded or not encoded:
+        raise ValueError(f"path {os.fspath(path)!r}: expected the name of a file")
+    return encoded
+
+
 def _json(manifest: dict[str, Any] | None) -> bytes:
+    if not isinstance(manifest, dict | None):
+        raise TypeError(f"the description of a model is a dictionary, not {type(manifest).__name__}")
     return json.dumps(manifest or {}, ensure_ascii=False, allow_nan=False).encode(errors="surrogateescape")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .database import Database
+from .database import Database, part
 from .encoder import Encoder
 from .errors import IdcwhError
 
@@ -33,7 +33,7 @@ def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
 
 def open_encoder(database: Database, model: str | None, *, device: str, threads: int | None = None) -> Encoder:
     """The encoder that made this database: `model`, else the one its manifest names. Another is refused."""
-    said = database.manifest.get("model", {})
+    said = part(database.manifest, "model")
     encoder = Encoder(model or _find(database, said), device=device, threads=threads)
     if encoder.fingerprint != said.get("sha256"):
         expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
@@ -49,14 +49,29 @@ def image_path(database: Database, key: str | None) -> Path | None:
     """Where the picture of this key lies now; None when it is not there."""
     if key is None:
         return None
-    roots = _candidates(database, database.manifest.get("images", {}))
+    roots = _candidates(database, part(database.manifest, "images"))
     return next((path for path in (root / key for root in roots) if path.is_file()), None)
 
 
-def images_root(database: Database) -> Path | None:
-    """The folder of the database's images, where it lies now; None when it is not there, or was never said."""
-    roots = _candidates(database, database.manifest.get("images", {}))
-    return next((root for root in roots if root.is_dir()), None)
+def images_root(database: Database, given: str | None, default: Path) -> Path:
+    """The folder that keys are relative to: `given`, the one that the database names, or, when it names none, default.
+
+    IdcwhError when the folder that it names is not where it was.
+    """
+    if given is not None:
+        if not Path(given).is_dir():
+            raise IdcwhError(f"{given}: is no folder; expected the one with the images of {database.path}")
+        return Path(given)
+    looked = list(_candidates(database, part(database.manifest, "images")))
+    if not looked:
+        return default
+    for root in looked:
+        if root.is_dir():
+            return root
+    raise IdcwhError(
+        f"the images of {database.path} are not at {' nor at '.join(map(os.path.normpath, looked))}; "
+        "say where they are with --root"
+    )
 
 
 def _place(path: Path, database: Path) -> dict[str, str]:
@@ -65,9 +80,9 @@ def _place(path: Path, database: Path) -> dict[str, str]:
 
 
 def _candidates(database: Database, place: dict[str, str]) -> Iterator[Path]:
-    if "path" in place:
+    if isinstance(place.get("path"), str):
         yield database.path.resolve().parent / place["path"]
-    if "absolute" in place:
+    if isinstance(place.get("absolute"), str):
         yield Path(place["absolute"])
 
 

@@ -16,6 +16,7 @@ from ..errors import IdcwhError
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
 LARGEST = 2**31 - 1  # number on a command line
+LARGEST_ID = 2**63 - 1
 
 
 def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | None], int]:
@@ -97,12 +98,17 @@ def natural(text: str) -> int:
     return _whole(text, 0)
 
 
-def _whole(text: str, least: int) -> int:
+def identifier(text: str) -> int:
+    """argparse type: an id."""
+    return _whole(text, 0, LARGEST_ID)
+
+
+def _whole(text: str, least: int, most: int = LARGEST) -> int:
     try:
         value = int(text)
     except ValueError:
         value = least - 1
-    if not least <= value <= LARGEST:
-        limit = f"of at least {least}" if value < least else f"up to {LARGEST}"
+    if not least <= value <= most:
+        limit = f"of at least {least}" if value < least else f"up to {most}"
         raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
     return value

@@ -21,6 +21,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("add", help="add new and changed images to a database")
     parser.add_argument("db", metavar="FILE", help="the database")
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
+    parser.add_argument("--root", metavar="DIR", help="where the folder of the database's images lies now")
     parser.add_argument("--prune", action="store_true", help="also remove images whose file is gone")
     encoding.add_options(parser)
     parser.set_defaults(run=run)
@@ -62,7 +63,7 @@ def run(options: Any) -> int:
 
     with Database.open(options.db, "r+") as database:
         listing = Listing(options.images, options.labels)
-        root = images_root(database) or listing.root
+        root = images_root(database, options.root, listing.root)
         keys = [os.path.relpath(path, root) for path in listing.paths]
         known = {
             key: (number, mark)
@@ -91,7 +92,7 @@ def run(options: Any) -> int:
             if len(batch.ids) >= BATCH:
                 batch.write()
         batch.write()
-        pruned = _prune(database, Path(root)) if options.prune else 0
+        pruned = _prune(database, root) if options.prune else 0
         return work.summarise(
             Path(options.db),
             options.json,

@@ -37,6 +37,7 @@ def run(options: Any) -> int:
         writer = Database.build(target, encoder.bits, describe(target, encoder, listing.root), replace=options.force)
     except IdcwhError as error:
         raise IdcwhError(str(error).replace("ask to replace it", "pass --force to replace it")) from error
+    stamps = [stamp(path) for path in listing.paths]  # before: a picture that changes meanwhile is encoded again later
     with writer:
         work = encoding.Encoding(encoder, listing.paths)
         for rows, codes in work:
@@ -44,6 +45,6 @@ def run(options: Any) -> int:
                 codes,
                 keys=[listing.keys[i] for i in rows],
                 labels=[listing.labels[i] for i in rows],
-                stamps=np.array([stamp(listing.paths[i]) for i in rows], np.uint32),
+                stamps=np.array([stamps[i] for i in rows], np.uint32),
             )
     return work.summarise(target, options.json)

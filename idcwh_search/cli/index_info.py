@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .._core import count_distinct
-from ..database import Database
+from ..database import Database, part
 from . import common
 
 
@@ -28,7 +28,7 @@ def run(options: Any) -> int:
         json.dump({**found, "labels": labels}, sys.stdout, indent=1)
         print()
         return common.DONE
-    model = found["manifest"].get("model", {})
+    model = part(found["manifest"], "model")
     segments = f"{found['segments']} segment{'s' if found['segments'] != 1 else ''}"
     removed = f" ({found['removed']:,} removed ones still in the file)" if found["removed"] else ""
     unused = f", {found['unused']:,} of them out of use (idcwh-index compact)" if found["unused"] else ""
@@ -41,7 +41,7 @@ def run(options: Any) -> int:
         "size": f"{found['bytes']:,} bytes in {segments}{unused}, format {found['format']}",
         "model": model.get("path", "not named"),
         "fingerprint": model.get("sha256", "-"),
-        "images": found["manifest"].get("images", {}).get("absolute", "-"),
+        "images": part(found["manifest"], "images").get("absolute", "-"),
     }
     for name, value in lines.items():
         print(f"{name:<12} {value}")

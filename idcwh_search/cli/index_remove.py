@@ -16,7 +16,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("remove", help="remove items from a database")
     parser.add_argument("db", metavar="FILE", help="the database")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--ids", nargs="+", type=common.natural, metavar="ID")
+    which.add_argument("--ids", nargs="+", type=common.identifier, metavar="ID")
     which.add_argument("--keys", nargs="+", metavar="KEY", help="image paths, as the database names them")
     which.add_argument("--keys-from", metavar="FILE", help="a list of keys, one a line; - for stdin")
     parser.set_defaults(run=run)

@@ -15,10 +15,14 @@ class Listing:
     """The images to index: what to open, and the key and label under which each is stored."""
 
     def __init__(self, source: str, labels: str) -> None:
+        self.labels: list[str | None]
+        self._read(source, labels)
+        self._drop_repeats()
+
+    def _read(self, source: str, labels: str) -> None:
         from ..images import list_images
 
         path = Path(source)
-        self.labels: list[str | None]
         if path.suffix.lower() in (".csv", ".jsonl", ".ndjson") and path.is_file():
             self._from_manifest(source)
             return
@@ -41,6 +45,15 @@ class Listing:
             self.labels = [names[number] for number in matrix.tolist()]
         else:
             self.labels = ["|".join(names[j] for j in np.flatnonzero(row)) or None for row in matrix]
+
+    def _drop_repeats(self) -> None:
+        """A picture that is listed twice counts once."""
+        first: dict[str, int] = {}
+        for i, key in enumerate(self.keys):
+            first.setdefault(key, i)
+        kept = list(first.values())
+        self.paths, self.keys = [self.paths[i] for i in kept], [self.keys[i] for i in kept]
+        self.labels = [self.labels[i] for i in kept]
 
 
 def _folder_label(key: str) -> str | None:

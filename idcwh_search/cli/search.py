@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..database import Database
+from ..database import Database, part
 from ..errors import IdcwhError
 from ..files import check_target, replacing
 from ..manifest import image_path, open_encoder
@@ -192,7 +192,7 @@ def _write_page(path: Path, database: Database, queries: Queries, results: Resul
         folder = file.parent.name if file is not None else None
         shown.append(gallery.Query(name, file, folder if folder in known else None, hits))
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
-    method = str(database.manifest.get("model", {}).get("method", {}).get("name", "")).upper()
+    method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
     subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; on each picture its Hamming distance"
     with replacing(path) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits).encode())

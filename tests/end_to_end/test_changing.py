@@ -187,3 +187,44 @@ def test_a_killed_add_keeps_what_it_had_written(
         assert 6 <= len(db) <= 3006
         there = len(db)
     assert add(capsys, database, pictures)["images"] == 3006 - there
+
+
+def test_prune_wants_the_folder_that_was_indexed(
+    database: Path, pictures: Path, codes_by_hand: Codes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(pictures / "cat", other / "cat")
+    moved = pictures.rename(tmp_path / "moved")
+    before = database.read_bytes()
+    assert "--root" in error(capsys, "add", database, "--images", other, "--prune")
+    assert "no folder" in error(capsys, "add", database, "--images", other, "--root", tmp_path / "none")
+    assert database.read_bytes() == before
+    done = add(capsys, database, moved, "--prune", "--root", str(moved))
+    assert (done["images"], done["unchanged"], done["pruned"]) == (0, 6, 0)
+    check(database, moved, codes_by_hand)
+
+
+def test_a_picture_that_is_listed_twice(
+    model: Path, database: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cat = next((pictures / "cat").iterdir())
+    listing = tmp_path / "list.txt"
+    listing.write_text(f"{cat}\n{cat.parent / '..' / 'cat' / cat.name}\n{cat}\n")
+    os.utime(cat, ns=(5, 5))
+    assert add(capsys, database, listing)["changed"] == 1
+    assert add(capsys, database, listing)["unchanged"] == 1
+    new = tmp_path / "new.bin"
+    assert index.main(["build", "--model", str(model), "--images", str(listing), "--db", str(new)]) == 0
+    assert len(ih.Database.open(new)) == 1
+
+
+def test_large_ids_and_foreign_manifests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.bin"
+    with ih.Database.create(path, 20, {"model": "resnet", "images": {"path": None}}) as db:
+        db.add(np.zeros((2, 3), np.uint8), ids=[2**40, 2**63 - 1])
+    assert index.main(["remove", str(path), "--ids", str(2**40), str(2**63 - 1)]) == 0
+    assert index.main(["info", str(path)]) == 0
+    (tmp_path / "pictures").mkdir()
+    assert "error" in error(capsys, "add", path, "--images", tmp_path / "pictures")
+    np.save(tmp_path / "q.npy", np.zeros((1, 3), np.uint8))
+    assert search.main(["--db", str(path), "--query-codes", str(tmp_path / "q.npy")]) == 0

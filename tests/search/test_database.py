@@ -425,3 +425,49 @@ def test_readers_need_no_permission_to_write(small: Path) -> None:
     with ih.Database.open(small, "r+") as db:  # by root, who may do everything
         db.compact()
     assert small.stat().st_mode & 0o777 == 0o440
+
+
+def test_the_current_folder_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = random_codes(20, 20)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    writer = ih.Database.create("c.bin", 20)
+    built = ih.Database.build("b.bin", 20)
+    reader = ih.Database.open("c.bin")
+    monkeypatch.chdir(elsewhere)
+    writer.add(codes)
+    writer.compact()
+    writer.add(codes[:1])
+    built.add(codes)
+    built.close()
+    assert reader.refresh() and len(reader) == 21 and list(elsewhere.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.bin", "c.bin", "elsewhere"]
+
+
+def test_a_writer_whose_file_was_replaced_writes_nothing(small: Path, tmp_path: Path) -> None:
+    """What somebody else has put there, and has had acknowledged, stays."""
+    code = random_codes(1, 20)
+    with ih.Database.open(small, "r+") as old:
+        with ih.Database.build(tmp_path / "new.bin", 20) as new:
+            new.add(code)
+        (tmp_path / "new.bin").rename(small)
+        with ih.Database.open(small, "r+") as mine:
+            mine.add(code)
+            for use in (old.compact, lambda: old.add(code), lambda: old.remove([0])):
+                with pytest.raises(IdcwhError, match="not the file any more"):
+                    use()
+            assert len(mine) == len(ih.Database.open(small)) == 2
+        small.unlink()
+        with pytest.raises(IdcwhError, match="not the file any more"):
+            old.add(code)
+        assert len(old) == 300
+
+
+@pytest.mark.parametrize("model", ["resnet", ["a"], 7])
+def test_a_manifest_is_a_dictionary(tmp_path: Path, model: object) -> None:
+    with pytest.raises(TypeError, match="dictionary"):
+        ih.Database.create(tmp_path / "c.bin", 8, model)  # type: ignore[arg-type]
+    for path in ("", "c.bin\0x"):
+        with pytest.raises(ValueError, match="name of a file"):
+            ih.Database.open(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -129,3 +130,19 @@ def test_a_created_database_is_there_at_once(tmp_path: Path) -> None:
     for place in (tmp_path, Path("/dev/null")):
         with pytest.raises((IdcwhError, ValueError), match=r"directory|device"):
             ih.Database.create(place, 8, replace=True)
+
+
+def test_a_child_does_not_end_what_its_parent_builds(tmp_path: Path) -> None:
+    builder = ih.Database.build(tmp_path / "c.bin", 8)
+    builder.add(random_codes(3, 8))
+    for use in ("discard", "close"):
+        child = os.fork()
+        if child == 0:
+            try:
+                getattr(builder, use)()
+            except ValueError as error:
+                os._exit(0 if "fork" in str(error) else 1)
+            os._exit(0 if use == "discard" else 2)
+        assert os.waitpid(child, 0)[1] == 0
+    builder.close()
+    assert len(ih.Database.open(tmp_path / "c.bin")) == 3

@@ -24,6 +24,11 @@ constexpr std::uint64_t least_unused = std::uint64_t{16} << 20;  // bytes for wh
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
+// What would be written now, nobody would find.
+[[noreturn]] void fail_replaced(const std::string& path) {
+    throw Error(ErrorCode::damaged, path + ": is not the file any more that was opened, or is gone; open it again");
+}
+
 }  // namespace
 
 File storage::locked(const std::string& path, bool write) {
@@ -40,6 +45,7 @@ void Database::Impl::check_writable() const {
     newest();  // or it is closed
     if (!writing) fail(path + ": is open for reading; open it for writing to change it");
     if (process != getpid()) fail(path + ": was opened for writing before a fork; the child must open it for itself");
+    if (!file.is_at(place)) fail_replaced(path);
     if (!writer->usable()) fail(path + ": a write has failed and could not be undone; open it again");
 }
 
@@ -56,8 +62,9 @@ void Database::Impl::change(const Change& what) {
 
 void Database::Impl::compact() {
     const auto now = newest();
-    const std::string place = storage::resolved(path);
-    File out = File::temporary_beside(place);
+    if (!file.is_at(place)) fail_replaced(path);
+    const std::string target = storage::resolved(place);
+    File out = File::temporary_beside(target);
     const std::string temporary = out.path();
     try {
         const storage::Header fresh = storage::make_header(header.bits);
@@ -75,7 +82,8 @@ void Database::Impl::compact() {
         out.call(path);
         auto next = std::make_shared<const FileView>(out, fresh, std::move(commit), nullptr);
         auto next_writer = std::make_unique<storage::Writer>(file, header);
-        storage::rename(temporary, place, true);
+        if (!file.is_at(target)) fail_replaced(path);
+        storage::rename(temporary, target, true);
         file = std::move(out);
         header = fresh;
         writer = std::move(next_writer);
@@ -85,7 +93,7 @@ void Database::Impl::compact() {
         throw;
     }
     try {
-        storage::sync_folder(place);
+        storage::sync_folder(target);
     } catch (...) {
         // After a power cut the old file could be back, without what this one will have been given meanwhile.
         writer->give_up();
@@ -107,6 +115,7 @@ Database::Impl& Database::open_impl() const {
 Database Database::open(const std::string& path, Access access) {
     auto impl = std::make_unique<Impl>();
     impl->path = path;
+    impl->place = storage::absolute(path);
     impl->writing = access == Access::write;
     impl->file = impl->writing ? storage::locked(path, true) : File::open(path, false);
     impl->header = storage::read_header(impl->file);
@@ -116,7 +125,7 @@ Database Database::open(const std::string& path, Access access) {
     }
     impl->view = std::make_shared<const FileView>(impl->file, impl->header, commit, nullptr);
     if (impl->writing) {
-        const std::string place = storage::resolved(path);
+        const std::string place = storage::resolved(impl->place);
         storage::remove_stale(place);
         if (impl->file.size() > commit.end) impl->file.truncate(commit.end);
         // Its last writer may have died before the commit, or the file's name, reached the disk; from now on it counts.
@@ -162,8 +171,9 @@ bool Database::refresh() {
     if (impl.writing) return false;  // nobody else writes
     const std::lock_guard turn(impl.changing);
     const std::uint64_t known = impl.newest()->commit().number;
-    if (!impl.file.is_at(impl.path)) {
-        File file = File::open(impl.path, false);
+    if (!impl.file.is_at(impl.place)) {
+        File file = File::open(impl.place, false);
+        file.call(impl.path);
         const storage::Header header = storage::read_header(file);
         if (header.bits != impl.header.bits)
             throw Error(ErrorCode::damaged, impl.path + ": was replaced by a database of " +

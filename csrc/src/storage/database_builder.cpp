@@ -68,7 +68,8 @@ constexpr std::size_t pending_bytes = std::size_t{1} << 28;
 }  // namespace
 
 struct DatabaseBuilder::Impl {
-    std::string path, temporary, manifest;
+    std::string path, place, temporary;
+    pid_t process = getpid();
     bool replace;
     File file;
     storage::Header header;
@@ -84,6 +85,9 @@ struct DatabaseBuilder::Impl {
     std::vector<std::uint32_t> stamps;
     bool any_stamps = false;
 
+    void check_process() const {
+        if (process != getpid()) fail(path + ": was begun before a fork; the parent has to end it");
+    }
     void flush() {
         const std::size_t size = pending_ids.size();
         if (size == 0) return;
@@ -104,13 +108,13 @@ struct DatabaseBuilder::Impl {
         any_stamps = false;
     }
     ~Impl() {
-        if (!temporary.empty()) storage::remove(temporary);
+        if (!temporary.empty() && process == getpid()) storage::remove(temporary);
     }
 };
 
 DatabaseBuilder::DatabaseBuilder(const std::string& path, unsigned bits, std::string_view manifest, bool replace) {
     check_bits(bits);
-    const std::string place = storage::resolved(path);
+    const std::string place = storage::resolved(storage::absolute(path));
     struct stat status;
     if (stat(place.c_str(), &status) == 0) {
         if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be made");
@@ -120,6 +124,7 @@ DatabaseBuilder::DatabaseBuilder(const std::string& path, unsigned bits, std::st
     storage::remove_stale(place);
     impl_ = std::make_unique<Impl>();
     impl_->path = path;
+    impl_->place = place;
     impl_->replace = replace;
     impl_->file = File::temporary_beside(place);
     impl_->temporary = impl_->file.path();
@@ -138,6 +143,7 @@ std::size_t DatabaseBuilder::size() const { return impl_ ? impl_->commit.items :
 
 void DatabaseBuilder::add(const NewItems& items, std::int64_t* assigned) {
     if (!impl_) fail("the database is published or given up; nothing can be added to it");
+    impl_->check_process();
     Impl& impl = *impl_;
     storage::check_items(items, impl.header.bits, impl.ids.next());
     for (std::size_t i = 0; items.ids && i < items.size; ++i)
@@ -171,11 +177,12 @@ void DatabaseBuilder::add(const NewItems& items, std::int64_t* assigned) {
 
 Database DatabaseBuilder::publish_open() {
     if (!impl_) fail("the database is published already");
+    impl_->check_process();
     // Whatever happens, this builder is done.
     const std::unique_ptr<Impl> impl = std::move(impl_);
     impl->flush();
     impl->commit.next_id = impl->ids.next();
-    const std::string place = storage::resolved(impl->path);
+    const std::string& place = impl->place;
     File replaced;  // whose writer must not go on in a file without a name
     if (impl->replace && access(place.c_str(), F_OK) == 0) replaced = storage::locked(place, false);
     impl->file.set_mode(umask_mode());
@@ -184,6 +191,7 @@ Database DatabaseBuilder::publish_open() {
     impl->file.sync();
     auto database = std::make_unique<Database::Impl>();
     database->path = impl->path;
+    database->place = place;
     database->header = impl->header;
     database->writing = true;
     database->view = std::make_shared<const FileView>(impl->file, impl->header, impl->commit, nullptr);

@@ -16,7 +16,8 @@
 namespace idcwh {
 
 struct Database::Impl {
-    std::string path;
+    std::string path;   // as it was given, for messages
+    std::string place;  // the same from the root on
     storage::File file;
     storage::Header header;
     bool writing = false;

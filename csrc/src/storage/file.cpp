@@ -213,6 +213,15 @@ void remove_stale(const std::string& target) noexcept {
     closedir(folder);
 }
 
+std::string absolute(const std::string& path) {
+    if (path.empty() || path[0] == '/') return path;
+    char* folder = getcwd(nullptr, 0);
+    if (!folder) throw SystemError(errno, path, "cannot be found: there is no current folder");
+    const std::string result = std::string(folder) + "/" + path;
+    std::free(folder);
+    return result;
+}
+
 std::string resolved(const std::string& path) {
     char* found = realpath(path.c_str(), nullptr);
     if (!found) return path;

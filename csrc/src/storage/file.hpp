@@ -51,6 +51,8 @@ void sync_folder(const std::string& path);
 void remove(const std::string& path) noexcept;
 // Temporary files beside `target` whose writers are gone.
 void remove_stale(const std::string& target) noexcept;
+// The path from the root on, whatever the current folder will be.
+std::string absolute(const std::string& path);
 // The path with symbolic links followed, where it exists.
 std::string resolved(const std::string& path);
 
