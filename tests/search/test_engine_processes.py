@@ -116,6 +116,7 @@ def test_ctrl_c_ends_a_long_search(threads):
     out = run(
         f"""
         import os, signal, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background has it ignored
         many = np.tile(queries, (40_000, 1))
         sent = []
         def interrupt():
