@@ -81,6 +81,7 @@ tidy: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/evaluate.py
+	$(BIN)/python benchmarks/database.py
 	$(BIN)/python benchmarks/encode.py
 	$(call cmake,bench,-DIDCWH_BENCH=ON -DIDCWH_TESTS=OFF)
 	for name in bandwidth scan groups multi_index; do build/bench/bench/bench_$$name || exit; done
