@@ -143,6 +143,7 @@ py::list column(const DatabaseSnapshot& self, const py::object& ids, OfId of_id,
     const IdList wanted(ids);
     py::list some(wanted.size);
     for (std::size_t i = 0; i < wanted.size; ++i) some[i] = of_id(wanted.data[i]);
+    self.check();
     return some;
 }
 

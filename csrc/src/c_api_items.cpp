@@ -21,11 +21,17 @@ void put_text_or_none(std::string_view from, char* text, std::size_t capacity, s
 }  // namespace
 
 int idcwh_snapshot_key(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity, size_t* length) {
-    return guarded([&] { put_text_or_none(items_of(snapshot).key(id), text, capacity, length); });
+    return guarded([&] {
+        put_text_or_none(items_of(snapshot).key(id), text, capacity, length);
+        items_of(snapshot).check();
+    });
 }
 
 int idcwh_snapshot_label(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity, size_t* length) {
-    return guarded([&] { put_text_or_none(items_of(snapshot).label(id), text, capacity, length); });
+    return guarded([&] {
+        put_text_or_none(items_of(snapshot).label(id), text, capacity, length);
+        items_of(snapshot).check();
+    });
 }
 
 int idcwh_snapshot_stamp(const idcwh_snapshot* snapshot, int64_t id, uint32_t* stamp) {

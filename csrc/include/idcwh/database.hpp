@@ -58,6 +58,9 @@ public:
                  std::uint32_t stamp) { (*static_cast<Body*>(context))(id, key, label, stamp); },
               &body);
     }
+    // After texts of key() and label() were read: Error(damaged) when the file was cut off meanwhile, so that they may be
+    // zeros. All other functions look themselves.
+    void check() const;
     // All codes in one piece where they lie in the file, and null where they do not (several segments, or some
     // removed); valid as long as the snapshot. size() rows.
     const std::uint8_t* codes_in_place() const;

@@ -34,6 +34,8 @@ std::uint32_t DatabaseSnapshot::stamp(std::int64_t id) const {
 const std::string& DatabaseSnapshot::manifest() const { return view_->manifest(); }
 std::uint64_t DatabaseSnapshot::commit() const { return view_->commit().number; }
 
+void DatabaseSnapshot::check() const { view_->check(); }
+
 void DatabaseSnapshot::visit(Visitor visitor, void* context) const {
     const auto segments = view_->id_segments();
     for (std::size_t i = 0; i < segments.size(); ++i) {

@@ -107,6 +107,12 @@ Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length) :
         munmap(pages_, pages_size_);
         throw;
     }
+    for (std::uint64_t at = length; at-- > 0 && !last_;) {
+        if (const std::uint8_t value = data_[at]) {
+            last_ = data_ + at;
+            last_value_ = value;
+        }
+    }
 }
 
 Mapping::~Mapping() {
@@ -115,6 +121,10 @@ Mapping::~Mapping() {
     munmap(pages_, pages_size_);
 }
 
-bool Mapping::lost() const { return guarded_ && guarded_->lost.load(); }
+bool Mapping::lost() const {
+    if (!guarded_) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before this
+    return (last_ && *last_ != last_value_) || guarded_->lost.load();
+}
 
 }  // namespace idcwh::storage

@@ -3,6 +3,10 @@
 // Mapped memory is gone when somebody cuts the file off, and touching it then is a signal (SIGBUS) that would end the
 // process. A handler puts zeros there instead and remembers it: whoever has read the piece asks lost() before the
 // result is used. Signals for other memory go to the handler that was there before.
+//
+// The page in which the file ends now gives no signal: what is behind the end in it reads as zeros. So lost() also
+// looks whether the last byte that is not zero is still what it was: behind it nothing can change, and before it
+// nothing can be cut off without it.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +37,8 @@ private:
     void* pages_ = nullptr;
     std::size_t pages_size_ = 0;
     Guarded* guarded_ = nullptr;
+    const volatile std::uint8_t* last_ = nullptr;  // the last byte that is not zero
+    std::uint8_t last_value_ = 0;
 };
 
 }  // namespace idcwh::storage
