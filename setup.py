@@ -94,6 +94,7 @@ setup(
     packages=[
         "idcwh_search",
         "idcwh_search.cli",
+        "idcwh_search.datasets",
         "idcwh_search.interchange",
         "idcwh_train",
         "idcwh_train.methods",

@@ -195,7 +195,10 @@ def test_labels_that_do_not_exist(labels, message):
 
 @pytest.mark.parametrize(
     ("spec", "message"),
-    [("nowhere", "nowhere: no such folder or manifest"), ("nope:dir", "nope: no such folder, and no such source")],
+    [
+        ("nowhere", "nowhere: no such folder, manifest or .npz archive"),
+        ("nope:dir", "nope: no such folder, and no such source"),
+    ],
 )
 def test_unknown_specs(spec, message):
     with pytest.raises(IdcwhError, match=message):

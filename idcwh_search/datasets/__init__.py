@@ -1,0 +1,55 @@
+"""Labelled pictures from a folder, a manifest, arrays, COCO, or a source that another package registers.
+
+A set is listed without opening a picture; one that cannot be read shows when it is read. How it is split into query,
+training and database is `protocols`' business.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from ..errors import IdcwhError
+from . import arrays, folder, manifest
+from .folder import SPLIT_FOLDERS
+from .labelled import SPLITS, LabelledImages
+
+__all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "load"]
+
+SOURCES = "idcwh.sources"
+"""Entry point group: name -> function(directory: str) -> LabelledImages, reached as `name:directory`."""
+
+
+def load(spec: str) -> LabelledImages:
+    """A labelled set by its name: a folder, a .csv or .jsonl manifest, an .npz archive, or `source:directory`
+    (`cifar10:data`).
+
+    A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`; sub-folders inside a class belong to it.
+    Raises IdcwhError, naming file and line where there is one.
+    """
+    path = Path(spec)
+    source, colon, directory = spec.partition(":")
+    if colon and len(source) > 1 and not path.exists():
+        return _registered(source)(directory)
+    if path.is_dir():
+        return folder.load(path, spec)
+    if not path.exists():
+        raise IdcwhError(f"{spec}: no such folder, manifest or .npz archive")
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".jsonl", ".ndjson"):
+        return manifest.load(path, spec)
+    if suffix == ".npz":
+        return arrays.load(path, spec)
+    raise IdcwhError(f"{spec}: expected a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory")
+
+
+def _registered(name: str) -> Any:
+    found = {entry.name: entry for entry in entry_points(group=SOURCES)}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none installed"
+        raise IdcwhError(f"{name}: no such folder, and no such source of pictures (sources: {known})")
+    try:
+        return found[name].load()
+    except ImportError as error:
+        raise IdcwhError(f"source {name} needs a package that is not installed: {error}") from None

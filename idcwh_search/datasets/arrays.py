@@ -1,0 +1,137 @@
+"""Pictures and labels as arrays in an .npz archive: x_train, y_train, x_test, y_test, or x and y without a split.
+
+    x  uint8 [n, h, w, 3] RGB
+    y  integers [n] (or [n, 1]); or bool [n, C], when a picture may have several labels or none
+
+and, if you like, `classes`: C names, in label order. Without it, an integer is its own name and the classes are those
+that occur, so labels may begin at 1 or leave numbers out. Archives with Python objects are refused, never unpickled.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import IdcwhError
+from .labelled import LabelledImages
+
+_SPLIT = ("x_train", "y_train", "x_test", "y_test")
+_WHOLE = ("x", "y")
+
+
+def load(path: Path, spec: str) -> LabelledImages:
+    """The pictures of an archive, in its order, named "train/00000" and "test/00000", or "00000" without a split.
+
+    IdcwhError naming the file, the array, and what was expected of it.
+    """
+    content = _read(path)
+    parts = [(part, *_checked(path, content, part)) for part in _parts(path, content)]
+    pictures, labels = [x for _, x, _ in parts], [y for _, _, y in parts]
+    if len({x.shape[1:] for x in pictures}) > 1:
+        raise IdcwhError(
+            f"{path}: x_train has {_shape(pictures[0])} and x_test {_shape(pictures[1])}; one size is wanted"
+        )
+    if len({(y.dtype == bool, y.shape[1:]) for y in labels}) > 1:
+        raise IdcwhError(f"{path}: y_train is {_kind(labels[0])} and y_test {_kind(labels[1])}; both must be alike")
+    names = _names(path, content)
+    if names is not None:
+        _check_range(path, parts, len(names))
+    numbers, classes = _numbered(path, np.concatenate(labels), names)
+    return LabelledImages(
+        keys=[f"{part}/{i:05d}" if part else f"{i:05d}" for part, x, _ in parts for i in range(len(x))],
+        labels=numbers,
+        classes=classes,
+        pictures=np.ascontiguousarray(pictures[0]) if len(pictures) == 1 else np.concatenate(pictures),
+        split=[part for part, x, _ in parts for _ in range(len(x))],
+        spec=spec,
+    )
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise IdcwhError(f"{path}: one array; expected an .npz archive of {', '.join(_SPLIT)}, or of x and y")
+        with archive:
+            return {name: archive[name] for name in (*_SPLIT, *_WHOLE, "classes") if name in archive.files}
+    except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile) as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
+        if "allow_pickle" in cause:
+            cause = "it holds Python objects, which are never loaded; save plain arrays"
+        raise IdcwhError(f"{path}: not an .npz archive of plain arrays, or damaged: {cause}") from None
+
+
+def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """The splits the archive has: ("train", "test"), or ("",)."""
+    halves, whole = [n for n in _SPLIT if n in content], [n for n in _WHOLE if n in content]
+    if halves and whole:
+        raise IdcwhError(f"{path}: has {halves[0]} and {whole[0]}; expected {', '.join(_SPLIT)}, or x and y")
+    wanted, found = (_WHOLE, whole) if whole else (_SPLIT, halves)
+    if missing := [name for name in wanted if name not in found]:
+        alternative = "" if found else " (or x and y)"
+        raise IdcwhError(f"{path}: lacks {', '.join(missing)}{alternative}")
+    return ("",) if whole else ("train", "test")
+
+
+def _checked(path: Path, content: dict[str, np.ndarray], part: str) -> tuple[np.ndarray, np.ndarray]:
+    """x and y of a part, each of an allowed kind, and as many of one as of the other."""
+    x_name, y_name = (f"x_{part}", f"y_{part}") if part else _WHOLE
+    x, y = content[x_name], content[y_name]
+    if x.dtype != np.uint8:
+        raise IdcwhError(f"{path}: {x_name}: expected uint8, 0 to 255, not {x.dtype}")
+    if x.ndim != 4 or x.shape[3] != 3 or 0 in x.shape[1:3]:
+        hint = "; move the channels to the end" if x.ndim == 4 and x.shape[1] == 3 else ""
+        raise IdcwhError(f"{path}: {x_name}: expected images [n, h, w, 3], not {list(x.shape)}{hint}")
+    if y.dtype.kind in "iu" and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if not ((y.dtype.kind in "iu" and y.ndim == 1) or (y.dtype == bool and y.ndim == 2)):
+        raise IdcwhError(f"{path}: {y_name}: expected integers [n] or bool [n, C], not {_kind(y)}")
+    if len(x) != len(y):
+        raise IdcwhError(f"{path}: {len(x)} images in {x_name}, {len(y)} labels in {y_name}")
+    if y.ndim == 1 and len(y) and y.min() < 0:
+        i = int(y.argmin())
+        raise IdcwhError(f"{path}: {y_name}[{i}] is {y[i]}; labels begin at 0")
+    return x, y
+
+
+def _names(path: Path, content: dict[str, np.ndarray]) -> list[str] | None:
+    if "classes" not in content:
+        return None
+    names = content["classes"]
+    if names.dtype.kind != "U" or names.ndim != 1:
+        raise IdcwhError(f"{path}: classes: expected a list of names, not {_kind(names)}")
+    found: list[str] = names.tolist()
+    if len(set(found)) < len(found):
+        twice = next(name for i, name in enumerate(found) if name in found[:i])
+        raise IdcwhError(f"{path}: classes: {twice!r} is there twice")
+    return found
+
+
+def _check_range(path: Path, parts: list[tuple[str, np.ndarray, np.ndarray]], classes: int) -> None:
+    for part, _, y in parts:
+        if y.ndim == 1 and len(y) and y.max() >= classes:
+            where = f"y_{part}[{y.argmax()}]" if part else f"y[{y.argmax()}]"
+            raise IdcwhError(f"{path}: {where} is {y.max()}, but the {classes} classes are 0 to {classes - 1}")
+
+
+def _numbered(path: Path, labels: np.ndarray, names: list[str] | None) -> tuple[np.ndarray, list[str]]:
+    """Labels as a LabelledImages has them, and the class names."""
+    if labels.ndim == 2:
+        classes = [str(i) for i in range(labels.shape[1])] if names is None else names
+        if len(classes) != labels.shape[1]:
+            raise IdcwhError(f"{path}: {len(classes)} classes, but labels of {labels.shape[1]}")
+        return labels, classes
+    if names is None:
+        values, numbers = np.unique(labels, return_inverse=True)
+        return numbers.astype(np.int64), [str(value) for value in values]
+    return labels.astype(np.int64), names
+
+
+def _shape(x: np.ndarray) -> str:
+    return " x ".join(map(str, x.shape[1:]))
+
+
+def _kind(y: np.ndarray) -> str:
+    return f"{y.dtype} {list(y.shape)}"

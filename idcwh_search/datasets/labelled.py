@@ -1,0 +1,90 @@
+"""A labelled set in memory: keys, labels, and where its pictures are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from ..errors import IdcwhError
+from ..images import Preprocess, load_image, to_pixels
+
+SPLITS = ("train", "test", "")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """n pictures with their labels.
+
+    keys     n names, unique, the same on every machine: the path below the folder, or as the manifest has it
+    labels   int64 [n], the class of each picture; or, when a picture may have several or none, bool [n, C]
+    classes  C names, in label order
+    pictures n paths, or the pictures themselves as uint8 [n, h, w, 3] RGB
+    split    n of "train", "test" or "" (the source says nothing)
+    """
+
+    keys: list[str] = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+    classes: list[str]
+    pictures: Sequence[Path] | np.ndarray = field(repr=False)
+    split: list[str] = field(repr=False)
+    spec: str = ""
+
+    def __post_init__(self) -> None:
+        n, c = len(self.keys), len(self.classes)
+        if not n:
+            raise IdcwhError(f"{self.spec or 'the set'}: no pictures")
+        shape, kind = self.labels.shape, self.labels.dtype
+        if not ((kind == np.int64 and shape == (n,)) or (kind == np.bool_ and shape == (n, c))):
+            raise ValueError(f"labels: expected int64 [{n}] or bool [{n}, {c}], not {kind} {list(shape)}")
+        if kind == np.int64 and (self.labels.min() < 0 or self.labels.max() >= c):
+            raise ValueError(f"labels: expected 0 to {c - 1}, found {self.labels.min()} to {self.labels.max()}")
+        if len(self.pictures) != n or len(self.split) != n or len(set(self.keys)) != n:
+            raise ValueError(f"expected {n} pictures, splits and different keys")
+        if not set(self.split) <= set(SPLITS):
+            raise ValueError(f"split: expected {SPLITS}, found {sorted(set(self.split) - set(SPLITS))}")
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def multi_label(self) -> bool:
+        """True when `labels` is the bool matrix."""
+        return self.labels.ndim == 2
+
+    @property
+    def has_split(self) -> bool:
+        """True when the source itself says which pictures are for testing."""
+        return "test" in self.split
+
+    def label_matrix(self) -> np.ndarray:
+        """bool [n, C], whichever form `labels` has. For 40,000 classes take it in slices of `labels` instead."""
+        if self.multi_label:
+            return self.labels
+        return self.labels[:, None] == np.arange(len(self.classes))
+
+    def image(self, i: int, preprocess: Preprocess) -> np.ndarray:
+        """Picture i as the network sees it, uint8 [crop, crop, 3]. UnreadableImage when its file is no picture."""
+        if isinstance(self.pictures, np.ndarray):
+            return to_pixels(Image.fromarray(self.pictures[i]), preprocess, self.keys[i])
+        return load_image(self.pictures[i], preprocess)
+
+    def path(self, i: int) -> Path | None:
+        """The file of picture i; None when the source holds arrays."""
+        return None if isinstance(self.pictures, np.ndarray) else self.pictures[i]
+
+    def sha256(self) -> str:
+        """Identity of the listing (keys, labels, classes), not of the pixels: equal here means equal indices."""
+        digest = hashlib.sha256(json.dumps([self.keys, self.classes], ensure_ascii=False).encode())
+        digest.update(np.ascontiguousarray(self.labels).astype("<i8" if not self.multi_label else "?").tobytes())
+        return digest.hexdigest()
+
+
+def in_label_order(names: set[str]) -> list[str]:
+    """Class names in label order: by number when all are numbers ("2" before "10"), else by name."""
+    return sorted(names, key=int) if all(n.isascii() and n.isdigit() for n in names) else sorted(names)

@@ -1,0 +1,118 @@
+"""Sets held as arrays in an .npz archive."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from idcwh_search import datasets, protocols
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess
+
+X = np.random.default_rng(0).integers(0, 256, (5, 6, 4, 3), dtype=np.uint8)
+Y = np.array([2, 0, 1, 0, 2])
+
+
+def archive(path: Path, save=np.savez, **content: object) -> str:
+    save(path / "set.npz", **content)
+    return str(path / "set.npz")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_set_with_a_split(tmp_path, save):
+    spec = archive(tmp_path, save, x_train=X[:3], y_train=Y[:3], x_test=X[3:], y_test=Y[3:])
+    found = datasets.load(spec)
+    assert found.keys == ["train/00000", "train/00001", "train/00002", "test/00000", "test/00001"]
+    assert found.split == ["train"] * 3 + ["test"] * 2 and found.spec == spec
+    assert found.classes == ["0", "1", "2"] and found.labels.dtype == np.int64 and found.labels.tolist() == Y.tolist()
+    np.testing.assert_array_equal(found.pictures, X)
+    np.testing.assert_array_equal(found.image(4, Preprocess(4, 4)), X[4, 1:5])
+    assert protocols.split(found).query.tolist() == [3, 4]
+
+
+def test_a_set_without_a_split_and_with_names(tmp_path):
+    found = datasets.load(archive(tmp_path, x=X, y=Y.astype(np.uint8)[:, None], classes=["cat", "dog", "eel"]))
+    assert found.keys == ["00000", "00001", "00002", "00003", "00004"] and not found.has_split
+    assert found.classes == ["cat", "dog", "eel"] and found.labels.tolist() == Y.tolist()
+
+
+def test_labels_that_begin_at_one_or_leave_numbers_out_are_their_own_names(tmp_path):
+    found = datasets.load(archive(tmp_path, x=X, y=np.array([10, 1, 2, 1, 10])))
+    assert found.classes == ["1", "2", "10"] and found.labels.tolist() == [2, 0, 1, 0, 2]
+
+
+def test_several_labels_a_picture(tmp_path):
+    y = np.array([[1, 0], [1, 1], [0, 0], [0, 1], [1, 0]], bool)
+    found = datasets.load(archive(tmp_path, x=X, y=y))
+    assert found.multi_label and found.classes == ["0", "1"]
+    np.testing.assert_array_equal(found.labels, y)
+
+
+def test_a_class_that_no_picture_has_may_be_named(tmp_path):
+    assert datasets.load(archive(tmp_path, x=X, y=Y, classes=["a", "b", "c", "d"])).classes == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"x": X, "y": np.array([0, 1, -1, 0, 0])}, r"y\[2\] is -1; labels begin at 0"),
+        ({"x": X, "y": Y, "classes": ["a", "b"]}, r"y\[0\] is 2, but the 2 classes are 0 to 1"),
+        ({"x": X, "y": Y, "classes": ["a", "b", "a"]}, "classes: 'a' is there twice"),
+        ({"x": X, "y": Y, "classes": [1, 2, 3]}, r"classes: expected a list of names, not int64 \[3\]"),
+        ({"x": X, "y": Y.astype(float)}, r"y: expected integers \[n\] or bool \[n, C\], not float64 \[5\]"),
+        ({"x": X, "y": Y > 0}, r"y: expected integers \[n\] or bool \[n, C\], not bool \[5\]"),
+        ({"x": X, "y": np.eye(5, dtype=int)}, r"y: expected integers \[n\] or bool \[n, C\], not int64 \[5, 5\]"),
+        ({"x": X, "y": np.ones((5, 2), bool), "classes": ["a"]}, r"1 classes, but labels of 2"),
+        ({"x": X, "y": Y[:4]}, "5 images in x, 4 labels in y"),
+        ({"x": X.astype(np.float32) / 255, "y": Y}, "x: expected uint8, 0 to 255, not float32"),
+        ({"x": X[..., 0], "y": Y}, r"x: expected images \[n, h, w, 3\], not \[5, 6, 4\]"),
+        ({"x": X.transpose(0, 3, 1, 2), "y": Y}, r"not \[5, 3, 6, 4\]; move the channels to the end"),
+        ({"x": X[:, :0], "y": Y}, r"x: expected images \[n, h, w, 3\], not \[5, 0, 4, 3\]"),
+        ({"x": X[:0], "y": Y[:0]}, "no pictures"),
+        ({"x": X}, r"set\.npz: lacks y$"),
+        ({"x_train": X, "y_train": Y}, r"set\.npz: lacks x_test, y_test$"),
+        ({"images": X, "labels": Y}, r"lacks x_train, y_train, x_test, y_test \(or x and y\)"),
+        ({"x_train": X, "x": X, "y": Y}, "has x_train and x; expected"),
+        ({"x_train": X, "y_train": Y, "x_test": X[:, :5], "y_test": Y}, "x_train has 6 x 4 x 3 and x_test 5 x 4 x 3"),
+        ({"x_train": X, "y_train": Y, "x_test": X, "y_test": Y[:, None] == [[0, 1]]}, "both must be alike"),
+        ({"x": X, "y": Y.astype(object)}, "holds Python objects, which are never loaded"),
+    ],
+)
+def test_arrays_that_are_no_set(tmp_path, content, message):
+    with pytest.raises(IdcwhError, match=message) as error:
+        datasets.load(archive(tmp_path, **content))
+    assert str(error.value).startswith(str(tmp_path / "set.npz"))
+
+
+def test_files_that_are_no_archives(tmp_path):
+    path = Path(archive(tmp_path, x=X, y=Y))
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    single = io.BytesIO()
+    np.save(single, X)
+    for content in (b"", b"hello", whole[: len(whole) // 2], bytes(flipped), single.getvalue()):
+        path.write_bytes(content)
+        with pytest.raises(IdcwhError, match=r"set\.npz: (not an \.npz archive|one array)"):
+            datasets.load(str(path))
+
+
+def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path):
+    """A terabyte in the header of a member of a few bytes."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (2**28, 32, 32, 3)})
+    with zipfile.ZipFile(tmp_path / "set.npz", "w") as out:
+        out.writestr("x.npy", header.getvalue() + bytes(100))
+        out.writestr("y.npy", header.getvalue() + bytes(100))
+    with pytest.raises(IdcwhError, match=r"set\.npz: not an \.npz archive of plain arrays, or damaged"):
+        datasets.load(str(tmp_path / "set.npz"))
+
+
+def test_arrays_in_fortran_order(tmp_path):
+    found = datasets.load(archive(tmp_path, x=np.asfortranarray(X), y=Y))
+    np.testing.assert_array_equal(found.pictures, X)
+    assert found.pictures.flags.c_contiguous, "so that a picture lies in one piece"
