@@ -1,15 +1,18 @@
-"""What a method is: a loss with its state, as the loop sees it."""
+"""What a method is: a loss with its state and its head, as the trainer sees it."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
 
+from .. import heads
 from . import MODULES
 
 
@@ -26,25 +29,58 @@ class Method(nn.Module):
     """A loss. Its parameters (centers) are trained beside the network's, with the learning rate of the centers;
     whatever else it has to remember is a buffer, so that `state_dict` is all that a checkpoint needs.
 
-    Made with the number of classes, of bits and of training images, and the options of `options()`.
+    Made with the number of classes, of bits and of training images, and its options: the keyword-only arguments of
+    `__init__`, each kept as an attribute of the same name. A subclass writes `terms`, and `head` unless a linear layer
+    will do; or, with `closed_form`, `fit` in place of both.
     """
 
     name: ClassVar[str]
+    closed_form: ClassVar[bool] = False  # `fit` is called once with all features, in place of the loop
+    head_lr: ClassVar[float] = 1.0  # learning rate of the head over that of the backbone, when all is fine-tuned
+
+    def __init__(self, classes: int, bits: int, images: int = 0) -> None:
+        super().__init__()
+        self.classes, self.bits, self.images = classes, bits, images
 
     def options(self) -> dict[str, Any]:
         """What the command line may set, with its value here; plain Python, goes into model.pt."""
-        raise NotImplementedError
+        return {name: getattr(self, name) for name in option_names(type(self))}
+
+    def head(self, features: int) -> nn.Module:
+        """The module behind the backbone, float32 [n, features] -> [n, bits], freshly drawn; kinds are in heads.py.
+
+        In eval mode it gives the logits h whose signs are the code, in training mode what `forward` takes for h.
+        """
+        return heads.linear(features, self.bits)
 
     def start_epoch(self) -> None:
         """Called before the first batch of every epoch."""
 
     def forward(self, h: Tensor, y: Tensor, rows: Tensor) -> Loss:
-        """The loss of a batch.
+        """The loss of a batch: the sum of `terms`, over the rows that have a label.
 
-        h     logits, float32 [n, bits], with gradient
+        h     what the head gives, float32 [n, bits], with gradient
         y     labels, bool [n, classes]; several or none a row are allowed
-        rows  int64 [n], which training images these are, 0 to N - 1
+        rows  int64 [n], which training images these are, 0 to images - 1
         """
+        labelled = y.any(dim=1)
+        skipped = len(y) - int(labelled.sum())
+        if skipped:
+            h, y, rows = h[labelled], y[labelled], rows[labelled]
+        if not len(h):
+            return Loss(h.sum() + sum(0 * p.sum() for p in self.parameters()), {}, skipped)
+        with torch.autocast(h.device.type, enabled=False):
+            terms = self.terms(h if h.dtype == torch.float64 else h.float(), y, rows)
+        total = torch.stack(list(terms.values())).sum()
+        return Loss(total, {name: term.detach() for name, term in terms.items()}, skipped)
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        """The parts of the loss by name, weights included. As `forward`, but every row has a label and n > 0."""
+        raise NotImplementedError
+
+    def fit(self, x: Tensor, y: Tensor, generator: torch.Generator) -> nn.Module:
+        """With `closed_form`: the finished head, from features float32 [N, features] and labels bool [N, classes].
+        What is random is drawn from `generator`, on the CPU."""
         raise NotImplementedError
 
     def class_centers(self) -> Tensor | None:
@@ -52,11 +88,62 @@ class Method(nn.Module):
         return None
 
 
-def create(name: str, classes: int, bits: int, images: int, options: dict[str, Any]) -> Method:
-    """A method by name. IdcwhError for an unknown name, TypeError or ValueError for a wrong option."""
+def sgn(x: Tensor) -> Tensor:
+    """Signs as +1 and -1, of the same dtype; sgn(0) = +1, as everywhere in the toolkit (torch.sign says 0)."""
+    one = torch.ones((), dtype=x.dtype, device=x.device)
+    return torch.where(x >= 0, one, -one)
+
+
+def quantization(h: Tensor) -> Tensor:
+    """||b - h||^2 of each row, b = sgn(h) without gradient: [n]."""
+    return (sgn(h.detach()) - h).square().sum(dim=1)
+
+
+def at_least_0(**numbers: float) -> None:
+    """ValueError naming the first option that is negative or no number."""
+    for name, number in numbers.items():
+        if not 0 <= number < float("inf"):
+            raise ValueError(f"{name}: expected a number of at least 0, not {number}")
+
+
+def above_0(**numbers: float) -> None:
+    """ValueError naming the first option that is not above 0."""
+    for name, number in numbers.items():
+        if not 0 < number < float("inf"):
+            raise ValueError(f"{name}: expected a number above 0, not {number}")
+
+
+def option_names(method: type[Method]) -> list[str]:
+    """Names of the options of a method, those that it hands on to its base class included."""
+    names: dict[str, None] = {}
+    for c in method.__mro__:
+        if "__init__" in vars(c):
+            parameters = inspect.signature(c).parameters.values()
+            names |= dict.fromkeys(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                break
+    return list(names)
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method. IdcwhError for an unknown name."""
     if name not in MODULES:
         raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
-    module = importlib.import_module(f".{MODULES[name]}", __package__)
-    found = next(c for c in vars(module).values() if isinstance(c, type) and getattr(c, "name", None) == name)
-    method: Method = found(classes, bits, images, **options)
-    return method
+    module = importlib.import_module(f".{MODULES[name].module}", __package__)
+    found: type[Method] = next(
+        c for c in vars(module).values() if isinstance(c, type) and getattr(c, "name", None) == name
+    )
+    return found
+
+
+def create(
+    name: str, classes: int, bits: int, images: int, options: dict[str, Any], several: bool | None = None
+) -> Method:
+    """A method by name. IdcwhError for an unknown name, TypeError or ValueError for a wrong option.
+
+    several: whether an image may have several labels, where that is known; a few methods have an option of this name.
+    """
+    method = find(name)
+    if several is not None and "several" in option_names(method):
+        options = {"several": several, **options}
+    return method(classes, bits, images, **options)

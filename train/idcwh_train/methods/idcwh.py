@@ -14,13 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import L2_REDUCTIONS, REDUCTIONS
-from .base import Loss, Method
-
-
-def sgn(x: Tensor) -> Tensor:
-    """Signs as +1 and -1, of the same dtype; sgn(0) = +1, as everywhere in the toolkit (torch.sign says 0)."""
-    one = torch.ones((), dtype=x.dtype, device=x.device)
-    return torch.where(x >= 0, one, -one)
+from .base import Method, sgn
 
 
 class IDCWH(Method):
@@ -46,7 +40,7 @@ class IDCWH(Method):
         l2_reduction: str = "sum/Z",
         reduction: str = "mean",
     ) -> None:
-        super().__init__()
+        super().__init__(classes, bits, images)
         if not sigma2 > 0:
             raise ValueError(f"sigma2: expected a number above 0, not {sigma2}")
         if gamma < 0 or beta < 0:
@@ -59,9 +53,6 @@ class IDCWH(Method):
         self.votes: Tensor  # sum_j of eq. 14, exact in integers
         self.register_buffer("votes", torch.zeros(classes, bits, dtype=torch.int32))
 
-    def options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("sigma2", "gamma", "beta", "l2_reduction", "reduction")}
-
     def class_centers(self) -> Tensor:
         return self.centers
 
@@ -69,20 +60,12 @@ class IDCWH(Method):
         """U = 0 at the top of each epoch (Algorithm 1)."""
         self.votes.zero_()
 
-    def forward(self, h: Tensor, y: Tensor, rows: Tensor) -> Loss:
-        labelled = y.any(dim=1)
-        skipped = len(y) - int(labelled.sum())
-        if skipped:
-            h, y = h[labelled], y[labelled]
-        if not len(h):
-            return Loss(h.sum() + 0 * self.centers.sum(), {}, skipped)
-        h = h.float()
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         b = sgn(h.detach())
         terms = {"L1": self.classwise(h, y), "Q": self.beta * self._over_batch((b - h).square().sum(dim=1))}
         if self.gamma:
             terms["L2"] = self.gamma * self.centers_similarity(*self.vote(b, y), n=len(h))
-        total = torch.stack(list(terms.values())).sum()
-        return Loss(total, {name: term.detach() for name, term in terms.items()}, skipped)
+        return terms
 
     def classwise(self, h: Tensor, y: Tensor) -> Tensor:
         """L1 (eq. 3): minus the log-likelihood of the labels under Gaussians of variance sigma2 around the centers.
@@ -99,8 +82,8 @@ class IDCWH(Method):
         """Add a batch of signs to the vote (eq. 14); the Z classes present and their u [Z, l] (eq. 7)."""
         present = y.any(dim=0).nonzero().squeeze(1)
         # float sums of +-1 are exact below 2^24 images a batch
-        self.votes[present] += (y[:, present].T.float() @ b).to(torch.int32)
-        return present, sgn(self.votes[present]).float()
+        self.votes[present] += (y[:, present].T.to(b.dtype) @ b).to(torch.int32)
+        return present, sgn(self.votes[present]).to(b.dtype)
 
     def centers_similarity(self, present: Tensor, u: Tensor, n: int) -> Tensor:
         """L2 (eq. 11): the center of a class should agree with that class's binary center, and with no other's.

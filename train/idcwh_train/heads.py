@@ -1,0 +1,171 @@
+"""What stands between the features and the code: the hash layer of every method.
+
+A head maps float32 [n, features] to h [n, bits]; in eval mode bit i of a code is 1 where h_i >= 0. `config` and `build`
+are what model.pt stores and how it comes back, `plain` is what gets exported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from idcwh_search.errors import IdcwhError
+
+
+def linear(features: int, bits: int) -> nn.Linear:
+    """The hash layer of most methods: Glorot weight, zero bias."""
+    layer = nn.Linear(features, bits)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Sliced(nn.Module):
+    """A unit for each bit, which sees its own slice of the features and nothing else (DNNH's divide-and-encode).
+
+    Slices are consecutive and as wide as each other; where `bits` does not divide the width, the last ones are one
+    wider. IdcwhError with fewer features than bits.
+    """
+
+    pattern: Tensor  # [bits, features], 1 where bit i sees feature j
+
+    def __init__(self, features: int, bits: int) -> None:
+        super().__init__()
+        if features < bits:
+            raise IdcwhError(f"a head of slices needs a feature a bit: {features} features are too few for {bits} bits")
+        width, wider = divmod(features, bits)
+        widths = torch.full((bits,), width)
+        widths[bits - wider :] += 1
+        owner = torch.arange(bits).repeat_interleave(widths)
+        self.register_buffer("pattern", F.one_hot(owner, bits).T.float().contiguous(), persistent=False)
+        self.weight = nn.Parameter(torch.empty(features))
+        bound = (6 / (features / bits + 1)) ** 0.5  # Glorot's, of a layer from one slice to one unit
+        nn.init.uniform_(self.weight, -bound, bound)
+        self.bias = nn.Parameter(torch.zeros(bits))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.pattern * self.weight, self.bias)
+
+
+class Normed(nn.Module):
+    """Linear without bias, then batch norm: every bit has mean 0 over the images, so it is 1 for about half of them."""
+
+    def __init__(self, features: int, bits: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, bits, bias=False)
+        nn.init.xavier_uniform_(self.linear.weight)
+        self.norm = nn.BatchNorm1d(bits)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h: Tensor = self.linear(x)
+        if self.training and len(h) == 1:  # one image has no deviation
+            n = self.norm
+            return F.batch_norm(h, n.running_mean, n.running_var, n.weight, n.bias, training=False, eps=n.eps)
+        h = self.norm(h)
+        return h
+
+
+class RBF(nn.Module):
+    """Gaussian similarities to `anchors` points of feature space, then a linear layer (SDH's F(x) = P' phi(x)).
+
+    phi_m(x) = exp(-||x - a_m||^2 / (2 width^2)).
+    """
+
+    anchors: Tensor  # [m, features]
+    width: Tensor  # []
+
+    def __init__(self, features: int, bits: int, anchors: int) -> None:
+        super().__init__()
+        self.register_buffer("anchors", torch.zeros(anchors, features))
+        self.register_buffer("width", torch.ones(()))
+        self.linear = linear(anchors, bits)
+
+    def phi(self, x: Tensor) -> Tensor:
+        """Similarities [n, anchors]. Distances by a matrix product: ONNX has no cdist."""
+        d2 = x.square().sum(dim=1, keepdim=True) - 2 * x @ self.anchors.T + self.anchors.square().sum(dim=1)
+        return torch.exp(d2.clamp(min=0) / (-2 * self.width.square()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h: Tensor = self.linear(self.phi(x))
+        return h
+
+
+class ClassCode(nn.Module):
+    """A classifier, and a code for each class. Training mode: its scores [n, classes]. Eval mode: the code of the best
+    class as +1 and -1; with `several` labels an image, the sum of the codes of all classes whose probability
+    (a sigmoid's) is at least 1/2, and of the best one in any case.
+    """
+
+    codes: Tensor  # int8 [classes, bits] of +1 and -1
+
+    def __init__(self, features: int, bits: int, classes: int, several: bool = False) -> None:
+        super().__init__()
+        self.several = several
+        self.linear = linear(features, classes)
+        self.register_buffer("codes", torch.ones(classes, bits, dtype=torch.int8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.linear(x)
+        if self.training:
+            return scores
+        if not self.several:
+            return self.codes[scores.argmax(dim=1)].float()
+        chosen = scores >= scores.amax(dim=1, keepdim=True).clamp(max=0)
+        return chosen.float() @ self.codes.float()
+
+
+def config(head: nn.Module) -> dict[str, Any]:
+    """What `build` needs to make a head of the same kind and shape: plain Python."""
+    match head:
+        case nn.Linear():
+            return {"kind": "linear"}
+        case Sliced():
+            return {"kind": "sliced"}
+        case Normed():
+            return {"kind": "normed"}
+        case RBF():
+            return {"kind": "rbf", "anchors": len(head.anchors)}
+        case ClassCode():
+            return {"kind": "class-code", "classes": len(head.codes), "several": head.several}
+    raise TypeError(f"not a head: {type(head).__name__}")
+
+
+def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
+    """A head whose weights are still to be loaded. IdcwhError when `config` describes none."""
+    match config:
+        case {"kind": "linear"}:
+            return linear(features, bits)
+        case {"kind": "sliced"}:
+            return Sliced(features, bits)
+        case {"kind": "normed"}:
+            return Normed(features, bits)
+        case {"kind": "rbf", "anchors": int(anchors)} if anchors > 0:
+            return RBF(features, bits, anchors)
+        case {"kind": "class-code", "classes": int(classes), "several": bool(several)} if classes > 0:
+            return ClassCode(features, bits, classes, several)
+    raise IdcwhError(f"the model's head is unknown to this program: {config!r}"[:200])
+
+
+@torch.no_grad()
+def plain(head: nn.Module) -> nn.Module:
+    """The head as it is exported: one nn.Linear where eval mode is affine, else the head itself, in eval mode."""
+    match head:
+        case Sliced():
+            return _linear(head.pattern * head.weight, head.bias)
+        case Normed():
+            norm = head.norm
+            assert norm.running_mean is not None and norm.running_var is not None
+            scale = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
+            bias = norm.bias.double() - norm.running_mean.double() * scale
+            return _linear(scale[:, None] * head.linear.weight.double(), bias)
+    return head.eval()
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device=weight.device)
+    layer.weight.copy_(weight)
+    layer.bias.copy_(bias)
+    return layer.eval()

@@ -1,0 +1,50 @@
+"""CSQ: central similarity quantization.
+
+Source: Yuan et al., "Central Similarity Quantization for Efficient Image and Video Retrieval", CVPR 2020
+(arXiv 1908.00347). Every class has a fixed hash center c in {-1, 1}^l, a row of a Hadamard matrix where l is
+a power of 2 and rows suffice; an image of several labels has the majority of their centers. With t = (c + 1) / 2:
+
+    mean over images and bits of BCE((tanh(h) + 1) / 2, t)  +  lambda (|tanh h| - 1)^2.
+
+Deviations: elsewhere centers are random codes chosen far apart, not drawn from Bernoulli(1/2) without looking; a tie
+of the majority goes to a random center of its own, drawn once and not for each image; (|.| - 1)^2 as in the authors'
+code, log cosh in the paper.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import Method, at_least_0
+from .codebooks import rows_of_hadamard, spread
+
+
+class CSQ(Method):
+    """lam: weight of the quantization, lambda in the paper."""
+
+    name: ClassVar[str] = "csq"
+
+    centers: Tensor  # [classes, bits] of +1 and -1
+    tie: Tensor  # [bits]
+
+    def __init__(self, classes: int, bits: int, images: int = 0, *, lam: float = 1e-4) -> None:
+        super().__init__(classes, bits, images)
+        at_least_0(lam=lam)
+        self.lam = float(lam)
+        centers = rows_of_hadamard(classes, bits)
+        self.register_buffer("centers", (spread(classes, bits) if centers is None else centers).float())
+        self.register_buffer("tie", 2.0 * torch.randint(2, (bits,)) - 1)
+
+    def class_centers(self) -> Tensor:
+        return self.centers
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        votes = y.to(h.dtype) @ self.centers.to(h.dtype)
+        target = torch.where(votes == 0, self.tie, votes) > 0
+        # (tanh(h) + 1) / 2 = sigmoid(2h): from the logit 2h nothing is lost where tanh is 1
+        bce = F.binary_cross_entropy_with_logits(2 * h, target.to(h.dtype))
+        return {"BCE": bce, "Q": self.lam * (torch.tanh(h).abs() - 1).square().mean()}

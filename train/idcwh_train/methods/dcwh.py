@@ -1,0 +1,81 @@
+"""DCWH: deep classwise hashing, the predecessor of IDCWH.
+
+Source: Zhe, Chen and Yan, "Deep Class-Wise Hashing: Semantics-Preserving Hashing via Class-Wise Loss", IEEE TNNLS 2019
+(arXiv 1803.04137). L1 is the likelihood of the labels under Gaussians around the class centers (IDCWH's eq. 3), with
+centers that are the means of the outputs of each class; outputs are kept near the cube [-1, 1]^l and near its corners:
+
+    L1 + eta1 sum(relu(-1.1 - h) + relu(h - 1.1)) + eta2 ||b - h||^2,    sums over bits, means over the batch.
+
+Deviations: the means are those of the outputs seen in the epoch before, not of a pass of its own over the training
+set; log-softmax in place of exp, + 1e-6, log, which loses the gradient of a far-off image; an image of several labels
+counts for each of them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import Method, above_0, at_least_0, quantization
+
+_EDGE = 1.1
+
+
+class DCWH(Method):
+    """sigma2: variance of the Gaussians; eta1, eta2: weights of the cube and of its corners; every: epochs between two
+    updates of the centers."""
+
+    name: ClassVar[str] = "dcwh"
+
+    centers: Tensor  # mu [classes, bits], without gradient
+    sums: Tensor  # of the outputs of each class in this epoch
+    counts: Tensor
+    epoch: Tensor
+
+    def __init__(
+        self,
+        classes: int,
+        bits: int,
+        images: int = 0,
+        *,
+        sigma2: float = 1.0,
+        eta1: float = 10.0,
+        eta2: float = 0.01,
+        every: int = 2,
+    ) -> None:
+        super().__init__(classes, bits, images)
+        above_0(sigma2=sigma2, every=every)
+        at_least_0(eta1=eta1, eta2=eta2)
+        self.sigma2, self.eta1, self.eta2, self.every = float(sigma2), float(eta1), float(eta2), int(every)
+        self.register_buffer("centers", torch.randn(classes, bits))
+        self.register_buffer("sums", torch.zeros(classes, bits))
+        self.register_buffer("counts", torch.zeros(classes))
+        self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
+
+    def class_centers(self) -> Tensor:
+        return self.centers
+
+    def start_epoch(self) -> None:
+        """mu_j = the mean output of class j; a class that was not seen keeps its center."""
+        seen = self.counts > 0
+        if int(self.epoch) and int(self.epoch) % self.every == 0:
+            self.centers[seen] = self.sums[seen] / self.counts[seen, None]
+        self.sums.zero_()
+        self.counts.zero_()
+        self.epoch += 1
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        with torch.no_grad():
+            labels = y.to(h.dtype)
+            self.sums += labels.T @ h
+            self.counts += labels.sum(dim=0)
+        scores = (h @ self.centers.T - 0.5 * self.centers.square().sum(dim=1)) / self.sigma2
+        outside = F.relu(-_EDGE - h) + F.relu(h - _EDGE)
+        return {
+            "L1": -F.log_softmax(scores, dim=1).masked_fill(~y, 0).sum(dim=1).mean(),
+            "cube": self.eta1 * outside.sum(dim=1).mean(),
+            "Q": self.eta2 * quantization(h).mean(),
+        }

@@ -1,0 +1,45 @@
+"""DHN: deep hashing network.
+
+Source: Zhu, Long, Wang and Cao, "Deep Hashing Network for Efficient Similarity Retrieval", AAAI 2016. With
+z = tanh(h), theta_ij = z_i . z_j, over pairs of two images of the batch:
+
+    mean of log(1 + e^theta_ij) - S_ij theta_ij  +  lambda / n sum_i sum_bits log cosh(|z_i| - 1).
+
+Deviations: means in place of sums; `scale` multiplies theta (1 in the paper, where it saturates at many bits).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import Method, above_0, at_least_0
+from .pairs import logistic, mean_where, others, similar
+
+
+class DHN(Method):
+    """lam: weight of the quantization, lambda in the paper; scale: of the inner product."""
+
+    name: ClassVar[str] = "dhn"
+    head_lr: ClassVar[float] = 10.0
+
+    def __init__(self, classes: int, bits: int, images: int = 0, *, lam: float = 0.1, scale: float = 1.0) -> None:
+        super().__init__(classes, bits, images)
+        at_least_0(lam=lam)
+        above_0(scale=scale)
+        self.lam, self.scale = float(lam), float(scale)
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        z = torch.tanh(h)
+        s = similar(y, y)
+        pairs = mean_where(logistic(self.scale * z @ z.T, s), others(s))
+        return {"pairs": pairs, "Q": self.lam * log_cosh(z.abs() - 1).sum(dim=1).mean()}
+
+
+def log_cosh(x: Tensor) -> Tensor:
+    """log((e^x + e^-x) / 2), elementwise; never overflows."""
+    return x.abs() + F.softplus(-2 * x.abs()) - math.log(2)

@@ -1,0 +1,42 @@
+"""DPSH: deep pairwise-supervised hashing.
+
+Source: Li, Wang and Kang, "Feature Learning Based Deep Supervised Hashing with Pairwise Labels", IJCAI 2016
+(arXiv 1511.03855), the relaxed objective. With S_ij = 1 if images i and j share a label, theta_ij = u_i . u_j / 2:
+
+    (sum_ij log(1 + e^theta_ij) - S_ij theta_ij  +  eta sum_i ||sgn(u_i) - u_i||^2) / (N n),
+
+i over the n images of the batch, j over all N training images. The outputs U of all N are a memory, refreshed with the
+batch before the loss and without gradient.
+
+Deviations: the division by N n, which the authors' later code has too, so that a learning rate fits every set; half
+the gradient of the paper, where a pair also counts as (j, i).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from .base import Method, at_least_0, quantization
+from .memory import Memory
+from .pairs import logistic
+
+
+class DPSH(Method):
+    """eta: weight of the quantization, 10 to 100 in the paper; several: whether an image may have several labels (the
+    memory is smaller when it may not)."""
+
+    name: ClassVar[str] = "dpsh"
+
+    def __init__(self, classes: int, bits: int, images: int = 0, *, eta: float = 10.0, several: bool = True) -> None:
+        super().__init__(classes, bits, images)
+        at_least_0(eta=eta)
+        self.eta, self.several = float(eta), bool(several)
+        self.memory = Memory(images, bits, classes, self.several)
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        self.memory.refresh(rows, h.detach(), y)
+        theta = 0.5 * h @ self.memory.u.T
+        pairs = logistic(theta, self.memory.similar(y)).mean()
+        return {"pairs": pairs, "Q": self.eta / self.images * quantization(h).mean()}

@@ -1,0 +1,73 @@
+"""DSDH: deep supervised discrete hashing.
+
+Source: Li, Sun, He and Tan, "Deep Supervised Discrete Hashing", NIPS 2017 (arXiv 1705.10999). DPSH's pairs, and codes B of all N training images that a linear classifier W tells apart:
+
+    sum_ij log(1 + e^theta_ij) - S_ij theta_ij + mu ||Y - B W||^2 + nu ||W||^2 + eta ||B - U||^2.
+
+Once an epoch W is the ridge regression of Y on B, and B goes down by discrete cyclic coordinate descent; in between the
+network sees the first and the last term, of the batch and divided by N n as in DPSH.
+
+Deviations: that division; an image whose code is not in B yet takes the signs of its output.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .base import Method, above_0, at_least_0, sgn
+from .dcc import descend, solve
+from .memory import Memory
+from .pairs import logistic
+
+
+class DSDH(Method):
+    """mu, nu, eta: weights of the classifier's error, of its norm and of the quantization; sweeps: over the bits, at
+    most, in one update of B; several: whether an image may have several labels."""
+
+    name: ClassVar[str] = "dsdh"
+
+    codes: Tensor  # B, int8 [images, bits], 0 for an image not seen yet
+    classifier: Tensor  # W [bits, classes]
+
+    def __init__(
+        self,
+        classes: int,
+        bits: int,
+        images: int = 0,
+        *,
+        mu: float = 1.0,
+        nu: float = 0.1,
+        eta: float = 55.0,
+        sweeps: int = 10,
+        several: bool = True,
+    ) -> None:
+        super().__init__(classes, bits, images)
+        above_0(mu=mu, sweeps=sweeps)
+        at_least_0(nu=nu, eta=eta)
+        self.mu, self.nu, self.eta = float(mu), float(nu), float(eta)
+        self.sweeps, self.several = int(sweeps), bool(several)
+        self.memory = Memory(images, bits, classes, self.several)
+        self.register_buffer("codes", torch.zeros(images, bits, dtype=torch.int8))
+        self.register_buffer("classifier", torch.zeros(bits, classes))
+
+    @torch.no_grad()
+    def start_epoch(self) -> None:
+        """W, then B, of the images seen so far."""
+        if not self.codes.any():
+            return
+        b = self.codes.to(self.classifier.dtype)  # rows of zeros do not count
+        self.classifier = solve(b.T @ b, self.memory.gathered(b, self.classes).T, self.nu / self.mu)
+        q = self.memory.times(self.classifier.T) + self.eta / self.mu * self.memory.u
+        found = descend(b, q, self.classifier, self.sweeps)
+        self.codes = torch.where(self.codes != 0, found.to(torch.int8), self.codes)
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        self.memory.refresh(rows, h.detach(), y)
+        known = self.codes[rows]
+        b = torch.where(known != 0, known, sgn(h.detach()).to(torch.int8))
+        self.codes[rows] = b
+        pairs = logistic(0.5 * h @ self.memory.u.T, self.memory.similar(y)).mean()
+        return {"pairs": pairs, "Q": self.eta / self.images * (b - h).square().sum(dim=1).mean()}

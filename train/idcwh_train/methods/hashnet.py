@@ -1,0 +1,60 @@
+"""HashNet: deep learning to hash by continuation.
+
+Source: Cao, Long, Wang and Yu, "HashNet: Deep Learning to Hash by Continuation", ICCV 2017 (arXiv 1702.00758).
+With g = tanh(beta h), theta_ij = alpha g_i . g_j, alpha = 10 / l, over pairs of two images of the batch:
+
+    mean of w_ij (log(1 + e^theta_ij) - S_ij theta_ij),   w_ij = |S| / |S1| where S_ij = 1, |S| / |S0| where S_ij = 0,
+
+|S|, |S1|, |S0| the numbers of all pairs, of similar ones and of the others in the batch. beta starts at 1 and grows as
+sqrt(1 + 0.005 t) with the step t, at every 200th, as in the authors' code: tanh becomes the sign.
+
+Deviations: pairs within one batch, where the authors draw two; no factor c_ij for partly shared labels (nor has the
+code).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .base import Method, above_0, at_least_0
+from .pairs import logistic, mean_where, others, similar
+
+
+class HashNet(Method):
+    """scale: alpha times l; growth, every: of beta, which changes at every so many steps."""
+
+    name: ClassVar[str] = "hashnet"
+    head_lr: ClassVar[float] = 10.0
+
+    step: Tensor
+
+    def __init__(
+        self,
+        classes: int,
+        bits: int,
+        images: int = 0,
+        *,
+        scale: float = 10.0,
+        growth: float = 0.005,
+        every: int = 200,
+    ) -> None:
+        super().__init__(classes, bits, images)
+        above_0(scale=scale, every=every)
+        at_least_0(growth=growth)
+        self.scale, self.growth, self.every = float(scale), float(growth), int(every)
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        step = int(self.step)
+        beta = (1 + self.growth * (step - step % self.every)) ** 0.5
+        self.step += 1
+        g = torch.tanh(beta * h)
+        s = similar(y, y)
+        pair = others(s)
+        pairs, alike = pair.sum(), (s & pair).sum()
+        weight = torch.where(s, pairs / alike.clamp(min=1), pairs / (pairs - alike).clamp(min=1))
+        theta = self.scale / self.bits * g @ g.T
+        return {"pairs": mean_where(weight * logistic(theta, s), pair)}

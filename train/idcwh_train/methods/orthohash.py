@@ -1,0 +1,51 @@
+"""OrthoHash: one loss for all.
+
+Source: Hoe, Ng, Zhang, Chan, Song and Xiang, "One Loss for All: Deep Hashing with a Single Cosine Similarity based
+Learning Objective", NeurIPS 2021 (arXiv 2109.14449). Every class has a fixed code c in {-1, 1}^l; behind the
+hash layer is batch norm, which balances the bits:
+
+    mean over images of CE with the logits s (cos(h, c_j) - m y_j),
+
+against y, for several labels y / |y|.
+
+Deviations: the codes are chosen far apart, where the paper draws them from Bernoulli(1/2) and argues that they will be.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .. import heads
+from .base import Method, above_0, at_least_0
+from .codebooks import rows_of_hadamard, spread
+
+
+class OrthoHash(Method):
+    """scale: s; margin: m, on the cosine of an image's own classes."""
+
+    name: ClassVar[str] = "orthohash"
+
+    centers: Tensor  # [classes, bits] of +1 and -1
+
+    def __init__(self, classes: int, bits: int, images: int = 0, *, scale: float = 8.0, margin: float = 0.2) -> None:
+        super().__init__(classes, bits, images)
+        above_0(scale=scale)
+        at_least_0(margin=margin)
+        self.scale, self.margin = float(scale), float(margin)
+        centers = rows_of_hadamard(classes, bits)
+        self.register_buffer("centers", (spread(classes, bits) if centers is None else centers).float())
+
+    def class_centers(self) -> Tensor:
+        return self.centers
+
+    def head(self, features: int) -> nn.Module:
+        return heads.Normed(features, self.bits)
+
+    def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        labels = y.to(h.dtype)
+        cosine = F.normalize(h) @ (self.centers.to(h.dtype).T / self.bits**0.5)
+        logits = self.scale * (cosine - self.margin * labels)
+        return {"CE": F.cross_entropy(logits, labels / labels.sum(dim=1, keepdim=True))}
