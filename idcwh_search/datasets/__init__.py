@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IdcwhError
-from . import arrays, folder, manifest
+from . import arrays, coco, folder, manifest
 from .folder import SPLIT_FOLDERS
 from .labelled import SPLITS, LabelledImages
 
@@ -23,7 +23,7 @@ SOURCES = "idcwh.sources"
 
 def load(spec: str) -> LabelledImages:
     """A labelled set by its name: a folder, a .csv or .jsonl manifest, an .npz archive, or `source:directory`
-    (`cifar10:data`).
+    (`coco:data`, `cifar10:data`).
 
     A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`; sub-folders inside a class belong to it.
     Raises IdcwhError, naming file and line where there is one.
@@ -31,7 +31,7 @@ def load(spec: str) -> LabelledImages:
     path = Path(spec)
     source, colon, directory = spec.partition(":")
     if colon and len(source) > 1 and not path.exists():
-        return _registered(source)(directory)
+        return coco.load(directory) if source == "coco" else _registered(source)(directory)
     if path.is_dir():
         return folder.load(path, spec)
     if not path.exists():
@@ -47,7 +47,7 @@ def load(spec: str) -> LabelledImages:
 def _registered(name: str) -> Any:
     found = {entry.name: entry for entry in entry_points(group=SOURCES)}
     if name not in found:
-        known = ", ".join(sorted(found)) or "none installed"
+        known = ", ".join(sorted({"coco", *found}))
         raise IdcwhError(f"{name}: no such folder, and no such source of pictures (sources: {known})")
     try:
         return found[name].load()

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import IdcwhError
-from .labelled import LabelledImages
+from .labelled import LabelledImages, first_repeat
 
 _SPLIT = ("x_train", "y_train", "x_test", "y_test")
 _WHOLE = ("x", "y")
@@ -103,9 +103,8 @@ def _names(path: Path, content: dict[str, np.ndarray]) -> list[str] | None:
     if names.dtype.kind != "U" or names.ndim != 1:
         raise IdcwhError(f"{path}: classes: expected a list of names, not {_kind(names)}")
     found: list[str] = names.tolist()
-    if len(set(found)) < len(found):
-        twice = next(name for i, name in enumerate(found) if name in found[:i])
-        raise IdcwhError(f"{path}: classes: {twice!r} is there twice")
+    if (i := first_repeat(found)) is not None:
+        raise IdcwhError(f"{path}: classes: {found[i]!r} is there twice")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,8 @@ class LabelledImages:
     classes  C names, in label order
     pictures n paths, or the pictures themselves as uint8 [n, h, w, 3] RGB
     split    n of "train", "test" or "" (the source says nothing)
+    spec     what `load` was asked for
+    note     what people should know of the listing (pictures left out), a line, or ""
     """
 
     keys: list[str] = field(repr=False)
@@ -34,6 +36,7 @@ class LabelledImages:
     pictures: Sequence[Path] | np.ndarray = field(repr=False)
     split: list[str] = field(repr=False)
     spec: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         n, c = len(self.keys), len(self.classes)
@@ -88,3 +91,13 @@ class LabelledImages:
 def in_label_order(names: set[str]) -> list[str]:
     """Class names in label order: by number when all are numbers ("2" before "10"), else by name."""
     return sorted(names, key=int) if all(n.isascii() and n.isdigit() for n in names) else sorted(names)
+
+
+def first_repeat(values: Iterable[Hashable]) -> int | None:
+    """Where the first value is that was there before; None when all differ."""
+    seen: set[Hashable] = set()
+    for i, value in enumerate(values):
+        if value in seen:
+            return i
+        seen.add(value)
+    return None

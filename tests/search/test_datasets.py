@@ -215,7 +215,7 @@ def test_registered_source(monkeypatch):
 
     monkeypatch.setattr(datasets, "entry_points", lambda group: [Entry] if group == "idcwh.sources" else [])
     assert datasets.load("mine:some/dir") == "SOME/DIR"
-    with pytest.raises(IdcwhError, match=r"sources: mine"):
+    with pytest.raises(IdcwhError, match=r"sources: coco, mine"):
         datasets.load("other:x")
 
 

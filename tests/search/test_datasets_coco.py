@@ -1,0 +1,178 @@
+"""COCO's format, on mosaics of CIFAR-10 pictures whose labels are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_search import datasets
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess, UnreadableImage
+
+DEMO = Path(__file__).parents[2] / "demo" / "cifar10" / "train"
+IDS = {"airplane": 90, "bird": 4, "cat": 17, "dog": 18, "ship": 9}
+"""Category ids in another order than the names, and with gaps, as COCO's."""
+
+
+def mosaic(names: list[str], path: Path) -> None:
+    """A strip of one picture of each class named."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    strip = Image.new("RGB", (32 * max(1, len(names)), 32))
+    for i, name in enumerate(names):
+        with Image.open(sorted((DEMO / name).iterdir())[i]) as picture:
+            strip.paste(picture.convert("RGB"), (32 * i, 0))
+    strip.save(path)
+
+
+def annotated(names: list[list[str]], first: int = 1) -> dict:
+    """The content of an annotation file for pictures {id}.png."""
+    return {
+        "info": {"year": 2014},
+        "images": [{"id": first + i, "file_name": f"{first + i}.png", "height": 32} for i in range(len(names))],
+        "annotations": [
+            {"id": 100 * i + j, "image_id": first + i, "category_id": IDS[name], "iscrowd": 0,
+             "segmentation": [[0.5, 1.0, 2.0]], "bbox": [0, 0, 32, 32]}
+            for i, some in enumerate(names) for j, name in enumerate(some)
+        ],
+        "categories": [{"id": IDS[name], "name": name, "supercategory": "x"} for name in sorted(IDS)],
+    }  # fmt: skip
+
+
+TRAIN = [["cat", "dog"], ["ship"], [], ["airplane", "bird", "ship", "ship"]]
+VAL = [["dog", "cat"], ["bird"]]
+
+
+def official(root: Path, year: str = "2014", pictures: str = "") -> Path:
+    for part, names, first in (("train", TRAIN, 1), ("val", VAL, 50)):
+        for i, some in enumerate(names):
+            mosaic(some, root / pictures / f"{part}{year}" / f"{first + i}.png")
+        file = root / "annotations" / f"instances_{part}{year}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(annotated(names, first)))
+    return root
+
+
+@pytest.mark.parametrize("year", ["2014", "2017"])
+@pytest.mark.parametrize("pictures", ["", "images"])
+def test_the_official_layout(tmp_path, year, pictures):
+    found = datasets.load(f"coco:{official(tmp_path, year, pictures)}")
+    assert found.classes == ["bird", "ship", "cat", "dog", "airplane"], "in the order of the category ids"
+    below = f"{pictures}/" if pictures else ""
+    files = [f"train{year}/1.png", f"train{year}/2.png", f"train{year}/4.png", f"val{year}/50.png", f"val{year}/51.png"]
+    assert found.keys == [below + file for file in files]
+    expected = [{"cat", "dog"}, {"ship"}, {"airplane", "bird", "ship"}, {"cat", "dog"}, {"bird"}]
+    assert [{found.classes[j] for j in np.flatnonzero(row)} for row in found.labels] == expected
+    assert found.multi_label and found.split == ["train"] * 3 + ["test"] * 2
+    assert found.note == "1 pictures without an annotation are left out"
+    with Image.open(DEMO / "ship" / sorted(p.name for p in (DEMO / "ship").iterdir())[0]) as ship:
+        np.testing.assert_array_equal(found.image(1, Preprocess(32, 32)), np.asarray(ship.convert("RGB")))
+
+
+def test_2014_before_2017_and_one_part_alone(tmp_path):
+    official(official(tmp_path, "2017"))
+    assert datasets.load(f"coco:{tmp_path}").keys[0] == "train2014/1.png"
+    (tmp_path / "annotations" / "instances_train2014.json").unlink()
+    found = datasets.load(f"coco:{tmp_path}")
+    assert found.keys == ["val2014/50.png", "val2014/51.png"] and not found.has_split and found.note == ""
+
+
+@pytest.mark.parametrize("beside", ["", "images/"])
+def test_one_file_beside_the_pictures(tmp_path, beside):
+    content = annotated(VAL)
+    for i, image in enumerate(content["images"]):
+        image["file_name"] = f"deep/{i}.png"
+        mosaic(VAL[i], tmp_path / f"{beside}deep/{i}.png")
+    (tmp_path / "labels.json").write_text(json.dumps(content))
+    for spec in (f"coco:{tmp_path}", f"coco:{tmp_path}/labels.json"):
+        found = datasets.load(spec)
+        assert found.keys == [f"{beside}deep/0.png", f"{beside}deep/1.png"] and found.split == ["", ""]
+        assert found.path(0) == tmp_path / beside / "deep" / "0.png" and found.path(0).is_file()
+
+
+def with_one(part: str, **change: object):
+    """Change the last entry of a part of an annotation file; None takes a key away."""
+
+    def edit(content: dict) -> None:
+        for name, value in change.items():
+            content[part][-1][name] = value
+            if value is None:
+                del content[part][-1][name]
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (with_one("annotations", image_id=99), r"annotations\[6\]: is of image 99, which the file does not list"),
+        (with_one("annotations", image_id="4"), r"annotations\[6\]: is of image 4, which the file does not list"),
+        (with_one("annotations", image_id=[4]), r"annotations\[6\]: is of image \[4\], which"),
+        (with_one("annotations", category_id=5), r"annotations\[6\]: is of category 5, which the file does not list"),
+        (with_one("annotations", category_id=None), r"annotations\[6\]: expected an object with image_id and category"),
+        (with_one("images", id=1), r"images\[3\]: id 1 is there twice"),
+        (with_one("images", file_name="1.png"), r"images\[3\]: file_name 1\.png is there twice"),
+        (
+            with_one("images", file_name=None),
+            r"images\[3\]: expected an object with a whole number as id, and a file_n",
+        ),
+        (with_one("images", id="4"), r"images\[3\]: expected an object with a whole number"),
+        (with_one("images", file_name="7.png"), r"2014\.json: 7\.png is not in .*train2014$"),
+        (with_one("categories", id=4), r"categories\[4\]: id 4 is there twice"),
+        (with_one("categories", name="cat"), r"categories\[4\]: name cat is there twice"),
+        (with_one("categories", name="boat"), r"instances_val2014\.json: has other categories than .*train2014\.json"),
+        (lambda content: content.pop("annotations"), "not COCO's format: no list 'annotations'"),
+        (lambda content: content.update(images={}), "not COCO's format: no list 'images'"),
+        (lambda content: content.update(images=[]), "has 0 images of 5 categories"),
+    ],
+)
+def test_annotations_that_are_wrong(tmp_path, edit, message):
+    file = official(tmp_path) / "annotations" / "instances_train2014.json"
+    content = json.loads(file.read_text())
+    edit(content)
+    file.write_text(json.dumps(content))
+    with pytest.raises(IdcwhError, match=message):
+        datasets.load(f"coco:{tmp_path}")
+
+
+def test_missing_pictures_are_counted(tmp_path):
+    official(tmp_path)
+    for name in ("1", "3", "4"):  # 3 has no annotation: nobody wants it
+        (tmp_path / "train2014" / f"{name}.png").unlink()
+    with pytest.raises(IdcwhError, match=r"train2014\.json: 1\.png is not in .*train2014 \(and 1 more are missing\)"):
+        datasets.load(f"coco:{tmp_path}")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "\xff", '{"images": ['])
+def test_files_that_are_not_json(tmp_path, text):
+    (tmp_path / "x.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(IdcwhError, match=r"x\.json: not (JSON|COCO)"):
+        datasets.load(f"coco:{tmp_path}")
+
+
+def test_folders_without_annotations(tmp_path):
+    for spec, message in ((tmp_path / "no", "no such folder"), (tmp_path, "found 0 there"), ("", "names no folder")):
+        with pytest.raises(IdcwhError, match=message):
+            datasets.load(f"coco:{spec}")
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text("{}")
+    with pytest.raises(IdcwhError, match="found 2 there"):
+        datasets.load(f"coco:{tmp_path}")
+
+
+def test_no_annotation_at_all(tmp_path):
+    mosaic([], tmp_path / "1.png")
+    (tmp_path / "x.json").write_text(json.dumps(annotated([[]])))
+    with pytest.raises(IdcwhError, match="no pictures"):
+        datasets.load(f"coco:{tmp_path}")
+
+
+def test_a_damaged_picture_shows_when_it_is_read(tmp_path):
+    official(tmp_path)
+    (tmp_path / "train2014" / "2.png").write_text("hello")
+    found = datasets.load(f"coco:{tmp_path}")
+    with pytest.raises(UnreadableImage, match=r"train2014/2\.png"):
+        found.image(1, Preprocess(8, 8))
