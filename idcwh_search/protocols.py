@@ -1,120 +1,71 @@
 """Protocols: rules that split a labelled set into query, training and database.
 
-The pictures a seed picks are the first of their class in the order of SHA-256(seed, key): the same on every machine,
-for every version of numpy, and whatever order the files were listed in. A query is never in training or the database.
+The pictures a seed picks are the first (of their class, or of all) in the order of SHA-256(seed, key): the same on
+every machine, for every version of numpy, and whatever order the files were listed in. A query is never in training or
+the database. The result, and its file, are `splits`' business.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .datasets import LabelledImages
 from .errors import IdcwhError
-from .files import replacing
+from .splits import OPTIONS, Split, check_unseen, load
 
-FORMAT, VERSION = "idcwh-protocol", 1
-_PARTS = ("query", "train", "database")
+__all__ = ["NAMES", "OPTIONS", "UNSEEN", "Split", "draw", "load", "split", "variants"]
 
 NAMES = {
     "cifar10-mini": "100 queries and 500 training images a class, the rest (59,000) is the database",
     "cifar10-full": "queries: the official test images; training and database: the official training images",
     "cifar100": "queries: the official test images; training and database: the official training images",
+    "coco": "of the 122,218 labelled images 5,000 queries, the rest is the database, 10,000 of it training",
     "own": "the set's own split: test pictures are queries, train pictures train, all but the queries are the database",
     "per-class": "query_per_class and train_per_class of each class, all but the queries are the database",
-    "auto": "per-class when a number a class is given, else the set's own split",
+    "overall": "query and train of all pictures with a label, all but the queries are the database",
+    "unseen": "some classes never train; queries of those classes, searched in the database's pictures of them",
+    "unseen-all": "the same training images and queries, searched in the whole database",
+    "seen-all": "the same training images, queries of the classes that train, searched in the whole database",
+    "auto": "per-class or overall when a number of queries is given, else the set's own split",
 }
 """Every protocol `split` knows, and what it does."""
 
-# protocol -> pictures the set must have, classes, of them test pictures
-_DEFINED_ON = {"cifar10-mini": (60_000, 10, 0), "cifar10-full": (60_000, 10, 10_000), "cifar100": (60_000, 100, 10_000)}
+UNSEEN = {"unseen": "unseen@unseen", "unseen-all": "unseen@all", "seen-all": "seen@all"}
+"""The protocols of one family (a model trained for one of them is right for all), and what a report calls each."""
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Row numbers of a LabelledImages, each int64, ascending, without repetition.
+@dataclass(frozen=True)
+class _Definition:
+    """A set that a protocol is defined on: labelled pictures, classes, test pictures (0: they make no difference)."""
 
-    IdcwhError when a query is in the database or in the training part, or when a part is empty.
-    """
-
-    query: np.ndarray
-    train: np.ndarray
-    database: np.ndarray
-    name: str = ""
-    seed: int = 0
-    options: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for part in _PARTS:
-            rows = getattr(self, part)
-            if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and rows[0] < 0) or np.any(np.diff(rows) <= 0):
-                raise ValueError(f"{part}: expected ascending int64 row numbers, each once")
-            if not len(rows):
-                raise IdcwhError(f"protocol {self.name}: the {part} part is empty")
-        for part in ("database", "train"):
-            if common := len(np.intersect1d(self.query, getattr(self, part), assume_unique=True)):
-                raise IdcwhError(f"protocol {self.name}: {common} queries are also in the {part} part")
-
-    def describe(self) -> str:
-        """One line for people: the sizes, and how many training pictures the database holds."""
-        overlap = len(np.intersect1d(self.train, self.database, assume_unique=True))
-        return (
-            f"{self.name} (seed {self.seed}): {len(self.query):,} queries, {len(self.train):,} training, "
-            f"{len(self.database):,} database, of which {overlap:,} are also training"
-        )
-
-    def sha256(self) -> dict[str, str]:
-        """SHA-256 of each part's row numbers as little-endian int64."""
-        return {part: hashlib.sha256(getattr(self, part).astype("<i8").tobytes()).hexdigest() for part in _PARTS}
-
-    def save(self, path: str | os.PathLike[str], dataset: LabelledImages) -> None:
-        """Write the lists as JSON, with the keys of the pictures and the hashes. Never leaves half a file."""
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "protocol": self.name,
-            "seed": self.seed,
-            "options": self.options,
-            "dataset": {"spec": dataset.spec, "images": len(dataset), "sha256": dataset.sha256()},
-            "sha256": self.sha256(),
-            **{
-                part: {"rows": rows.tolist(), "keys": [dataset.keys[i] for i in rows]}
-                for part, rows in ((part, getattr(self, part)) for part in _PARTS)
-            },
-        }
-        with replacing(path) as file:
-            file.write(json.dumps(content, ensure_ascii=False).encode())
+    pictures: int
+    classes: int
+    tests: int = 0
 
 
-def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
-    """Read a saved split. IdcwhError when it is damaged, or made from other keys, labels or classes."""
-    try:
-        content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content.get("format") != FORMAT:
-            raise IdcwhError(f"{path}: not a saved protocol")
-        if content["version"] != VERSION:
-            raise IdcwhError(f"{path}: version {content['version']}, this program reads {VERSION}")
-        made_from, hashes = content["dataset"], content["sha256"]
-        query, train, database = (np.array(content[part]["rows"], np.int64) for part in _PARTS)
-        name, seed, options = content["protocol"], content["seed"], content["options"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IdcwhError(f"{path}: not a saved protocol, or damaged ({type(error).__name__}: {error})") from None
-    if made_from["sha256"] != dataset.sha256():
-        raise IdcwhError(
-            f"{path}: made from another set: {made_from['spec']}, {made_from['images']} pictures, "
-            f"sha256 {made_from['sha256'][:12]}; "
-            f"this is {dataset.spec}, {len(dataset)} pictures, sha256 {dataset.sha256()[:12]}"
-        )
-    result = Split(query, train, database, name, seed, options)
-    if result.sha256() != hashes:
-        raise IdcwhError(f"{path}: damaged, the lists do not have the saved SHA-256")
-    return result
+_DEFINED_ON = {
+    "cifar10-mini": _Definition(60_000, 10),
+    "cifar10-full": _Definition(60_000, 10, 10_000),
+    "cifar100": _Definition(60_000, 100, 10_000),
+    "coco": _Definition(122_218, 80),
+}
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How many queries and training pictures: `each` of every class, or `of all`; None takes every one there is."""
+
+    query: int | None
+    train: int | None
+    each: bool
+
+    def options(self) -> dict[str, int]:
+        suffix = "_per_class" if self.each else ""
+        return {f"{k}{suffix}": v for k, v in (("query", self.query), ("train", self.train)) if v is not None}
 
 
 def split(
@@ -124,70 +75,57 @@ def split(
     seed: int = 0,
     query_per_class: int | None = None,
     train_per_class: int | None = None,
+    query: int | None = None,
+    train: int | None = None,
+    database_without_train: bool = False,
+    unseen_classes: int | None = None,
 ) -> Split:
     """Split a set by a protocol of `NAMES`.
 
-    query_per_class, train_per_class belong to `per-class`; without the second, all but the queries train. With `own`
-    they take that many of each class's test and training pictures. IdcwhError when the set does not fit the protocol.
+    query_per_class, train_per_class   belong to `per-class`; without the second, all but the queries train. With `own`
+                                       they take that many of each class's test and training pictures.
+    query, train                       the same over all classes, of pictures that have a label: for `overall`, `own`,
+                                       and for `coco` on a set of another size
+    database_without_train             leaves the training pictures out of the database
+    unseen_classes                     of the protocols in `UNSEEN`: how many classes do not train, by default a
+                                       quarter, at least one. Otherwise they split as `auto` does. A picture that is of
+                                       seen and unseen classes neither trains nor asks; it is in the whole database.
+
+    IdcwhError when the set does not fit the protocol.
     """
-    if name == "auto":
-        name = "per-class" if query_per_class else "own"
     if name not in NAMES:
         raise IdcwhError(f"unknown protocol {name!r}; expected one of {', '.join(NAMES)}")
-    if name in _DEFINED_ON:
-        _require(dataset, name)
-        if query_per_class or train_per_class:
-            raise IdcwhError(f"{name} fixes the number of images a class; use the protocol per-class for others")
-    if name == "cifar10-mini":
-        return _per_class(dataset, name, seed, 100, 500)
-    if name == "per-class":
-        if not query_per_class:
-            raise IdcwhError("protocol per-class: say how many queries a class (--query-per-class)")
-        return _per_class(dataset, name, seed, query_per_class, train_per_class)
-    return _own(dataset, name, seed, query_per_class, train_per_class)
+    counts = _counts(query_per_class, train_per_class, query, train)
+    if name in UNSEEN:
+        result = _unseen(dataset, name, seed, counts, unseen_classes)
+    elif unseen_classes:
+        raise IdcwhError(f"protocol {name}: the number of unseen classes belongs to {', '.join(UNSEEN)}")
+    else:
+        result = _plain(dataset, name, seed, counts)
+    if database_without_train:
+        rest = np.setdiff1d(result.database, result.train, assume_unique=True)
+        if not len(rest):
+            raise IdcwhError(f"protocol {result.name}: without the training pictures the database is empty")
+        options = {**result.options, "database_without_train": 1}
+        result = Split(result.query, result.train, rest, result.name, seed, options, result.unseen)
+    check_unseen(result, dataset)
+    return result
 
 
-def _own(dataset: LabelledImages, name: str, seed: int, queries: int | None, training: int | None) -> Split:
-    marks = np.array(dataset.split)
-    if not dataset.has_split:
-        raise IdcwhError(
-            f"{dataset.spec}: has no test pictures of its own; give it train/ and test/ folders or a split column, "
-            "or take queries from each class (--query-per-class)"
-        )
-    query, train = np.flatnonzero(marks == "test"), np.flatnonzero(marks == "train")
-    if queries:
-        query = _first(dataset, query, seed, queries, "test pictures")
-    if training:
-        train = _first(dataset, train, seed, training, "training pictures")
-    options = {k: v for k, v in (("query_per_class", queries), ("train_per_class", training)) if v}
-    return Split(query, train, np.flatnonzero(marks != "test"), name, seed, options)
-
-
-def _per_class(dataset: LabelledImages, name: str, seed: int, queries: int, training: int | None) -> Split:
-    everything = np.arange(len(dataset))
-    query = _first(dataset, everything, seed, queries, "pictures")
-    database = np.setdiff1d(everything, query, assume_unique=True)
-    options = {"query_per_class": queries}
-    train = database
-    if training is not None:
-        train = _first(dataset, database, seed, training, f"pictures beside {queries} queries")
-        options["train_per_class"] = training
-    return Split(query, train, database, name, seed, options)
-
-
-def _first(dataset: LabelledImages, rows: np.ndarray, seed: int, count: int, what: str) -> np.ndarray:
-    """`count` of `rows` from each class, ascending."""
-    if dataset.multi_label:
-        raise IdcwhError(f"{dataset.spec}: pictures have several labels or none; numbers a class need one each")
-    order = rows[np.argsort(np.array([draw(seed, dataset.keys[i]) for i in rows]), kind="stable")]
-    by_class = order[np.argsort(dataset.labels[order], kind="stable")]
-    sizes = np.bincount(dataset.labels[rows], minlength=len(dataset.classes))
-    if sizes.min() < count:
-        short = int(sizes.argmin())
-        name = dataset.classes[short]
-        raise IdcwhError(f"{dataset.spec}: class {name} has {sizes[short]} {what}, the protocol wants {count}")
-    starts = np.cumsum(sizes) - sizes
-    return np.sort(by_class[(starts[:, None] + np.arange(count)).ravel()])
+def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
+    """Every split that a model trained on `made.train` is measured on, by what a report calls it: of `UNSEEN` the
+    three, of another protocol itself. IdcwhError when they would not have the same training pictures."""
+    if made.name not in UNSEEN:
+        return {made.name: made}
+    found: dict[str, Split] = {}
+    for name, title in UNSEEN.items():
+        options: dict[str, Any] = dict(made.options)
+        found[title] = split(dataset, name, seed=made.seed, **options)
+        if not np.array_equal(found[title].train, made.train):
+            raise IdcwhError(
+                f"protocol {made.name}: {title} has other training pictures; was it made by another version?"
+            )
+    return found
 
 
 def draw(seed: int, key: str) -> bytes:
@@ -195,12 +133,153 @@ def draw(seed: int, key: str) -> bytes:
     return hashlib.sha256(f"{seed}/{key}".encode()).digest()
 
 
-def _require(dataset: LabelledImages, name: str) -> None:
-    images, classes, tests = _DEFINED_ON[name]
-    found = (len(dataset), len(dataset.classes), dataset.split.count("test"))
-    if found[:2] != (images, classes) or (tests and found[2] != tests):
-        for_testing = f", {tests} of them for testing" if tests else ""
+def _counts(query_each: int | None, train_each: int | None, query: int | None, train: int | None) -> _Counts | None:
+    each, overall = query_each or train_each, query or train
+    if each and overall:
+        raise IdcwhError("numbers of pictures: give them a class (query and train per class) or over all, not both")
+    if each:
+        return _Counts(query_each or None, train_each or None, True)
+    return _Counts(query or None, train or None, False) if overall else None
+
+
+# -------------------------------------------------------------------------------------------------------- the rules
+
+
+def _plain(dataset: LabelledImages, name: str, seed: int, counts: _Counts | None) -> Split:
+    """Any protocol without unseen classes."""
+    asks = counts is not None and counts.query is not None
+    if name == "auto":
+        name = "own" if counts is None or not asks else "per-class" if counts.each else "overall"
+    if name == "coco":
+        return _coco(dataset, seed, counts)
+    if name in _DEFINED_ON:
+        if counts is not None:
+            raise IdcwhError(f"{name} fixes the number of images a class; use the protocol per-class for others")
+        _require(dataset, name)
+        return (
+            _drawn(dataset, name, seed, _Counts(100, 500, True))
+            if name == "cifar10-mini"
+            else _own(dataset, name, seed, _Counts(None, None, True))
+        )
+    if name == "own":
+        return _own(dataset, name, seed, counts or _Counts(None, None, True))
+    if counts is None or not asks or counts.each != (name == "per-class"):
+        flag = "queries a class (--query-per-class)" if name == "per-class" else "queries (--query)"
+        raise IdcwhError(f"protocol {name}: say how many {flag}")
+    return _drawn(dataset, name, seed, counts)
+
+
+def _own(dataset: LabelledImages, name: str, seed: int, counts: _Counts) -> Split:
+    marks = np.array(dataset.split)
+    if not dataset.has_split:
         raise IdcwhError(
-            f"{name} is defined on {images} pictures of {classes} classes{for_testing}; {dataset.spec} has {found[0]} "
-            f"of {found[1]}, {found[2]} for testing. Use the protocol own or per-class"
+            f"{dataset.spec}: has no test pictures of its own; give it train/ and test/ folders or a split column, "
+            "or take queries from each class (--query-per-class)"
+        )
+    query = _take(dataset, np.flatnonzero(marks == "test"), seed, counts.query, counts.each, "test pictures")
+    train = _take(dataset, np.flatnonzero(marks == "train"), seed, counts.train, counts.each, "training pictures")
+    return Split(query, train, np.flatnonzero(marks != "test"), name, seed, counts.options())
+
+
+def _drawn(dataset: LabelledImages, name: str, seed: int, counts: _Counts, rows: np.ndarray | None = None) -> Split:
+    """Queries drawn from `rows` (all), the rest is the database, the training pictures drawn from that."""
+    rows = np.arange(len(dataset)) if rows is None else rows
+    query = _take(dataset, rows, seed, counts.query, counts.each, "pictures")
+    database = np.setdiff1d(rows, query, assume_unique=True)
+    beside = f"pictures beside {counts.query} queries"
+    train = _take(dataset, database, seed, counts.train, counts.each, beside)
+    return Split(query, train, database, name, seed, counts.options())
+
+
+def _coco(dataset: LabelledImages, seed: int, counts: _Counts | None) -> Split:
+    if counts is None:
+        _require(dataset, "coco")
+    elif counts.each:
+        raise IdcwhError("coco: pictures have several labels; give numbers over all classes (--query, --train)")
+    given = counts or _Counts(None, None, False)
+    numbers = _Counts(given.query or 5_000, given.train or 10_000, False)
+    return _drawn(dataset, "coco", seed, numbers, _labelled(dataset, np.arange(len(dataset))))
+
+
+def _unseen(dataset: LabelledImages, name: str, seed: int, counts: _Counts | None, wanted: int | None) -> Split:
+    classes = len(dataset.classes)
+    number = wanted or max(1, classes // 4)
+    if number >= classes:
+        raise IdcwhError(f"protocol {name}: {number} unseen of {classes} classes leave none to train on")
+    order = sorted(range(classes), key=lambda c: draw(seed, f"unseen/{dataset.classes[c]}"))
+    hidden = np.zeros(classes, bool)
+    hidden[order[:number]] = True
+    whole = _plain(dataset, "auto", seed, counts)
+    asking = hidden if name != "seen-all" else ~hidden
+    unseen = tuple(dataset.classes[c] for c in np.flatnonzero(hidden))
+    return Split(
+        whole.query[_only(dataset, whole.query, asking)],
+        whole.train[_only(dataset, whole.train, ~hidden)],
+        whole.database[_only(dataset, whole.database, hidden)] if name == "unseen" else whole.database,
+        name,
+        seed,
+        {**whole.options, "unseen_classes": number},
+        unseen,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- drawing
+
+
+def _take(dataset: LabelledImages, rows: np.ndarray, seed: int, count: int | None, each: bool, what: str) -> np.ndarray:
+    """`count` of `rows`, of each class or over all, ascending; all of them when there is no count."""
+    if count is None:
+        return rows
+    if each and dataset.multi_label:
+        raise IdcwhError(
+            f"{dataset.spec}: pictures have several labels or none; numbers a class need one each. "
+            "Give numbers over all classes instead (--query, --train)"
+        )
+    if not each:
+        rows = _labelled(dataset, rows)
+    order = rows[np.argsort(np.array([draw(seed, dataset.keys[i]) for i in rows]), kind="stable")]
+    if not each:
+        if len(order) < count:
+            kind = f"{what} with a label" if dataset.multi_label else what
+            raise IdcwhError(f"{dataset.spec}: has {len(order)} {kind}, the protocol wants {count}")
+        return np.sort(order[:count])
+    by_class = order[np.argsort(dataset.labels[order], kind="stable")]
+    sizes = np.bincount(dataset.labels[rows], minlength=len(dataset.classes))
+    if sizes.min() < count:
+        short = int(sizes.argmin())
+        others = int(np.count_nonzero(sizes < count)) - 1
+        more = f" (and {others} more classes have too few)" if others else ""
+        raise IdcwhError(
+            f"{dataset.spec}: class {dataset.classes[short]} has {sizes[short]} {what}, the protocol wants {count}"
+            f"{more}; lower the number, or leave such classes out"
+        )
+    starts = np.cumsum(sizes) - sizes
+    return np.sort(by_class[(starts[:, None] + np.arange(count)).ravel()])
+
+
+def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
+    """Those of the rows that have a label."""
+    return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows
+
+
+def _only(dataset: LabelledImages, rows: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """bool [m]: the rows with a label whose labels are all among the `classes`, bool [C]."""
+    if not dataset.multi_label:
+        return np.asarray(classes[dataset.labels[rows]])
+    labels = dataset.labels[rows]
+    return np.asarray(labels.any(axis=1) & ~labels[:, ~classes].any(axis=1))
+
+
+def _require(dataset: LabelledImages, name: str) -> None:
+    wanted = _DEFINED_ON[name]
+    pictures, tests = len(_labelled(dataset, np.arange(len(dataset)))), dataset.split.count("test")
+    if (pictures, len(dataset.classes)) != (wanted.pictures, wanted.classes) or (
+        wanted.tests and tests != wanted.tests
+    ):
+        for_testing = f", {wanted.tests} of them for testing" if wanted.tests else ""
+        others = "or give coco other numbers (--query, --train)" if name == "coco" else "or per-class"
+        raise IdcwhError(
+            f"{name} is defined on {wanted.pictures} pictures of {wanted.classes} classes{for_testing}; "
+            f"{dataset.spec} has {pictures} of {len(dataset.classes)}, {tests} for testing. "
+            f"Use the protocol own {others}"
         )

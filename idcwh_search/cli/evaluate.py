@@ -17,7 +17,7 @@ from ..errors import IdcwhError
 from ..evaluation import Evaluation
 from ..files import check_target, replacing
 from ..metrics import CUTS
-from . import common
+from . import common, protocol
 
 if TYPE_CHECKING:
     from ..datasets import LabelledImages
@@ -46,10 +46,9 @@ def parser() -> common.Parser:
     add("--name", action="append", metavar="TEXT", help="what to call each of them, in the same order")
 
     add = parser.add_argument_group("on which images (with --model)").add_argument
-    add("--data", metavar="SPEC", help="a folder, a .csv or .jsonl manifest, or source:directory (cifar10:data)")
+    add("--data", metavar="SPEC", help="a folder, a .csv or .jsonl manifest, .npz arrays, or source:directory")
     add("--protocol", default="auto", metavar="NAME", help="a protocol, or a saved split .json (default auto)")
-    add("--query-per-class", type=common.positive, metavar="N", help="queries a class, for protocol per-class")
-    add("--train-per-class", type=common.positive, metavar="N", help="training images a class, likewise")
+    protocol.add_options(add)
     add("--seed", type=common.natural, default=0, metavar="N", help="which images a protocol picks (default 0)")
 
     add = parser.add_argument_group("how").add_argument
@@ -181,18 +180,16 @@ def _images(options: Any) -> Images | None:
     from .. import datasets, protocols
 
     dataset = datasets.load(options.data)
+    given = protocol.given(options)
     if options.protocol.endswith(".json"):
-        if options.query_per_class or options.train_per_class:
-            raise IdcwhError(f"{options.protocol}: a saved split; --query-per-class and --train-per-class do not apply")
+        if given:
+            raise IdcwhError(f"{options.protocol}: a saved split; {protocol.flag(next(iter(given)))} does not apply")
         split = protocols.load(options.protocol, dataset)
     else:
-        split = protocols.split(
-            dataset,
-            options.protocol,
-            seed=options.seed,
-            query_per_class=options.query_per_class,
-            train_per_class=options.train_per_class,
-        )
+        split = protocols.split(dataset, options.protocol, seed=options.seed, **given)
+    for remark in [dataset.note, *split.remarks(dataset)]:
+        if remark:
+            common.note(remark)
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
     return Images(dataset, split)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,11 +95,12 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
         path = manifest.parent / key
         if not path.is_file():
             raise _at(manifest, line, f"{key}: no such file")
-        if key in first:
-            raise _at(manifest, line, f"{key}: already on line {first[key]}; give all its labels on one line")
+        same = os.path.normpath(key)  # ./a.png is a.png: a picture must not be query and database at once
+        if same in first:
+            raise _at(manifest, line, f"{key}: already on line {first[same]}; give all its labels on one line")
         if part.lower() not in _SPLIT_NAMES:
             raise _at(manifest, line, f"split {part!r}: expected train, test, query, database or nothing")
-        first[key] = line
+        first[same] = line
         keys.append(key)
         paths.append(path)
         labels.append(names)

@@ -25,6 +25,7 @@ def picture(path: Path, colour: tuple[int, int, int] = (10, 200, 30)) -> Path:
 def manifest(folder: Path, text: str, name: str = "set.csv") -> str:
     for stem in "abc":
         picture(folder / f"{stem}.png")
+    (folder / "b").mkdir(exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
 
@@ -132,6 +133,7 @@ def test_jsonl_with_numbers_and_split(tmp_path):
         ("s.csv", "path,label\na.png,cat\n\nb.png\n", r"s\.csv:4: no label \(expected path,label\)"),
         ("s.csv", "path,split\na.png,train\n", r"s\.csv:1: no label column \(columns: path, split\)"),
         ("s.csv", "a.png,cat\na.png,dog\n", r"s\.csv:2: a\.png: already on line 1"),
+        ("s.csv", "a.png,cat\n./b/../a.png,cat\n", r"s\.csv:2: \./b/\.\./a\.png: already on line 1"),
         ("s.csv", "path,label,split\na.png,cat,train,x\n", r"s\.csv:2: 4 cells, expected 3"),
         ("s.csv", "path,split,label\na.png,later,cat\n", r"s\.csv:2: split 'later': expected train, test, query"),
         ("s.csv", 'a.png,"cat\n', r"s\.csv:\d: not CSV"),

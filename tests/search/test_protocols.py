@@ -104,7 +104,19 @@ def test_auto_takes_queries_a_class_when_asked():
         (labelled([0, 0, 0, 1]), {"query_per_class": 2}, "class b has 1 pictures, the protocol wants 2"),
         (labelled([0, 0, 1, 1]), {"query_per_class": 2}, "the train part is empty"),
         (labelled([0, 0, 1, 1]), {"query_per_class": 1, "train_per_class": 5}, "class a has 1 pictures beside 1 quer"),
-        (labelled([0, 0, 1, 1]), {"name": "per-class"}, "say how many queries"),
+        (labelled([0, 1] * 4), {"query_per_class": 9}, r"class a has 4 pictures, .* wants 9 \(and 1 more classes"),
+        (labelled([0, 0, 1, 1]), {"name": "per-class"}, "say how many queries a class"),
+        (labelled([0, 0, 1, 1]), {"name": "per-class", "query": 1}, "say how many queries a class"),
+        (labelled([0, 0, 1, 1]), {"name": "overall", "query_per_class": 1}, r"say how many queries \(--query\)"),
+        (labelled([0, 0, 1, 1]), {"query": 1, "train_per_class": 1}, "a class .* or over all, not both"),
+        (labelled([0, 0, 1, 1]), {"query": 5}, "has 4 pictures, the protocol wants 5"),
+        (labelled([0, 0, 1, 1]), {"query": 2, "train": 3}, "has 2 pictures beside 2 queries, the protocol wants 3"),
+        (labelled([0, 0, 1, 1]), {"query": 1, "unseen_classes": 1}, "number of unseen classes belongs to unseen"),
+        (
+            labelled([0, 1, 0], ["train", "train", "test"]),
+            {"database_without_train": True},
+            "without the training pictures the database is empty",
+        ),
         (labelled([0, 0, 1, 1]), {"name": "nope"}, "unknown protocol 'nope'"),
         (labelled([0, 0, 1, 1], classes=["a", "b", "ghost"]), {"query_per_class": 1}, "class ghost has 0 pictures"),
     ],
@@ -165,3 +177,212 @@ def test_a_split_of_another_set_or_a_damaged_one_is_refused(tmp_path):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(IdcwhError, match=r"bad\.json: not a saved protocol"):
             protocols.load(tmp_path / "bad.json", data)
+
+
+def rows_of(split: protocols.Split) -> tuple[set[int], set[int], set[int]]:
+    return set(split.query.tolist()), set(split.train.tolist()), set(split.database.tolist())
+
+
+def test_a_database_without_the_training_pictures(cifar):
+    plain = protocols.split(cifar, "cifar10-mini", seed=3)
+    query, train, database = rows_of(plain)
+    split = protocols.split(cifar, "cifar10-mini", seed=3, database_without_train=True)
+    assert rows_of(split) == (query, train, database - train) and len(split.database) == 54_000
+    assert "of which 0 are also training" in split.describe()
+    assert split.options["database_without_train"] == 1 and "database_without_train" not in plain.options
+
+
+def test_numbers_over_all_classes_are_the_first_in_the_order_of_sha256():
+    data = labelled(np.arange(20) % 3)
+    split = protocols.split(data, query=4, train=7, seed=8)
+    order = sorted(range(20), key=lambda i: hashlib.sha256(f"8/{data.keys[i]}".encode()).hexdigest())
+    assert split.name == "overall" and rows_of(split) == (set(order[:4]), set(order[4:11]), set(order[4:]))
+    assert rows_of(protocols.split(data, query=4, seed=8))[1] == set(order[4:]), "without a number all the rest train"
+
+
+def test_numbers_over_all_of_the_official_parts():
+    data = labelled(np.arange(40) % 4, ["train"] * 25 + [""] * 5 + ["test"] * 10)
+    query, train, database = rows_of(protocols.split(data, "own", query=3, train=6))
+    assert (len(query), len(train)) == (3, 6) and query <= set(range(30, 40)) and train <= set(range(25))
+    assert database == set(range(30))
+
+
+def multi(n: int = 400, classes: int = 8, split: list[str] | None = None, bare: int = 20) -> LabelledImages:
+    """n pictures with one to three labels, the first `bare` with none."""
+    rng = np.random.default_rng(4)
+    labels = np.zeros((n, classes), bool)
+    for row in labels[bare:]:
+        row[rng.choice(classes, rng.integers(1, 4), replace=False)] = True
+    names = [f"c{i}" for i in range(classes)]
+    return LabelledImages(
+        [f"{i:03d}" for i in range(n)], labels, names, np.zeros((n, 1, 1, 3), np.uint8), split or [""] * n
+    )
+
+
+def test_pictures_without_a_label_are_neither_queries_nor_training():
+    query, train, database = rows_of(protocols.split(multi(), query=100, train=280))
+    bare = set(range(20))
+    assert len(query) == 100 and len(train) == 280 and not (query | train) & bare
+    assert bare <= database and database == set(range(400)) - query
+    with pytest.raises(IdcwhError, match="has 280 pictures beside 100 queries with a label, the protocol wants 281"):
+        protocols.split(multi(), query=100, train=281)
+
+
+@pytest.fixture(scope="module")
+def coco() -> LabelledImages:
+    """The size of COCO: 123,287 pictures of 80 categories, 122,218 of them with a label."""
+    n = 123_287
+    labels = np.zeros((n, 80), bool)
+    labels[np.arange(122_218), np.arange(122_218) % 80] = True
+    labels[np.arange(0, 122_218, 3), 7] = True
+    keys, pictures = [f"{i:012d}" for i in range(n)], np.zeros((n, 1, 1, 3), np.uint8)
+    return LabelledImages(keys, labels, [f"c{i}" for i in range(80)], pictures, [""] * n, "coco:x")
+
+
+def test_coco_and_the_literal_reading_of_the_paper(coco):
+    split = protocols.split(coco, "coco", seed=2)
+    query, train, database = rows_of(split)
+    assert (len(query), len(train), len(database)) == (5_000, 10_000, 117_218)
+    assert train <= database and query | database == set(range(122_218)), "only pictures with a label"
+    literal = protocols.split(coco, "coco", seed=2, database_without_train=True)
+    assert rows_of(literal) == (query, train, database - train) and len(literal.database) == 107_218
+
+
+def test_coco_of_another_size(coco):
+    small = multi(bare=20)
+    with pytest.raises(
+        IdcwhError, match=r"coco is defined on 122218 pictures of 80 classes; .*has 380 of 8, .*--query"
+    ):
+        protocols.split(small, "coco")
+    split = protocols.split(small, "coco", query=30, train=50)
+    assert split.name == "coco" and split.options == {"query": 30, "train": 50}
+    assert (len(split.query), len(split.train), len(split.database)) == (30, 50, 350)
+    with pytest.raises(IdcwhError, match="give numbers over all classes"):
+        protocols.split(small, "coco", query_per_class=3)
+
+
+# --------------------------------------------------------------------------------------------------- unseen classes
+
+
+def family(data: LabelledImages, **options: object) -> dict[str, protocols.Split]:
+    return {name: protocols.split(data, name, **options) for name in ("unseen", "unseen-all", "seen-all")}
+
+
+@pytest.mark.parametrize(
+    "options", [{"query_per_class": 5}, {"query_per_class": 5, "train_per_class": 8}, {"query": 60}]
+)
+def test_unseen_classes_never_train(options):
+    data = labelled(np.arange(400) % 8)
+    whole = protocols.split(data, seed=6, **options)
+    found = family(data, seed=6, **options)
+    names = found["unseen"].unseen
+    assert len(names) == 2 and {split.unseen for split in found.values()} == {names}, "a quarter"
+    hidden = {i for i in range(400) if data.classes[data.labels[i]] in names}
+    query, train, database = rows_of(whole)
+    assert rows_of(found["unseen"]) == (query & hidden, train - hidden, database & hidden)
+    assert rows_of(found["unseen-all"]) == (query & hidden, train - hidden, database)
+    assert rows_of(found["seen-all"]) == (query - hidden, train - hidden, database)
+    assert f"; 2 classes unseen: {names[0]}, {names[1]}" in found["unseen"].describe()
+
+
+def test_unseen_classes_of_an_official_split(cifar):
+    found = family(cifar, unseen_classes=3, seed=1)
+    assert [len(split.query) for split in found.values()] == [3_000, 3_000, 7_000]
+    assert [len(split.train) for split in found.values()] == [35_000] * 3
+    assert [len(split.database) for split in found.values()] == [15_000, 50_000, 50_000]
+    assert family(cifar, seed=2)["unseen"].unseen != family(cifar, seed=3)["unseen"].unseen
+
+
+def test_pictures_of_seen_and_unseen_classes_neither_train_nor_ask():
+    data = multi()
+    found = family(data, query=200, unseen_classes=3)
+    hidden = {data.classes.index(name) for name in found["unseen"].unseen}
+    labels = [set(np.flatnonzero(row)) for row in data.labels]
+    for name, split in found.items():
+        assert all(labels[i] and not labels[i] & hidden for i in split.train), name
+        assert all(labels[i] and (labels[i] <= hidden) != (name == "seen-all") for i in split.query), name
+    assert all(labels[i] and labels[i] <= hidden for i in found["unseen"].database)
+    mixed = {i for i in range(400) if labels[i] & hidden and labels[i] - hidden}
+    assert len(mixed & set(found["unseen-all"].database)) > 50
+
+
+def test_one_class_cannot_be_split_into_seen_and_unseen():
+    with pytest.raises(IdcwhError, match="1 unseen of 1 classes leave none to train on"):
+        protocols.split(labelled([0] * 9), "unseen", query_per_class=2)
+    assert len(family(labelled([0, 1] * 9), query_per_class=2)["unseen"].unseen) == 1, "at least one"
+
+
+def test_one_trained_model_is_measured_on_all_variants(tmp_path):
+    data = labelled(np.arange(100) % 5)
+    options = {"query_per_class": 4, "unseen_classes": 2, "database_without_train": True, "seed": 7}
+    found = family(data, **options)
+    found["seen-all"].save(tmp_path / "p.json", data)
+    for made in (*found.values(), protocols.load(tmp_path / "p.json", data)):
+        again = protocols.variants(data, made)
+        assert list(again) == ["unseen@unseen", "unseen@all", "seen@all"]
+        for split, name in zip(again.values(), found, strict=True):
+            assert (split.name, split.sha256()) == (name, found[name].sha256())
+    plain = protocols.split(data, query_per_class=4)
+    assert protocols.variants(data, plain) == {"per-class": plain}
+
+
+def test_a_saved_split_that_trains_on_an_unseen_class_is_refused(tmp_path):
+    data = labelled(np.arange(40) % 4)
+    path = tmp_path / "p.json"
+    protocols.split(data, "unseen-all", query_per_class=2).save(path, data)
+    content = json.loads(path.read_text())
+    content["unseen"] = data.classes[:3]
+    path.write_text(json.dumps(content))
+    with pytest.raises(IdcwhError, match=r"\d+ training pictures are of classes that must be unseen"):
+        protocols.load(path, data)
+
+
+# -------------------------------------------------------------------------------------------- unusual sets of classes
+
+
+def test_a_class_with_one_picture():
+    data = labelled([0] * 9 + [1] + [2] * 9)
+    with pytest.raises(IdcwhError, match="class b has 1 pictures, the protocol wants 2; lower the number, or leave"):
+        protocols.split(data, query_per_class=2)
+    split = protocols.split(data, query_per_class=1)
+    assert 9 in split.query
+    assert split.remarks(data) == [
+        "1 query with nothing relevant in the database: left out of every mean",
+        "1 class without a training picture: b",
+    ]
+
+
+def test_one_class():
+    data = labelled([0] * 6)
+    split = protocols.split(data, query_per_class=2, train_per_class=3)
+    assert (len(split.query), len(split.train), len(split.database)) == (2, 3, 4) and split.remarks(data) == []
+
+
+def test_forty_thousand_classes():
+    labels = np.arange(120_000) % 40_000
+    data = labelled(labels, classes=[str(i) for i in range(40_000)])
+    split = protocols.split(data, query_per_class=1, train_per_class=1)
+    for rows in (split.query, split.train):
+        assert np.bincount(labels[rows]).tolist() == [1] * 40_000
+    assert len(split.database) == 80_000 and split.remarks(data) == []
+    hidden = protocols.split(data, "unseen", query_per_class=1)
+    assert len(hidden.unseen) == 10_000 and len(hidden.query) == 10_000 and len(hidden.database) == 20_000
+    assert ", ..." in hidden.describe() and len(hidden.describe()) < 300
+
+
+def test_remarks_on_pictures_without_a_label():
+    data = multi(60, bare=10, split=["train"] * 30 + ["test"] * 30)
+    data.labels[30:32] = False
+    assert protocols.split(data).remarks(data) == [
+        "2 queries with nothing relevant in the database: left out of every mean",
+        "10 training pictures without a label: skipped in training",
+    ]
+
+
+def test_options_of_a_newer_program_are_refused(tmp_path):
+    data = labelled([0, 1] * 8)
+    path = tmp_path / "p.json"
+    protocols.split(data, query_per_class=2).save(path, data)
+    path.write_text(path.read_text().replace('"query_per_class"', '"query_per_colour"'))
+    with pytest.raises(IdcwhError, match="option 'query_per_colour' is of a newer program"):
+        protocols.load(path, data)
