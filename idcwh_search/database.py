@@ -202,6 +202,22 @@ class Database(_Readable):
         """Write what is here into a new file, without what was removed; it takes the place of the old one at once."""
         self._database.compact()
 
+    # searching faster
+
+    def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
+        """Build what makes searches faster, in at most `memory` bytes beyond the file; results do not change.
+
+        It is in memory, for this handle, whether it reads or writes: the file stays as it is. What is added or taken
+        up by `refresh` later is scanned until it is much, then it is covered as well. One structure is faster than
+        several: `compact` first, where the file is yours. `structures`, `explain` and `drop_structures` are as for a
+        HammingIndex.
+        """
+        self._database.optimize(memory, threads)
+
+    def drop_structures(self) -> None:
+        """Give back the memory of what `optimize` has built."""
+        self._database.drop_structures()
+
     # the file
 
     def info(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@
 
 #include "arrays.hpp"
 #include "bind.hpp"
+#include "optimize.hpp"
 
 namespace idcwh::bindings {
 namespace {
@@ -288,6 +289,8 @@ void bind_database(py::module_& m) {
             released)
         .def("compact", &Database::compact, released)
         .def("set_auto_compact", &Database::set_auto_compact, arg("on"))
+        .def("optimize", optimize<Database>, arg("memory") = none, arg("threads") = 0)
+        .def("drop_structures", &Database::drop_structures, released)
         .def("verify", verify, arg("threads") = none)
         .def("close", &Database::close, released);
     py::class_<DatabaseBuilder>(m, "DatabaseBuilder")

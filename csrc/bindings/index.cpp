@@ -7,6 +7,7 @@
 #include "arrays.hpp"
 #include "bind.hpp"
 #include "interrupt.hpp"
+#include "optimize.hpp"
 #include "results.hpp"
 
 namespace idcwh::bindings {
@@ -196,17 +197,6 @@ void reserve(Index& self, const py::object& size) {
     self.reserve(rows);
 }
 
-void optimize(Index& self, const py::object& memory, const py::object& threads) {
-    OptimizeOptions options;
-    if (!memory.is_none())
-        options.memory = static_cast<std::size_t>(whole_of(memory, "memory", 0, std::numeric_limits<long long>::max()));
-    options.threads = threads_of(threads);
-    Ctrl_C ctrl_c;
-    options.interrupt = ctrl_c.interrupt();
-    const py::gil_scoped_release release;
-    self.optimize(options);
-}
-
 }  // namespace
 
 void bind_index(py::module_& m) {
@@ -234,7 +224,7 @@ void bind_index(py::module_& m) {
         .def("add", add, arg("codes"), arg("ids") = none)
         .def("remove", remove, arg("ids"))
         .def("reserve", reserve, arg("size"))
-        .def("optimize", optimize, arg("memory") = none, arg("threads") = 0)
+        .def("optimize", optimize<Index>, arg("memory") = none, arg("threads") = 0)
         .def("drop_structures", &Index::drop_structures, released)
         .def(
             "set_threads", [](Index& self, const py::object& threads) { self.set_threads(threads_of(threads)); },

@@ -80,6 +80,19 @@ private:
     Interrupt interrupt_;
 };
 
+// Calls optimize(options) with their C++ form.
+template <class Optimize>
+void with_options(const idcwh_optimize_options* options, Optimize optimize) {
+    const InterruptOf interrupt(options);
+    OptimizeOptions cpp;
+    if (options) {
+        if (options->memory) cpp.memory = options->memory;
+        cpp.threads = options->threads;
+        cpp.interrupt = interrupt.get();
+    }
+    optimize(cpp);
+}
+
 template <class T>
 void put(T* out, T value) {
     if (out) *out = value;

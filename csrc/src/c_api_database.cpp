@@ -120,6 +120,14 @@ int idcwh_database_set_auto_compact(idcwh_database* database, int on) {
     return guarded([&] { of(database).set_auto_compact(on != 0); });
 }
 
+int idcwh_database_optimize(idcwh_database* database, const idcwh_optimize_options* options) {
+    return guarded([&] { with_options(options, [&](const auto& cpp) { of(database).optimize(cpp); }); });
+}
+
+int idcwh_database_drop_structures(idcwh_database* database) {
+    return guarded([&] { of(database).drop_structures(); });
+}
+
 int idcwh_database_verify(const idcwh_database* database, unsigned threads, idcwh_verification* result, char* text,
                           size_t capacity, size_t* length) {
     return guarded([&] {

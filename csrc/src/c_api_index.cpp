@@ -70,16 +70,8 @@ int idcwh_index_reserve(idcwh_index* index, size_t size) {
 }
 
 int idcwh_index_optimize(idcwh_index* index, const idcwh_optimize_options* options) {
-    return guarded([&] {
-        const InterruptOf interrupt(options);
-        idcwh::OptimizeOptions cpp;
-        if (options) {
-            if (options->memory) cpp.memory = options->memory;
-            cpp.threads = options->threads;
-            cpp.interrupt = interrupt.get();
-        }
-        expected(index, "index").index.optimize(cpp);
-    });
+    return guarded(
+        [&] { with_options(options, [&](const auto& cpp) { expected(index, "index").index.optimize(cpp); }); });
 }
 
 int idcwh_index_drop_structures(idcwh_index* index) {

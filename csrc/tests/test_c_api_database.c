@@ -257,6 +257,33 @@ static void damage(void) {
     CHECK(idcwh_last_errno() == EISDIR);
 }
 
+// What optimize builds is told by later snapshots, and searched.
+static void optimizing(void) {
+    static const uint8_t many[1000 * 2] = {[14] = 3};
+    idcwh_database* db = NULL;
+    idcwh_snapshot* view = NULL;
+    idcwh_items items = {0};
+    size_t length = 0;
+    items.codes = many, items.size = 1000;
+    CHECK(idcwh_database_create(other_path, bits, NULL, 0, &db) == IDCWH_OK);
+    CHECK(idcwh_database_add(db, &items, NULL) == IDCWH_OK);
+    for (int turn = 0; turn < 3; ++turn) {
+        const idcwh_optimize_options tiny = {.memory = 1};
+        if (turn == 0) CHECK(idcwh_database_optimize(db, NULL) == IDCWH_OK);
+        if (turn == 1) CHECK(idcwh_database_drop_structures(db) == IDCWH_OK);
+        if (turn == 2) CHECK(idcwh_database_optimize(db, &tiny) == IDCWH_OK);
+        CHECK(idcwh_database_snapshot(db, &view) == IDCWH_OK);
+        CHECK(idcwh_snapshot_structures(view, NULL, 0, &length) == IDCWH_OK && (length > 0) == (turn == 0));
+        CHECK(idcwh_snapshot_topk(view, many + 14, 1, 3, NULL, distances, ids, &kept) == IDCWH_OK && kept == 3);
+        CHECK(ids[0] == 7 && ids[1] == 0 && ids[2] == 1 && distances[0] == 0 && distances[2] == 2);
+        idcwh_snapshot_free(view);
+    }
+    REFUSED(IDCWH_INVALID_ARGUMENT, "database", idcwh_database_optimize(NULL, NULL));
+    REFUSED(IDCWH_INVALID_ARGUMENT, "database", idcwh_database_drop_structures(NULL));
+    idcwh_database_free(db);
+    unlink(other_path);
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     snprintf(path, sizeof path, "%s/codes.bin", folder);
@@ -264,6 +291,7 @@ int main(void) {
     life();
     two_handles();
     building();
+    optimizing();
     damage();
     unlink(path);
     CHECK(rmdir(folder) == 0);  // no temporary file is left either

@@ -58,8 +58,8 @@ public:
                  std::uint32_t stamp) { (*static_cast<Body*>(context))(id, key, label, stamp); },
               &body);
     }
-    // After texts of key() and label() were read: Error(damaged) when the file was cut off meanwhile, so that they may be
-    // zeros. All other functions look themselves.
+    // After texts of key() and label() were read: Error(damaged) when the file was cut off meanwhile, so that they may
+    // be zeros. All other functions look themselves.
     void check() const;
     // All codes in one piece where they lie in the file, and null where they do not (several segments, or some
     // removed); valid as long as the snapshot. size() rows.
@@ -138,6 +138,11 @@ public:
     void compact();
     // Compacts by itself when more than half of a file of some size is out of use. On unless switched off.
     void set_auto_compact(bool on);
+
+    // As Index::optimize, over the segments of the file: built in memory, for this handle, open for reading or writing.
+    // What is added or taken up later is scanned until it is much, then it is covered as well, within the same memory.
+    void optimize(const OptimizeOptions& options = {});
+    void drop_structures();
 
     // Reads everything and checks it.
     Verification verify(unsigned threads = 0) const;

@@ -85,6 +85,12 @@ IDCWH_API int idcwh_database_set_manifest(idcwh_database* database, const char* 
 IDCWH_API int idcwh_database_compact(idcwh_database* database);
 IDCWH_API int idcwh_database_set_auto_compact(idcwh_database* database, int on);
 
+// As idcwh_index_optimize, over the segments of the file: built in memory, for this handle, open for reading or
+// writing. What is added or taken up later is scanned until it is much, then it is covered as well, within the same
+// memory.
+IDCWH_API int idcwh_database_optimize(idcwh_database* database, const idcwh_optimize_options* options);
+IDCWH_API int idcwh_database_drop_structures(idcwh_database* database);
+
 // ---- Checking -------------------------------------------------------------------------------------------------------
 
 typedef struct idcwh_verification {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "storage/database_impl.hpp"
+#include "storage/file_structures.hpp"
 #include "storage/new_items.hpp"
 
 namespace idcwh {
@@ -51,12 +52,26 @@ void Database::Impl::check_writable() const {
 
 void Database::Impl::change(const Change& what) {
     show(std::shared_ptr<const storage::FileView>(writer->apply(*newest(), what)));
+    compact_when_due();
+    maintain(false);
+}
+
+void Database::Impl::compact_when_due() {
     const auto now = newest();
     const std::uint64_t unused = file.size() - now->used();
     if (!auto_compact || unused < least_unused || unused < now->used()) return;
     try {
         compact();
     } catch (const std::exception&) {  // no room for a second file, say: the change itself is done
+    }
+}
+
+void Database::Impl::maintain(bool always) {
+    if (!structures) return;
+    try {
+        const auto now = newest();
+        if (always || storage::wants_structures(*now)) show(storage::with_structures(*now, *structures, false));
+    } catch (const std::exception&) {  // no memory, say: the change itself is done, and searches scan
     }
 }
 
@@ -183,11 +198,13 @@ bool Database::refresh() {
         impl.file = std::move(file);
         impl.header = header;
         impl.show(std::move(view));
+        impl.maintain(true);
         return true;
     }
     Commit commit = storage::newest_commit(impl.file, impl.header);
     if (commit.number == known) return false;
     impl.show(std::move(commit));
+    impl.maintain(false);
     return true;
 }
 
@@ -258,6 +275,22 @@ void Database::compact() {
     const std::lock_guard turn(impl.changing);
     impl.check_writable();
     impl.compact();
+    impl.maintain(true);
+}
+
+void Database::optimize(const OptimizeOptions& options) {
+    Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);
+    impl.show(storage::with_structures(*impl.newest(), options, true));
+    impl.structures = options;
+    impl.structures->interrupt = nullptr;  // lives as long as this call
+}
+
+void Database::drop_structures() {
+    Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);
+    impl.structures.reset();
+    impl.show(storage::without_structures(*impl.newest()));
 }
 
 Verification Database::verify(unsigned threads) const {

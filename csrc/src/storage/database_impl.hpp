@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,7 @@ struct Database::Impl {
     bool auto_compact = true;
     pid_t process = getpid();
     std::unique_ptr<storage::Writer> writer;
+    std::optional<OptimizeOptions> structures;  // set by optimize(): what may be built anew as the file changes
 
     mutable std::mutex changing;  // one change or refresh at a time
     mutable std::mutex looking;   // at view
@@ -58,6 +60,9 @@ struct Database::Impl {
     }
     void check_writable() const;
     void change(const storage::Change& what);
+    void compact_when_due();
+    // Builds structures over what is new, when it is much, or `always`; nothing unless optimize() was called.
+    void maintain(bool always);
     void compact();
     std::size_t update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                        std::int64_t* assigned);

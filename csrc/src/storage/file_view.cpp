@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <utility>
+
+#include "index/structures.hpp"
 
 namespace idcwh::storage {
 
@@ -33,7 +36,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
                 return entry.items->offset() == offset && entry.items->record().head().commit == peeked->commit;
             });
             if (same != known.end()) {
-                entries_.push_back({same->items, {}, 0});
+                entries_.push_back({same->items, {}, 0, same->structures, same->tried});
                 continue;
             }
         }
@@ -43,7 +46,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
             record->section(Part::json);  // or it fails
             manifest_record_ = std::move(record);
         } else if (head.kind == Kind::items) {
-            entries_.push_back({std::make_shared<const Items>(std::move(record), bits), {}, 0});
+            entries_.push_back({std::make_shared<const Items>(std::move(record), bits), {}, 0, nullptr, false});
         } else if (head.kind == Kind::removals) {
             const auto target = std::find_if(entries_.begin(), entries_.end(),
                                              [&](const Entry& entry) { return entry.items->offset() == head.b; });
@@ -61,6 +64,18 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
         throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) + " seals " +
                                             std::to_string(commit_.items) + " items, but there are " +
                                             std::to_string(live) + remedy);
+}
+
+FileView::FileView(const FileView& view, std::vector<Entry> entries)
+    : path_(view.path_),
+      commit_(view.commit_),
+      entries_(std::move(entries)),
+      commit_record_(view.commit_record_),
+      manifest_record_(view.manifest_record_),
+      used_(view.used_) {
+    bits = view.bits;
+    live = view.live;
+    next_id = view.next_id;
 }
 
 void FileView::load_alive() const {
@@ -118,7 +133,10 @@ std::span<const detail::Segment> FileView::segments() const {
         const std::lock_guard turn(loading_);
         if (!codes_loaded_.load(std::memory_order_relaxed)) {
             std::vector<detail::Segment> segments(ids.begin(), ids.end());
-            for (std::size_t i = 0; i < segments.size(); ++i) segments[i].codes = entries_[i].items->codes(0);
+            for (std::size_t i = 0; i < segments.size(); ++i) {
+                segments[i].codes = entries_[i].items->codes(0);
+                segments[i].structures = entries_[i].structures.get();
+            }
             segments_ = std::move(segments);
             codes_loaded_.store(true, std::memory_order_release);
         }
@@ -142,7 +160,8 @@ void FileView::check() const {
 
 std::size_t FileView::memory() const {
     std::size_t sum = 0;
-    for (const Entry& entry : entries_) sum += entry.items->memory();
+    for (const Entry& entry : entries_)
+        sum += entry.items->memory() + (entry.structures ? entry.structures->memory() : 0);
     if (alive_loaded_.load(std::memory_order_acquire))
         for (const auto& words : alive_) sum += words.size() * 8;
     return sum;

@@ -17,19 +17,24 @@ namespace idcwh::storage {
 
 class FileView : public detail::View {
 public:
-    // Items that an older view has read already are shared with it (null: none).
+    struct Entry {
+        std::shared_ptr<const Items> items;
+        std::vector<std::shared_ptr<const Record>> removals;
+        std::size_t dead = 0;
+        std::shared_ptr<const detail::Structures> structures;  // over all rows; null: none
+        bool tried = false;                                    // to build them, whether or not any pays
+    };
+
+    // Items that an older view has read already are shared with it (null: none), and so are their structures.
     FileView(const File& file, const Header& header, Commit commit, const FileView* older);
+    // The same view but for the structures of its entries.
+    FileView(const FileView& view, std::vector<Entry> entries);
 
     std::span<const detail::Segment> segments() const override;
     std::span<const detail::Segment> id_segments() const override;
     void check() const override;
     std::size_t memory() const override;
 
-    struct Entry {
-        std::shared_ptr<const Items> items;
-        std::vector<std::shared_ptr<const Record>> removals;
-        std::size_t dead = 0;
-    };
     const Commit& commit() const { return commit_; }
     const std::vector<Entry>& entries() const { return entries_; }
     const std::string& manifest() const;

@@ -1,0 +1,26 @@
+// optimize(memory, threads) of an index and of a database.
+#pragma once
+
+#include <idcwh/index.hpp>
+
+#include <cstddef>
+#include <limits>
+
+#include "arrays.hpp"
+#include "interrupt.hpp"
+
+namespace idcwh::bindings {
+
+template <class Target>
+void optimize(Target& self, const py::object& memory, const py::object& threads) {
+    OptimizeOptions options;
+    if (!memory.is_none())
+        options.memory = static_cast<std::size_t>(whole_of(memory, "memory", 0, std::numeric_limits<long long>::max()));
+    options.threads = threads_of(threads);
+    Ctrl_C ctrl_c;
+    options.interrupt = ctrl_c.interrupt();
+    const py::gil_scoped_release release;
+    self.optimize(options);
+}
+
+}  // namespace idcwh::bindings

@@ -1,0 +1,248 @@
+// What optimize() builds over the segments of a file: searches stay those of brute force through adds, removals,
+// compactions and refreshes; it keeps to its memory; and a file that is cut off meanwhile is an error.
+#include <idcwh/database.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "check.hpp"
+#include "database_model.hpp"
+#include "index/structures.hpp"
+#include "model.hpp"
+
+namespace {
+
+using check::State;
+using idcwh::Database;
+using idcwh::ErrorCode;
+using Access = idcwh::Database::Access;
+
+std::size_t covered(const idcwh::Snapshot& snapshot) {
+    std::size_t sum = 0;
+    for (const auto& structure : snapshot.structures()) sum += structure.codes;
+    return sum;
+}
+
+void compare(const Database& database, const State& state, std::mt19937& random) {
+    CHECK(check::state_of(database) == state);
+    const auto snapshot = database.snapshot();
+    check::Model model{state.bits, {}, {}};
+    snapshot.each([&](std::int64_t id, std::string_view, std::string_view, std::uint32_t) {
+        model.ids.push_back(id);
+        model.codes.push_back(state.items.at(id).code);
+    });
+    check::compare_everywhere(snapshot, model, random);
+}
+
+void add(Database& database, State& state, std::size_t n, std::mt19937& random) {
+    auto batch = check::random_batch(state, n, random);
+    batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+    batch.put_into(state);
+}
+
+// Few bits, so that groups or a table pay for every segment. Each search takes the structures, whatever they cost.
+void test_history(unsigned bits, int steps, std::uint32_t seed) {
+    std::mt19937 random(seed);
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    Database writer = Database::create(path, bits), reader = Database::open(path);
+    State state{bits}, after;
+    writer.optimize();  // of nothing
+    CHECK(writer.snapshot().structures().empty());
+    add(writer, state, 2000, random);
+    CHECK(reader.refresh());
+    writer.optimize();
+    reader.optimize();
+    CHECK(covered(writer.snapshot()) == 2000 && covered(reader.snapshot()) == 2000);
+    std::size_t most = 0;
+    for (int step = 0; step < steps; ++step) {
+        check::random_step(writer, state, after, 400, random);
+        state = after;
+        if (step % 4 != 3) continue;
+        reader.refresh();
+        if (step % 8 == 7) {
+            writer.optimize();
+            reader.optimize();
+            CHECK(covered(writer.snapshot()) == covered(reader.snapshot()));
+        }
+        compare(writer, state, random);
+        compare(reader, state, random);
+        most = std::max(most, writer.snapshot().structures().size());
+    }
+    std::printf("%u bits: %zu structures at most\n", bits, most);
+    CHECK(most > 1);
+    writer.drop_structures();
+    CHECK(writer.snapshot().structures().empty());
+    compare(writer, state, random);
+}
+
+// Which codes are covered, and when.
+void test_upkeep() {
+    std::mt19937 random(11);
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    Database writer = Database::create(path, 8), reader = Database::open(path);
+    State state{8};
+    add(writer, state, 10000, random);
+    const auto before = writer.snapshot();
+    writer.optimize();
+    CHECK(before.structures().empty() && covered(writer.snapshot()) == 10000);
+    CHECK(writer.snapshot().explain_topk(10).chosen.name != "scan");
+    CHECK(writer.snapshot().memory() > before.memory());
+    add(writer, state, 1000, random);
+    CHECK(covered(writer.snapshot()) == 10000);  // the new ones are scanned in no time
+    CHECK(reader.refresh());
+    reader.optimize();
+    CHECK(covered(reader.snapshot()) == 11000 && reader.snapshot().structures().size() == 2);
+    const std::int64_t gone = state.items.begin()->first;
+    writer.remove(&gone, 1);
+    state.items.erase(gone);
+    CHECK(reader.refresh() && covered(reader.snapshot()) == 11000);  // rows, one of which is dead
+    add(writer, state, 20000, random);
+    CHECK(covered(writer.snapshot()) == 31000);
+    CHECK(reader.refresh() && covered(reader.snapshot()) == 31000);
+    writer.compact();
+    CHECK(covered(writer.snapshot()) == 30999 && writer.snapshot().structures().size() == 1);
+    CHECK(reader.refresh() && covered(reader.snapshot()) == 30999);
+    CHECK(Database::open(path).snapshot().structures().empty());  // the file holds nothing of it
+    compare(reader, state, random);
+
+    reader.drop_structures();
+    add(writer, state, 40000, random);
+    CHECK(reader.refresh() && reader.snapshot().structures().empty());
+    idcwh::OptimizeOptions options;
+    options.memory = 0;
+    writer.optimize(options);
+    CHECK(writer.snapshot().structures().empty());
+    writer.optimize();
+    const auto all = writer.snapshot().structures();
+    const auto bytes = [](const auto& list) {
+        return std::accumulate(list.begin(), list.end(), std::size_t{0},
+                               [](std::size_t sum, const auto& structure) { return sum + structure.bytes; });
+    };
+    CHECK(all.size() == 2);
+    options.memory = bytes(all) * 3 / 4;  // room for the larger one
+    writer.optimize(options);
+    const auto some = writer.snapshot().structures();
+    CHECK(some.size() == 1 && some[0].codes == 40000 && bytes(some) <= options.memory);
+    writer.compact();
+    CHECK(bytes(writer.snapshot().structures()) <= options.memory);
+
+    const idcwh::Interrupt at_once{[](void*) { return true; }, nullptr};
+    options = {};
+    options.interrupt = &at_once;
+    const auto kept = writer.snapshot().structures().size();
+    CHECK(check::error_of([&] { writer.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
+    CHECK(writer.snapshot().structures().size() == kept);
+    compare(writer, state, random);
+    writer.close();
+    CHECK(check::error_of([&] { writer.optimize(); }) == static_cast<int>(ErrorCode::invalid_argument));
+}
+
+// Codes that are all different, in two segments: the larger gets a multi-index.
+void test_multi_index() {
+    std::mt19937 random(13);
+    const check::Folder folder;
+    Database database = Database::create(folder / "codes.bin", 64);
+    const auto codes = check::random_codes(90000, 64, 14);
+    std::vector<std::int64_t> ids(70000);
+    std::iota(ids.rbegin(), ids.rend(), 5);  // descending: the order of results is not that of the rows
+    database.add({codes.data(), 70000, ids.data()});
+    database.add({codes.data() + 70000 * 8, 20000});
+    database.optimize();
+    CHECK(covered(database.snapshot()) == 70000 && database.snapshot().structures()[0].name == "multi-index");
+    database.remove(ids.data(), 3000);
+    const auto snapshot = database.snapshot();
+    CHECK(covered(snapshot) == 70000);
+    auto queries = check::random_codes(3, 64, 15);
+    queries.insert(queries.end(), codes.begin() + 5000 * 8, codes.begin() + 5002 * 8);
+    for (std::size_t q = 0; q < 5; ++q) {
+        std::vector<std::pair<std::int32_t, std::int64_t>> expected;
+        for (std::size_t row = 3000; row < 90000; ++row)
+            expected.emplace_back(check::distance(codes.data() + row * 8, queries.data() + q * 8, 8),
+                                  row < 70000 ? ids[row] : static_cast<std::int64_t>(row + 5));
+        std::sort(expected.begin(), expected.end());
+        std::vector<std::int32_t> distances(100);
+        std::vector<std::int64_t> found(100);
+        CHECK(snapshot.topk(queries.data() + q * 8, 1, 100, distances.data(), found.data()) == 100);
+        for (std::size_t i = 0; i < 100; ++i)
+            CHECK(distances[i] == expected[i].first && found[i] == expected[i].second);
+        const auto hits = snapshot.radius(queries.data() + q * 8, 1, 16);
+        const auto end =
+            std::find_if(expected.begin(), expected.end(), [](const auto& pair) { return pair.first > 16; });
+        CHECK(hits.ids.size() == static_cast<std::size_t>(end - expected.begin()));
+        for (std::size_t i = 0; i < hits.ids.size(); ++i) CHECK(hits.ids[i] == expected[i].second);
+    }
+}
+
+// Searches go on while structures come and go and the file changes.
+void test_beside_searches() {
+    std::mt19937 random(17);
+    const check::Folder folder;
+    Database database = Database::create(folder / "codes.bin", 8);
+    State state{8};
+    add(database, state, 3000, random);
+    const auto query = check::random_codes(1, 8, 18);
+    std::atomic<bool> stop{false};
+    const auto search = [&] {
+        while (!stop) {
+            const auto snapshot = database.snapshot();
+            std::vector<std::int32_t> distances(snapshot.size());
+            std::vector<std::int64_t> ids(snapshot.size());
+            CHECK(snapshot.topk(query.data(), 1, ids.size(), distances.data(), ids.data()) == snapshot.size());
+            CHECK(std::is_sorted(distances.begin(), distances.end()));
+            std::sort(ids.begin(), ids.end());
+            CHECK(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
+        }
+    };
+    std::thread first(search), second(search);
+    for (int i = 0; i < 30; ++i) {
+        database.optimize();
+        add(database, state, 100, random);
+        if (i % 5 == 2) database.drop_structures();
+        if (i % 7 == 3) database.compact();
+    }
+    stop = true;
+    first.join(), second.join();
+    CHECK(check::state_of(database) == state);
+}
+
+void test_cut_off() {
+    std::mt19937 random(19);
+    const check::Folder folder;
+    const std::string path = folder / "codes.bin";
+    State state{16};
+    {
+        Database database = Database::create(path, 16);
+        add(database, state, 90000, random);
+    }
+    Database database = Database::open(path);
+    database.optimize();
+    const auto size = std::filesystem::file_size(path);
+    Database cold = Database::open(path);
+    std::filesystem::resize_file(path, size / 8);
+    constexpr int damaged = static_cast<int>(ErrorCode::damaged);
+    CHECK(check::error_of([&] { cold.optimize(); }) == damaged);
+    CHECK(check::error_of([&] { database.optimize(); }) == damaged);
+    CHECK(check::error_of([&] { database.refresh(); }) == damaged);
+    const auto query = check::random_codes(1, 16, 20);
+    std::int32_t distance;
+    std::int64_t id;
+    CHECK(check::error_of([&] { database.snapshot().topk(query.data(), 1, 1, &distance, &id); }) == damaged);
+}
+
+}  // namespace
+
+int main() {
+    idcwh::detail::always_structures = true;
+    test_history(4, 40, 1);
+    test_history(7, 40, 2);
+    test_multi_index();
+    idcwh::detail::always_structures = false;
+    test_upkeep();
+    test_beside_searches();
+    test_cut_off();
+    return check::finish();
+}
