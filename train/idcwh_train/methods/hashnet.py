@@ -54,7 +54,7 @@ class HashNet(Method):
         g = torch.tanh(beta * h)
         s = similar(y, y)
         pair = others(s)
-        pairs, alike = pair.sum(), (s & pair).sum()
+        pairs, alike = pair.sum().to(h.dtype), (s & pair).sum()
         weight = torch.where(s, pairs / alike.clamp(min=1), pairs / (pairs - alike).clamp(min=1))
         theta = self.scale / self.bits * g @ g.T
         return {"pairs": mean_where(weight * logistic(theta, s), pair)}

@@ -1,0 +1,141 @@
+"""Heads: stored, built again and exported without a change; class codes against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from idcwh_search.errors import IdcwhError
+from idcwh_train import heads
+
+FEATURES, BITS = 20, 6
+
+
+def drawn(kind):
+    torch.manual_seed(1)
+    head = {
+        "linear": lambda: heads.linear(FEATURES, BITS),
+        "sliced": lambda: heads.Sliced(FEATURES, BITS),
+        "normed": lambda: heads.Normed(FEATURES, BITS),
+        "rbf": lambda: heads.RBF(FEATURES, BITS, 9),
+        "class-code": lambda: heads.ClassCode(FEATURES, BITS, 5),
+        "several": lambda: heads.ClassCode(FEATURES, BITS, 5, several=True),
+    }[kind]()
+    for _, tensor in head.named_parameters():
+        nn.init.normal_(tensor, std=0.5)
+    if isinstance(head, heads.RBF):
+        head.anchors.normal_()
+        head.width.fill_(4.0)
+    if isinstance(head, heads.ClassCode):
+        head.codes.copy_(2 * torch.randint(2, (5, BITS)) - 1)
+    if isinstance(head, heads.Normed):
+        for _ in range(5):
+            head.train()(3 + 2 * torch.randn(30, FEATURES))
+    return head
+
+
+KINDS = ["linear", "sliced", "normed", "rbf", "class-code", "several"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stored_and_built_again(kind):
+    head = drawn(kind).eval()
+    again = heads.build(heads.config(head), FEATURES, BITS)
+    again.load_state_dict(head.state_dict())
+    x = torch.randn(50, FEATURES)
+    assert torch.equal(again.eval()(x), head(x))
+    assert heads.config(again) == heads.config(head)
+    assert head(x).shape == (50, BITS) and head(x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plain_is_the_head_in_eval_mode(kind):
+    head = drawn(kind).train()
+    exported = heads.plain(head)
+    assert not exported.training
+    assert isinstance(exported, nn.Linear) == (kind in ("linear", "sliced", "normed"))
+    x = 2 + 3 * torch.randn(200, FEATURES)
+    torch.testing.assert_close(exported(x), head.eval()(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["rbf", "class-code", "several"])  # the others are linear by then
+def test_the_exported_graph_gives_the_same(kind):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    graph = pytest.importorskip("idcwh_export.graph")
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = heads.plain(drawn(kind))
+
+        def forward(self, pixels):
+            return self.head(pixels.float().flatten(1)[:, :FEATURES] / 64 - 2)
+
+    network = Network()
+    session = onnxruntime.InferenceSession(
+        graph.build(network, BITS, 4, {}).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    images = np.random.default_rng(0).integers(0, 256, (9, 4, 4, 3), dtype=np.uint8)
+    codes, h = session.run(None, {"image": images})
+    expected = network(torch.from_numpy(images).permute(0, 3, 1, 2)).detach().numpy()
+    np.testing.assert_allclose(h, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(codes, np.packbits(expected >= 0, axis=1, bitorder="little"))
+
+
+@pytest.mark.parametrize(("features", "bits", "widths"), [(12, 4, [3, 3, 3, 3]), (10, 3, [3, 3, 4]), (5, 5, [1] * 5)])
+def test_a_bit_sees_its_slice(features, bits, widths):
+    head = heads.Sliced(features, bits)
+    nn.init.uniform_(head.weight, 0.5, 1)
+    seen = torch.stack([head(row[None])[0] - head(torch.zeros(1, features))[0] for row in torch.eye(features)]) != 0
+    owner = [bit for bit, width in enumerate(widths) for _ in range(width)]
+    np.testing.assert_array_equal(seen.numpy(), np.eye(bits, dtype=bool)[owner])
+
+
+def test_batch_norm_of_one_image():
+    head = heads.Normed(FEATURES, BITS).train()
+    h = head(torch.randn(1, FEATURES))
+    h.sum().backward()
+    assert torch.isfinite(h).all() and torch.isfinite(head.linear.weight.grad).all()
+    balanced = head(torch.randn(64, FEATURES) + 5)
+    torch.testing.assert_close(balanced.mean(dim=0), torch.zeros(BITS), atol=1e-5, rtol=0)
+
+
+def test_rbf_is_the_formula():
+    head = drawn("rbf").eval()
+    x = torch.randn(4, FEATURES)
+    for i in range(4):
+        phi = [np.exp(-np.sum((x[i] - a).double().numpy() ** 2) / (2 * 4.0**2)) for a in head.anchors]
+        h = head.linear.weight.detach().double().numpy() @ phi + head.linear.bias.detach().double().numpy()
+        np.testing.assert_allclose(head(x[i : i + 1])[0].detach().numpy(), h, rtol=1e-4, atol=1e-5)
+
+
+def test_class_codes():
+    one, several = drawn("class-code"), drawn("several")
+    assert torch.equal(one.codes, several.codes)
+    x = torch.randn(100, FEATURES)
+    scores = one.train()(x)
+    torch.testing.assert_close(scores, one.linear(x))
+    numbers = set()
+    for i, row in enumerate(scores):
+        best = max(range(5), key=lambda j: row[j])
+        assert one.eval()(x[i : i + 1])[0].tolist() == one.codes[best].tolist()
+        found = {j for j in range(5) if row[j] >= 0} | {best}
+        numbers.add(len(found))
+        total = [sum(int(several.codes[j, v]) for j in found) for v in range(BITS)]
+        assert several.eval()(x[i : i + 1])[0].tolist() == total
+    assert len(numbers) > 2 and any((row < 0).all() for row in scores)
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"kind": "mlp"}, {"kind": "rbf"}, {"kind": "rbf", "anchors": 0}, None, "linear"]
+)
+def test_unknown_heads_are_refused(config):
+    with pytest.raises(IdcwhError, match="head"):
+        heads.build(config, 4, 4)
+
+
+def test_only_heads_are_stored():
+    with pytest.raises(TypeError, match="Conv2d"):
+        heads.config(nn.Conv2d(1, 1, 1))

@@ -1,0 +1,162 @@
+"""What every method does with inputs at the edge: extreme outputs, one class, no label, a state taken up again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from idcwh_search.errors import IdcwhError
+from idcwh_train.methods import MODULES
+from idcwh_train.methods.base import create, find, option_names
+
+ALL = list(MODULES)
+STEPPED = [name for name in ALL if not find(name).closed_form]
+
+
+def batch(name, n, classes, bits, seed=0, several=False):
+    generator = torch.Generator().manual_seed(seed)
+    h = 2 * torch.randn(n, classes if name == "class-code" else bits, generator=generator)
+    y = F.one_hot(torch.randint(classes, (n,), generator=generator), classes).bool()
+    if several:
+        y |= torch.rand(n, classes, generator=generator) < 0.3
+    return h.requires_grad_(), y, torch.arange(n)
+
+
+def finite(method, h, loss):
+    loss.total.backward()
+    grads = [h.grad, *(p.grad for p in method.parameters())]
+    return torch.isfinite(loss.total) and all(torch.isfinite(g).all() for g in grads if g is not None)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_options_are_plain_and_make_the_same_method(name):
+    method = create(name, 5, 12, 20, {})
+    options = method.options()
+    assert list(options) == option_names(type(method))
+    assert json.loads(json.dumps(options)) == options
+    assert create(name, 5, 12, 20, options).options() == options
+    for bits in (1, 12, 48, 512):
+        create(name, 5, bits, 20, MODULES[name].with_bits(bits))
+    with pytest.raises(TypeError):
+        create(name, 5, 12, 20, {"nonsense": 1})
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("idcwh")])
+def test_options_out_of_range(name):
+    for option, value in find(name)(5, 12, 20).options().items():
+        if not isinstance(value, bool):
+            with pytest.raises(ValueError, match=option):
+                create(name, 5, 12, 20, {option: -1})
+
+
+@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize("bits", [1, 512])
+def test_extreme_outputs_are_finite(name, bits):
+    """Up to ||h - mu||^2 = 512 * 1e8; outputs that are constant, or exactly zero."""
+    classes, n = 7, 32
+    for scale in (0.0, 1.0, 100.0, 1e4):
+        for constant in (True, False):
+            torch.manual_seed(0)
+            method = create(name, classes, bits, n, {})
+            h, y, rows = batch(name, n, classes, bits)
+            with torch.no_grad():
+                h.copy_(torch.full_like(h, scale) if constant else scale * torch.sign(h))
+            for _ in range(2):
+                method.start_epoch()
+                h.grad = None
+                assert finite(method, h, method(h, y, rows)), (scale, constant)
+
+
+@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize("several", [False, True])
+def test_rows_without_a_label_do_not_count(name, several):
+    h, y, rows = batch(name, 12, 4, 8, several=several)
+    y[3] = y[7] = False
+    kept = y.any(dim=1)
+    torch.manual_seed(0)
+    whole = create(name, 4, 8, 12, {}, several=several)
+    torch.manual_seed(0)
+    part = create(name, 4, 8, 12, {}, several=several)
+    for method in (whole, part):
+        method.start_epoch()
+    torch.manual_seed(1)
+    a = whole(h, y, rows)
+    torch.manual_seed(1)
+    b = part(h[kept], y[kept], rows[kept])
+    assert (a.skipped, b.skipped) == (2, 0)
+    assert a.total.item() == b.total.item() > 0
+    none = whole(h, torch.zeros_like(y), rows)
+    none.total.backward()
+    assert none.skipped == 12 and none.total.item() == 0 and not none.terms
+
+
+@pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.parametrize(("classes", "n"), [(1, 1), (1, 6), (3, 1), (3, 6)])
+def test_one_image_one_class(name, classes, n):
+    """No other image, no triplet, no other class: what is undefined is zero."""
+    method = create(name, classes, 8, n, {})
+    h, _, rows = batch(name, n, classes, 8)
+    y = torch.zeros(n, classes, dtype=torch.bool)
+    y[:, 0] = True
+    for _ in range(2):
+        method.start_epoch()
+        loss = method(h, y, rows)
+        h.grad = None
+        assert finite(method, h, loss)
+        if "triplets" in loss.terms:
+            assert loss.terms["triplets"] == 0
+        if n == 1 and name in ("hashnet", "dhn"):
+            assert loss.terms["pairs"] == 0
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_state_taken_up_again(name):
+    """After state_dict and load_state_dict, the next losses are the same, bit for bit."""
+
+    def steps(method, seeds):
+        out = []
+        for seed in seeds:
+            torch.manual_seed(seed)
+            if seed % 2 == 0:
+                method.start_epoch()
+            h, y, rows = batch(name, 10, 4, 8, seed)
+            out.append(method(h, y, (rows + 3 * seed) % 20).total.item())
+        return out
+
+    torch.manual_seed(0)
+    first = create(name, 4, 8, 20, {})
+    steps(first, range(3))
+    saved = {key: value.clone() for key, value in first.state_dict().items()}
+    torch.manual_seed(99)
+    second = create(name, 4, 8, 20, {})
+    second.load_state_dict(saved)
+    assert steps(first, range(3, 8)) == steps(second, range(3, 8))
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_half_precision_is_taken_as_float32(name):
+    torch.manual_seed(0)
+    method = create(name, 4, 8, 10, {})
+    h, y, rows = batch(name, 10, 4, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.manual_seed(1)
+        half = method(h.bfloat16(), y, rows).total
+    assert half.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_forty_thousand_classes(name):
+    """In memory and time: a batch of 16, 12 bits, so more classes than codes."""
+    method = create(name, 40_000, 12, 100, {}, several=False)
+    h, y, rows = batch(name, 16, 40_000, 12)
+    method.start_epoch()
+    assert finite(method, h, method(h, y, rows))
+    method.start_epoch()
+
+
+def test_dnnh_needs_a_feature_a_bit():
+    with pytest.raises(IdcwhError, match="16 features are too few for 24 bits"):
+        create("dnnh", 3, 24, 10, {}).head(16)
