@@ -22,6 +22,9 @@ from idcwh_search.runtime import available_cores
 Change = Callable[[int, np.ndarray], np.ndarray]
 """(row of the set, pixels [H, W, 3]) -> pixels: an augmentation, a function of its arguments alone."""
 
+BatchChange = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""(rows of the set, pixels [m, H, W, 3]) -> pixels [m, h, w, 3]: the same for a batch at once, as `augment.augment`."""
+
 T = TypeVar("T")
 
 
@@ -35,10 +38,44 @@ class Batch:
     failed: dict[int, str]
 
 
-def read_one(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, change: Change | None = None) -> Batch:
-    """The pictures `rows` of the set, in this thread."""
+def read_one(
+    dataset: LabelledImages,
+    rows: np.ndarray,
+    preprocess: Preprocess,
+    change: Change | None = None,
+    augment: BatchChange | None = None,
+) -> Batch:
+    """The pictures `rows` of the set, in this thread. `change` sees a picture at a time, `augment` then the batch of
+    those that could be read; without `change`, a set held as arrays is read at once (see `pixels`)."""
+    failed: dict[int, str] = {}
+    found = pixels(dataset, rows, preprocess)
+    if found is None or change is not None:
+        rows, found, failed = _one_by_one(dataset, rows, preprocess, change)
+    rows = np.asarray(rows, np.int64)
+    if augment is not None and len(rows):
+        found = augment(rows, found)
+    return Batch(torch.from_numpy(rows.copy()), torch.from_numpy(found).permute(0, 3, 1, 2), failed)
+
+
+def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> np.ndarray | None:
+    """Pictures `rows` of a set held as arrays, uint8 [m, crop, crop, 3], a new array, when none has to be scaled: what
+    `dataset.image` gives for each, at a hundredth of its cost. None when they have to be scaled, or lie in files."""
+    if not isinstance(dataset.pictures, np.ndarray):
+        return None
+    h, w = dataset.pictures.shape[1:3]
+    crop = preprocess.crop
+    if min(h, w) != preprocess.resize or (h - crop) % 2 or (w - crop) % 2:  # half a pixel off the centre is resampling
+        return None
+    top, left = (h - crop) // 2, (w - crop) // 2
+    return np.ascontiguousarray(dataset.pictures[rows][:, top : top + crop, left : left + crop])
+
+
+def _one_by_one(
+    dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, change: Change | None
+) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+    """Rows that could be read, their pixels, and what is wrong with the others."""
     good: list[int] = []
-    pixels: list[np.ndarray] = []
+    found: list[np.ndarray] = []
     failed: dict[int, str] = {}
     for row in map(int, rows):
         try:
@@ -47,16 +84,20 @@ def read_one(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, 
             failed[row] = error.reason
             continue
         good.append(row)
-        pixels.append(picture if change is None else change(row, picture))
-    stacked = np.stack(pixels) if pixels else np.zeros((0, 1, 1, 3), np.uint8)
-    return Batch(torch.tensor(good, dtype=torch.int64), torch.from_numpy(stacked).permute(0, 3, 1, 2), failed)
+        found.append(picture if change is None else change(row, picture))
+    stacked = np.stack(found) if found else np.zeros((0, 1, 1, 3), np.uint8)
+    return np.array(good, np.int64), stacked, failed
 
 
 def read(
-    dataset: LabelledImages, plan: Iterable[np.ndarray], preprocess: Preprocess, change: Change | None = None
+    dataset: LabelledImages,
+    plan: Iterable[np.ndarray],
+    preprocess: Preprocess,
+    change: Change | None = None,
+    augment: BatchChange | None = None,
 ) -> Iterator[Batch]:
     """One Batch for each array of rows in `plan`, in order, made by as many threads as there are cores."""
-    return ahead(lambda rows: read_one(dataset, rows, preprocess, change), plan)
+    return ahead(lambda rows: read_one(dataset, rows, preprocess, change, augment), plan)
 
 
 def ahead(make: Callable[[np.ndarray], T], plan: Iterable[np.ndarray]) -> Iterator[T]:

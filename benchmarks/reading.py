@@ -1,0 +1,78 @@
+"""How fast a thread makes batches of augmented pixels of a set held as arrays, as CIFAR-10 is.
+
+    python benchmarks/reading.py [--data cifar10.npz]
+
+Two ways take turns: a picture at a time through Pillow and numpy, and the batch at once (`idcwh_train.augment`). Both
+crop at random with a mirrored border of 4 pixels, mirror half of the pictures and put a grey square of 8 pixels in.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import common
+import numpy as np
+
+from idcwh_search import datasets
+from idcwh_search.images import Preprocess
+from idcwh_train.augment import augment
+from idcwh_train.reading import Batch, read_one
+
+PAD, HOLE, BATCH = 4, 8, 128
+
+
+def one_by_one(row: int, picture: np.ndarray) -> np.ndarray:
+    """The same changes to one picture, with numpy's own generator."""
+    random, side = np.random.default_rng([0, 1, row]), len(picture)
+    top, left = random.integers(0, 2 * PAD + 1, 2)
+    border = np.pad(picture, ((PAD, PAD), (PAD, PAD), (0, 0)), mode="reflect")
+    cut = border[top : top + side, left : left + side]
+    cut = (cut[:, ::-1] if random.random() < 0.5 else cut).copy()
+    top, left = random.integers(0, side, 2) - HOLE // 2
+    cut[max(0, top) : max(0, top + HOLE), max(0, left) : max(0, left + HOLE)] = 128
+    return cut
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="an .npz archive of square pictures (default: 5,000 of noise, 32 x 32)")
+    parser.add_argument("--seconds", type=float, default=10, help="how long to measure (default: 10)")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    options = parser.parse_args()
+
+    dataset = datasets.load(options.data) if options.data else noise(5_000, 32)
+    assert isinstance(dataset.pictures, np.ndarray), "expected arrays"
+    side = dataset.pictures.shape[1]
+    preprocess = Preprocess(side, side)
+    rows = np.random.default_rng(0).permutation(len(dataset))[:BATCH]
+
+    def at_once() -> Batch:
+        def change(some: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+            return augment(pixels, some, 0, 1, crop=side, pad=PAD, flip=True, hole=HOLE)
+
+        return read_one(dataset, rows, preprocess, augment=change)
+
+    times = common.alternate(
+        {"one by one": lambda: read_one(dataset, rows, preprocess, one_by_one), "at once": at_once},
+        seconds=options.seconds,
+        most=100_000,
+    )
+    middle = common.medians(times)
+    here = common.machine("numpy", "pillow", "torch")
+    print(common.describe(here))
+    for name, seconds in middle.items():
+        print(f"{name:10} {len(rows) / seconds:9.0f} images/s   (median of {len(times[name])} batches of {len(rows)})")
+    print(f"ratio {middle['one by one'] / middle['at once']:.1f}")
+    row = {"side": side, "images_per_second": {name: len(rows) / seconds for name, seconds in middle.items()}}
+    common.write_json(options.json, here, [row])
+
+
+def noise(n: int, side: int) -> datasets.LabelledImages:
+    """n pictures of noise."""
+    pictures = np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
+    return datasets.LabelledImages([str(i) for i in range(n)], np.zeros(n, np.int64), ["x"], pictures, [""] * n)
+
+
+if __name__ == "__main__":
+    main()
