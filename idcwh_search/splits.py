@@ -47,7 +47,8 @@ class Split:
             if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and rows[0] < 0) or np.any(np.diff(rows) <= 0):
                 raise ValueError(f"{part}: expected ascending int64 row numbers, each once")
             if not len(rows):
-                raise IdcwhError(f"protocol {self.name}: the {part} part is empty")
+                hint = "none of the pictures fits" if part == "query" else "give more pictures, or take fewer queries"
+                raise IdcwhError(f"protocol {self.name}: the {part} part is empty; {hint}")
         for part in ("database", "train"):
             if common := len(np.intersect1d(self.query, getattr(self, part), assume_unique=True)):
                 raise IdcwhError(f"protocol {self.name}: {common} queries are also in the {part} part")

@@ -30,6 +30,7 @@ def load(root: Path, spec: str) -> LabelledImages:
         raise IdcwhError(f"{root}: no pictures found; expected train/<class>/* and test/<class>/*, or <class>/*")
     classes = in_label_order({c for _, c, _ in listed})
     number = {name: i for i, name in enumerate(classes)}
+    empty = [name for part in parts for name in _subfolders(root / part) if name not in number]
     return LabelledImages(
         keys=[p.relative_to(root).as_posix() for _, _, p in listed],
         labels=np.array([number[c] for _, c, _ in listed], np.int64),
@@ -37,6 +38,7 @@ def load(root: Path, spec: str) -> LabelledImages:
         pictures=[p for _, _, p in listed],
         split=[s for s, _, _ in listed],
         spec=spec,
+        note=f"no pictures in {', '.join(dict.fromkeys(empty))}: not taken for classes" if empty else "",
     )
 
 

@@ -90,7 +90,9 @@ class LabelledImages:
 
 def in_label_order(names: set[str]) -> list[str]:
     """Class names in label order: by number when all are numbers ("2" before "10"), else by name."""
-    return sorted(names, key=int) if all(n.isascii() and n.isdigit() for n in names) else sorted(names)
+    if all(n.isascii() and n.isdigit() for n in names):
+        return sorted(names, key=lambda name: (int(name), name))  # "01" and "1": in one order on every machine
+    return sorted(names)
 
 
 def first_repeat(values: Iterable[Hashable]) -> int | None:

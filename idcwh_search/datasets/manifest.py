@@ -80,7 +80,8 @@ def _jsonl_rows(manifest: Path) -> Iterator[Row]:
             labels = found if isinstance(found, list) else [found]
             if not all(isinstance(x, str | int) and not isinstance(x, bool) for x in labels):
                 raise _at(manifest, line, f"a label is a string or an integer, not {json.dumps(found)[:80]}")
-            yield line, item["path"], [str(x) for x in labels], str(item.get("split") or "")
+            names = [name for x in labels if (name := str(x).strip())]
+            yield line, item["path"], names, str(item.get("split") or "")
 
 
 def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
@@ -103,7 +104,7 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
         first[same] = line
         keys.append(key)
         paths.append(path)
-        labels.append(names)
+        labels.append(list(dict.fromkeys(names)))  # a label that is repeated is one label
         split.append(_SPLIT_NAMES[part.lower()])
     if not keys:
         raise IdcwhError(f"{manifest}: no pictures; expected lines of path,label")

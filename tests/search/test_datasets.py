@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import datasets
+from idcwh_search import datasets, protocols
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import Preprocess, UnreadableImage, load_image
 
@@ -64,6 +64,31 @@ def test_numbered_classes_in_order_of_number(tmp_path):
     assert datasets.load(str(tmp_path)).classes == ["0", "2", "10"]
 
 
+def test_numbers_that_are_equal_have_one_order(tmp_path):
+    for name in ("1", "01", "001", "0"):
+        picture(tmp_path / name / "1.png")
+    assert datasets.load(str(tmp_path)).classes == ["0", "001", "01", "1"]
+
+
+def test_one_picture(tmp_path):
+    picture(tmp_path / "cat" / "deep" / "er" / "1.png")
+    found = datasets.load(str(tmp_path))
+    assert found.keys == ["cat/deep/er/1.png"] and found.labels.tolist() == [0]
+    with pytest.raises(IdcwhError, match="the train part is empty; give more pictures, or take fewer queries"):
+        protocols.split(found, query_per_class=1)
+
+
+def test_folders_without_pictures_are_named(tmp_path):
+    for name in ("train/cat/1.png", "test/cat/1.png"):
+        picture(tmp_path / name)
+    assert datasets.load(str(tmp_path)).note == ""
+    for name in ("train/dog", "test/dog", "train/eel"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "train/eel/1.heic").write_text("of a kind that is not decoded")
+    found = datasets.load(str(tmp_path))
+    assert found.classes == ["cat"] and found.note == "no pictures in dog, eel: not taken for classes"
+
+
 def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
     picture(tmp_path / "only" / "1.png")
     (tmp_path / "only" / "again").symlink_to(tmp_path / "only", target_is_directory=True)
@@ -115,6 +140,15 @@ def test_several_labels_make_a_matrix(tmp_path):
         assert found.label_matrix() is found.labels
 
 
+def test_a_repeated_label_is_one_label(tmp_path):
+    for text, name in (
+        ("a.png,x,x\nb.png,y\n", "set.csv"),
+        ('{"path": "a.png", "label": ["x", " x"]}\n{"path": "b.png", "label": ["y", ""]}', "set.jsonl"),
+    ):
+        found = datasets.load(manifest(tmp_path, text, name))
+        assert found.labels.dtype == np.int64 and found.labels.tolist() == [0, 1] and found.classes == ["x", "y"]
+
+
 def test_label_matrix_of_single_labels(tmp_path):
     found = datasets.load(manifest(tmp_path, "a.png,x\nb.png,y\nc.png,x\n"))
     assert found.label_matrix().tolist() == [[True, False], [False, True], [True, False]]
@@ -139,6 +173,19 @@ def test_jsonl_with_numbers_and_split(tmp_path):
         ("s.csv", 'a.png,"cat\n', r"s\.csv:\d: not CSV"),
         ("s.csv", ",cat\n", r"s\.csv:1: no path"),
         ("s.csv", "", r"s\.csv: no pictures"),
+        ("s.csv", "path,label\n", r"s\.csv: no pictures"),
+        ("s.csv", "a.png;cat\n", r"s\.csv:1: no label \(expected path,label\)"),
+        ("s.csv", "a.png,cat\nb,dog\n", r"s\.csv:2: b: no such file"),
+        ("s.csv", 'a.png,"cat\nor dog"\nnowhere.png,eel\n', r"s\.csv:3: nowhere\.png: no such file"),
+        (
+            "s.jsonl",
+            '\n{"path": "a.png", "label": 1}\n\n{"path": "x.png", "label": 1}',
+            r"s\.jsonl:4: x\.png: no such f",
+        ),
+        ("s.jsonl", '{"path": "a.png", "label": null}\n', r's\.jsonl:1: no "label"'),
+        ("s.jsonl", '{"path": "a.png", "label": true}\n', r"s\.jsonl:1: a label is a string or an integer"),
+        ("s.jsonl", '{"path": "a.png", "label": 1, "split": "val"}\n', r"s\.jsonl:1: split 'val': expected train"),
+        ("s.jsonl", '{"path": "a.png", "label": ""}\n', r"s\.jsonl: no line has a label"),
         ("s.csv", "a.png,\nb.png,\n", r"s\.csv: no line has a label"),
         ("s.jsonl", '{"path": "a.png", "label": 1}\n{"path": \n', r"s\.jsonl:2: not JSON"),
         ("s.jsonl", '["a.png", 1]\n', r's\.jsonl:1: expected an object with a "path"'),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import datasets
+from idcwh_search import datasets, protocols
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import Preprocess, UnreadableImage
 
@@ -176,3 +176,24 @@ def test_a_damaged_picture_shows_when_it_is_read(tmp_path):
     found = datasets.load(f"coco:{tmp_path}")
     with pytest.raises(UnreadableImage, match=r"train2014/2\.png"):
         found.image(1, Preprocess(8, 8))
+
+
+def test_the_protocol_on_a_small_set(tmp_path):
+    """2 to 4 pictures a mosaic, as many queries and training images as fit; saved, and read again."""
+    rng, names = np.random.default_rng(2), sorted(IDS)
+    some = [list(rng.choice(names, rng.integers(2, 5), replace=False)) for _ in range(30)] + [[]] * 3
+    for i, content in enumerate(some):
+        mosaic(content, tmp_path / "images" / f"{i + 1}.png")
+    (tmp_path / "annotations.json").write_text(json.dumps(annotated(some)))
+    data = datasets.load(f"coco:{tmp_path}")
+    assert (
+        len(data) == 30
+        and data.note.startswith("3 pictures")
+        and data.labels.sum(axis=1).tolist() == [len(content) for content in some[:30]]
+    )
+    split = protocols.split(data, "coco", query=5, train=12, seed=1)
+    assert (len(split.query), len(split.train), len(split.database)) == (5, 12, 25) and not split.remarks(data)
+    split.save(tmp_path / "protocol.json", data)
+    assert protocols.load(tmp_path / "protocol.json", data).sha256() == split.sha256()
+    literal = protocols.split(data, "coco", query=5, train=12, seed=1, database_without_train=True)
+    assert len(literal.database) == 13

@@ -306,6 +306,13 @@ def test_pictures_of_seen_and_unseen_classes_neither_train_nor_ask():
     assert len(mixed & set(found["unseen-all"].database)) > 50
 
 
+def test_pictures_that_are_all_mixed_leave_no_queries():
+    both = np.ones((9, 2), bool)
+    data = LabelledImages(list("abcdefghi"), both, ["x", "y"], np.zeros((9, 1, 1, 3), np.uint8), [""] * 9)
+    with pytest.raises(IdcwhError, match="protocol unseen: the query part is empty; none of the pictures fits"):
+        protocols.split(data, "unseen", query=3)
+
+
 def test_one_class_cannot_be_split_into_seen_and_unseen():
     with pytest.raises(IdcwhError, match="1 unseen of 1 classes leave none to train on"):
         protocols.split(labelled([0] * 9), "unseen", query_per_class=2)
