@@ -17,7 +17,7 @@ def add_options(add: Callable[..., Any]) -> None:
     add("--train-per-class", help="training images of each class", **number)
     add("--query", help="queries over all classes, for pictures with several labels", **number)
     add("--train", help="training images over all classes, likewise", **number)
-    add("--database-without-train", action="store_true", default=argparse.SUPPRESS, help="leave them out of it")
+    add("--database-without-train", action="store_true", default=argparse.SUPPRESS, help="leave out training images")
     add("--unseen-classes", help="of protocol unseen: classes that do not train (default: a quarter)", **number)
 
 

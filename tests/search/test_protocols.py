@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import inspect
 import json
 
 import numpy as np
 import pytest
 
 from idcwh_search import protocols
+from idcwh_search.cli import protocol as flags
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 
@@ -393,3 +396,15 @@ def test_options_of_a_newer_program_are_refused(tmp_path):
     path.write_text(path.read_text().replace('"query_per_class"', '"query_per_colour"'))
     with pytest.raises(IdcwhError, match="option 'query_per_colour' is of a newer program"):
         protocols.load(path, data)
+
+
+def test_the_flags_are_the_options():
+    """Every flag reaches `split` under the name of its option, and one that is not given does not."""
+    parser = argparse.ArgumentParser()
+    flags.add_options(parser.add_argument)
+    assert flags.given(parser.parse_args([])) == {}
+    for name in protocols.OPTIONS:
+        value = [] if name == "database_without_train" else ["3"]
+        found = flags.given(parser.parse_args([flags.flag(name), *value]))
+        assert found == {name: 3 if value else True}
+        assert name in inspect.signature(protocols.split).parameters
