@@ -98,6 +98,7 @@ setup(
         "idcwh_search.interchange",
         "idcwh_train",
         "idcwh_train.methods",
+        "idcwh_train.reproduce",
         "idcwh_export",
     ],
     package_dir={

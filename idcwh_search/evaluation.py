@@ -152,6 +152,19 @@ class Evaluation:
             "health": self.health.to_dict(),
         }
 
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Evaluation:
+        """Of what `to_dict` gave. The AP of each query is not in it: `average_precision` is empty."""
+        health = {**content["health"], "bit_correlation": _or_nan(content["health"]["bit_correlation"])}
+        given = {**content, "average_precision": [], "health": _arrays(CodeHealth, health)}
+        for name, kind in (("lookup", Lookup), ("ranking", Ranking), ("pr_curve", PrecisionRecall)):
+            given[name] = _arrays(kind, content[name])
+        given["map_at"] = {int(k): MapAtK(**v) for k, v in content["map_at"].items()}
+        for name in ("precision_at", "recall_at"):
+            given[name] = {int(k): v for k, v in content[name].items()}
+        result: Evaluation = _arrays(cls, given)
+        return result
+
     def table(self) -> str:
         """The numbers as aligned text, one a line."""
         from .report import table
@@ -161,3 +174,13 @@ class Evaluation:
 
 def _lists(curves: Lookup | Ranking | PrecisionRecall) -> dict[str, list[float]]:
     return {column.name: getattr(curves, column.name).tolist() for column in fields(curves)}
+
+
+def _arrays(kind: Any, content: dict[str, Any]) -> Any:
+    """An instance of the dataclass, lists as arrays; what is no field is left out."""
+    values = {column.name: content[column.name] for column in fields(kind)}
+    return kind(**{name: np.array(v) if isinstance(v, list) else v for name, v in values.items()})
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -15,9 +15,9 @@ from .files import replacing
 
 # Okabe and Ito's colours, told apart with any colour vision and in print together with the dashes; yellow is too pale
 # on white
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_DASHES = ("-", "--", "-.", ":")
-_STYLE: Any = {
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+DASHES = ("-", "--", "-.", ":")
+STYLE: Any = {
     "font.size": 11,
     "axes.grid": True,
     "grid.color": "#dddddd",
@@ -30,7 +30,7 @@ _STYLE: Any = {
     "legend.edgecolor": "none",
     "lines.linewidth": 2,
 }
-_DPI = 150
+DPI = 150
 
 Evaluations = Mapping[str, Evaluation]
 
@@ -64,8 +64,8 @@ def save(evaluations: Evaluations, folder: Path) -> list[Path]:
 
 def mean_average_precision(evaluations: Evaluations) -> Any:
     """Tie-aware MAP with the range between the pessimistic and the optimistic order of ties."""
-    figure, axes = _figure(7.5, 1.6 + 0.5 * len(evaluations))
-    for row, (colour, evaluation) in enumerate(zip(cycle(_COLOURS), evaluations.values(), strict=False)):
+    figure, axes = new_figure(7.5, 1.6 + 0.5 * len(evaluations))
+    for row, (colour, evaluation) in enumerate(zip(cycle(COLOURS), evaluations.values(), strict=False)):
         ends = [evaluation.map_pessimistic, evaluation.map_optimistic]
         axes.plot(ends, [row, row], color=colour, alpha=0.35, linewidth=7)
         axes.plot(evaluation.map, row, "o", color=colour, markersize=8)
@@ -80,8 +80,8 @@ def mean_average_precision(evaluations: Evaluations) -> Any:
 
 def precision_recall(evaluations: Evaluations) -> Any:
     """PR curve of the Hamming ranking."""
-    figure, axes = _figure()
-    for (name, evaluation), style in zip(evaluations.items(), _styles(), strict=False):
+    figure, axes = new_figure()
+    for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         axes.plot(evaluation.pr_curve.recall, evaluation.pr_curve.precision, label=name, **style)
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
     axes.set_title("Precision-recall, Hamming ranking")
@@ -91,8 +91,8 @@ def precision_recall(evaluations: Evaluations) -> Any:
 
 def precision_at_n(evaluations: Evaluations) -> Any:
     """P@N over N, N on a logarithmic axis."""
-    figure, axes = _figure()
-    for (name, evaluation), style in zip(evaluations.items(), _styles(), strict=False):
+    figure, axes = new_figure()
+    for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         axes.plot(evaluation.ranking.n, evaluation.ranking.precision, label=name, **style)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -104,9 +104,9 @@ def precision_at_n(evaluations: Evaluations) -> Any:
 
 def within_radius(evaluations: Evaluations) -> Any:
     """P@H<=r and R@H<=r over the radius r, as far as the last one needs to find everything."""
-    figure, (left, right) = _figure(11, 4.6, columns=2)
+    figure, (left, right) = new_figure(11, 4.6, columns=2)
     reach = max(int(np.argmax(e.lookup.recall >= 1 - 1e-12)) for e in evaluations.values())
-    for (name, evaluation), style in zip(evaluations.items(), _styles(), strict=False):
+    for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         radii = np.arange(min(reach, evaluation.bits) + 1)
         for axes, values in ((left, evaluation.lookup.precision), (right, evaluation.lookup.recall)):
             axes.plot(radii, values[radii], label=name, marker="o", markersize=3.5, **style)
@@ -125,14 +125,14 @@ def distances(evaluations: Evaluations) -> Any:
     """
     columns = min(len(evaluations), 2 if len(evaluations) == 4 else 3)
     rows = -(-len(evaluations) // columns)
-    figure, panels = _figure(1.5 + 4.8 * columns, 0.6 + 3.6 * rows, rows=rows, columns=columns)
+    figure, panels = new_figure(1.5 + 4.8 * columns, 0.6 + 3.6 * rows, rows=rows, columns=columns)
     panels = np.atleast_1d(panels).ravel()
     for axes, (name, evaluation) in zip(panels, evaluations.items(), strict=False):
         health = evaluation.health
         at = np.arange(evaluation.bits + 1)
         kinds = (
-            ("within class", health.distances_within, health.d_w, _COLOURS[0], "///"),
-            ("between classes", health.distances_between, health.d_b, _COLOURS[1], ""),
+            ("within class", health.distances_within, health.d_w, COLOURS[0], "///"),
+            ("between classes", health.distances_between, health.d_b, COLOURS[1], ""),
         )
         for label, counts, mean, colour, hatch in kinds:
             if not counts.sum():
@@ -151,22 +151,22 @@ def distances(evaluations: Evaluations) -> Any:
     return figure
 
 
-def _figure(width: float = 7.0, height: float = 5.0, *, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
+def new_figure(width: float = 7.0, height: float = 5.0, *, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
     """A figure that no window system and no global state knows of, and its axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     return figure, figure.subplots(rows, columns)
 
 
-def _styles() -> Iterator[dict[str, str]]:
+def styles() -> Iterator[dict[str, str]]:
     """Colour and dashes together: four and seven have no common factor, so 28 curves differ."""
     for number in count():
-        yield {"color": _COLOURS[number % len(_COLOURS)], "linestyle": _DASHES[number % len(_DASHES)]}
+        yield {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 
 
 def _write(draw: Callable[[Evaluations], Any], evaluations: Evaluations, path: Path) -> None:
     from matplotlib import rc_context
 
-    with rc_context(_STYLE), replacing(path) as file:
+    with rc_context(STYLE), replacing(path) as file:
         draw(evaluations).savefig(file, format="png")

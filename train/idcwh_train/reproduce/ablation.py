@@ -1,0 +1,65 @@
+"""Rows of the ablation: the centers similarity, and each setting that the recipe changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import paper, plan
+from .results import Results, Runs
+from .tables import Table
+
+_WORDS = {
+    "sigma2": "sigma^2 of the paper",
+    "beta": "beta of the paper",
+    "dropout": "no dropout",
+    "lr": "learning rate of the paper",
+    "center_lr": "learning rate of the centers of the paper",
+    "weight_decay": "weight decay of the paper",
+    "schedule": "learning rate in steps",
+    "epochs": "epochs of the paper",
+    "validation": "no images held out",
+    "flip": "no flips",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """runs and base: code length -> runs of the row, and of IDCWH as it is; paper: what the paper has there."""
+
+    title: str
+    runs: dict[int, Runs]
+    base: dict[int, Runs]
+    paper: dict[int, float] = field(default_factory=dict)
+
+
+def rows(table: Table, results: Results) -> list[Row]:
+    """Empty where IDCWH was not run, or nothing to compare it with."""
+    base = {b: r for b in results.bits() if (r := results.runs("idcwh", b)).evaluations}
+    single = {b: r for b in results.bits() if (r := results.runs("idcwh-single", b)).evaluations}
+    variants = results.variants(plan.ABLATION)
+    if not base or not (single or variants):
+        return []
+    found = [Row("IDCWH", base, base, _paper(table, "IDCWH"))]
+    if single:
+        found.append(Row("no centers similarity (IDCWH-Single)", single, base, _paper(table, "IDCWH-Single")))
+    for variant, lengths in variants.items():
+        runs = {bits: results.runs("idcwh", bits, variant) for bits in lengths}
+        found.append(Row(title(str(variant.value)), runs, base))
+    return found
+
+
+def title(setting: str) -> str:
+    """Of the row that takes a setting back."""
+    if setting == plan.WHOLE:
+        return "all settings of the paper"
+    return _WORDS.get(setting, f"{setting.replace('_', ' ')} of the paper")
+
+
+def lengths(rows: list[Row]) -> list[int]:
+    """Code lengths that any row has."""
+    return sorted({bits for row in rows for bits in row.runs})
+
+
+def _paper(table: Table, name: str) -> dict[int, float]:
+    numbers = paper.ABLATION.get(table.name, {}).get(name)
+    return dict(zip(table.bits, numbers, strict=True)) if numbers else {}

@@ -1,0 +1,189 @@
+"""A cell: one training, measured; and the file that it leaves, DIR/cells/NAME.json.
+
+A file is written when its cell is done or has failed, at once and whole, and holds everything that the report says of
+it. Beside the JSON of some cells is NAME.npz, the logits of queries for the pictures of t-SNE.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from idcwh_search.cli.common import note
+from idcwh_search.evaluation import Evaluation
+from idcwh_search.files import replacing
+
+from ..recipes import Options
+
+FORMAT, VERSION = "idcwh-reproduce-cell", 1
+DONE, FAILED = "done", "failed"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all methods of a table share: a table of the report each."""
+
+    recipe: str
+    backbone: str
+    freeze: bool
+
+    @property
+    def title(self) -> str:
+        trained = "frozen" if self.freeze else "fine-tuned"
+        return f"{self.backbone.removeprefix('timm:')}, {trained}, recipe {self.recipe}"
+
+    @property
+    def slug(self) -> str:
+        return _slug(f"{self.backbone.removeprefix('timm:')}-{'frozen' if self.freeze else 'tuned'}-{self.recipe}")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a cell of a sweep or of the ablation differs from the one of the table: kind "sigma2" and its value, say."""
+
+    kind: str
+    value: str | float
+
+    @property
+    def slug(self) -> str:
+        return _slug(f"{self.kind}-{self.value:g}" if isinstance(self.value, float) else f"{self.kind}-{self.value}")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training to be done. Several `bits` are code lengths that one training yields together."""
+
+    setup: Setup
+    method: str
+    bits: tuple[int, ...]
+    seed: int
+    options: Options = field(compare=False)
+    variant: Variant | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        lengths = "+".join(f"{bits:02d}" for bits in self.bits)
+        parts = [self.setup.slug, self.method, f"{lengths}bits", f"seed{self.seed}"]
+        return "--".join(parts + ([self.variant.slug] if self.variant else []))
+
+    @property
+    def title(self) -> str:
+        """For the person at the terminal."""
+        lengths = ", ".join(map(str, self.bits))
+        varied = f", {self.variant.kind} {self.variant.value}" if self.variant else ""
+        return f"{self.method}{varied}, {lengths} bits, seed {self.seed} ({self.setup.title})"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A cell's file as read. `content` is the JSON without what the fields hold; see `running.py` for its keys."""
+
+    setup: Setup
+    method: str
+    bits: tuple[int, ...]
+    seed: int
+    variant: Variant | None
+    status: str
+    reason: str | None
+    evaluations: dict[int, Evaluation]
+    content: dict[str, Any]
+    path: Path
+
+    @property
+    def done(self) -> bool:
+        return self.status == DONE
+
+    def fits(self, options: Options, dataset: str) -> bool:
+        """Whether it is of these options and of the set with this SHA-256, wherever the set lies."""
+        return _comparable(self.content["options"]) == _comparable(options.to_dict()) and (
+            self.content["dataset"]["sha256"] == dataset
+        )
+
+    def logits(self) -> dict[str, np.ndarray] | None:
+        """h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, where they were kept."""
+        try:
+            with np.load(self.path.with_suffix(".npz"), allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in ("h", "labels", "classes")}
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+def same_options(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two dictionaries of Options ask for the same training, wherever the data lies."""
+    return _comparable(a) == _comparable(b)
+
+
+def write(folder: Path, cell: Cell, content: dict[str, Any]) -> None:
+    """The cell's file, whole or not at all. `content`: everything that Result has beside what the cell itself says."""
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        "recipe": cell.setup.recipe,
+        "backbone": cell.setup.backbone,
+        "freeze": cell.setup.freeze,
+        "method": cell.method,
+        "bits": list(cell.bits),
+        "seed": cell.seed,
+        "variant": {"kind": cell.variant.kind, "value": cell.variant.value} if cell.variant else None,
+        "options": cell.options.to_dict(),
+        **content,
+    }
+    with replacing(folder / f"{cell.name}.json") as file:
+        file.write(json.dumps(whole, indent=1, allow_nan=False).encode())
+
+
+def write_logits(folder: Path, cell: Cell, **arrays: np.ndarray) -> None:
+    """NAME.npz, before NAME.json."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    with replacing(folder / f"{cell.name}.npz") as file:
+        file.write(buffer.getbuffer())
+
+
+def read(path: Path) -> Result | None:
+    """A cell's file, or None where there is none, or one that is not ours; the latter is said."""
+    try:
+        content = json.loads(path.read_bytes())
+        if content["format"] != FORMAT or content["version"] != VERSION:
+            raise ValueError("another format")
+        variant = content["variant"]
+        return Result(
+            setup=Setup(content["recipe"], content["backbone"], content["freeze"]),
+            method=content["method"],
+            bits=tuple(content["bits"]),
+            seed=content["seed"],
+            variant=Variant(variant["kind"], variant["value"]) if variant else None,
+            status=content["status"],
+            reason=content["reason"],
+            evaluations={int(b): Evaluation.from_dict(e) for b, e in content.pop("evaluations").items()},
+            content=content,
+            path=path,
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        note(f"{path}: not a cell of this program, left alone ({type(error).__name__}: {error})")
+        return None
+
+
+def read_all(folder: Path) -> Iterator[Result]:
+    """Every cell of a folder, in the order of their names."""
+    for path in sorted(folder.glob("*.json")):
+        if (result := read(path)) is not None:
+            yield result
+
+
+def _comparable(options: dict[str, Any]) -> Any:
+    return json.loads(json.dumps({name: value for name, value in options.items() if name != "data"}))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.=+-]+", "_", text)

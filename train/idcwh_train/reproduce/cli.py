@@ -1,0 +1,204 @@
+"""idcwh-reproduce: a table of the paper, trained, measured and written up."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from idcwh_search.cli import common
+from idcwh_search.cli.common import note
+from idcwh_search.errors import IdcwhError
+
+from .. import methods, recipes
+from . import report, tables
+
+_EPILOG = """\
+examples:
+  idcwh-reproduce cifar10-mini --data cifar10:data --freeze --backbone timm:tf_efficientnet_lite0 --out mini
+  idcwh-reproduce cifar10-mini --data cifar10:data --device cuda --bits 48 --methods idcwh dcwh --out mini
+  idcwh-reproduce cifar10-mini --report-only --out mini
+  idcwh-reproduce --list --out mini
+
+Each combination of method, code length and seed is a cell: one training, then one look at the queries. A finished cell
+is a file in DIR/cells; what is there, made with the same settings, is not made again. DIR/report.md and
+DIR/report.html are written at the end.
+
+exit codes: 0 done, 1 failed, 2 usage, 3 done but some cells failed or some images could not be read, 130 interrupted
+(start the same command again to go on)
+"""
+_SETTABLE = [f.name for f in dataclasses.fields(recipes.Options)]
+for _name in ("data", "seed", "bits", "method", "method_options", "backbone", "freeze"):
+    _SETTABLE.remove(_name)
+
+
+def parser() -> common.Parser:
+    p = common.Parser(
+        prog="idcwh-reproduce", description="Make a table of the paper again, with its figures.", epilog=_EPILOG
+    ).with_version()
+    p.add_argument("table", nargs="?", choices=tables.TABLES, help="which table")
+
+    add = p.add_argument_group("what").add_argument
+    add("--data", metavar="DATA", help="its images; --list says what a table needs")
+    add("--methods", nargs="+", metavar="M", help="default: the paper's rows and csq, orthohash, class-code; or: all")
+    add("--bits", nargs="+", type=common.positive, metavar="L", help="code lengths (default: the paper's four)")
+    add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default 3 with --freeze, else 1)")
+    add("--sweeps", action="store_true", help="also IDCWH over sigma^2 and beta")
+    add("--ablation", action="store_true", help="also IDCWH with each setting of the recipe taken back")
+
+    add = p.add_argument_group("how").add_argument
+    add("--backbone", metavar="NAME", default=recipes.Options.backbone, help="as idcwh-train's (default %(default)s)")
+    add("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
+    add("--freeze", action="store_true", help="train hash layers only, on features computed once")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", type=_setting,
+        help=f"another value than the recipe's, of: {', '.join(_SETTABLE)}")  # fmt: skip
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--cache", type=Path, metavar="DIR", help="where features are kept (default: the user's cache folder)")
+
+    add = p.add_argument_group("output").add_argument
+    add("--out", metavar="DIR", type=Path, help="folder of the cells and the report")
+    add("--figures", action="store_true", default=True, help="draw pictures (default)")
+    add("--no-figures", action="store_false", dest="figures")
+    add("--report-only", action="store_true", help="train nothing: write the report of the cells that are there")
+    add("--retry-failed", action="store_true", help="train again what failed")
+    add("--keep-models", action="store_true", help="leave each cell's model.pt and log in DIR/runs")
+    add("--list", action="store_true", help="what each table needs, and how long its cells took in DIR")
+    return p
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """argparse type: NAME=VALUE, the value as JSON where it is that, else text."""
+    name, equals, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if not equals or name not in _SETTABLE:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with NAME one of {', '.join(_SETTABLE)}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+@common.command
+def main(argv: list[str] | None = None) -> int:
+    """The command; see the epilog for its exit codes."""
+    p = parser()
+    arguments = p.parse_args(argv)
+    if arguments.list:
+        from . import listing
+
+        print(listing.text(arguments.out))
+        return common.DONE
+    if arguments.out is None:
+        p.error("--out DIR is missing")
+    out: Path = arguments.out
+    _check_folder(out)
+    kept = report.remembered(out) or {}
+    name = arguments.table or (kept.get("table") if arguments.report_only else None)
+    if name is None:
+        p.error(f"which table? one of {', '.join(tables.TABLES)}")
+    if kept.get("table", name) != name:
+        raise IdcwhError(f"{out}: holds cells of {kept['table']}; choose another --out for {name}")
+    table = tables.TABLES[name]
+    if arguments.report_only:
+        _report(out, table, kept.get("unavailable"), arguments.figures)
+        return common.DONE
+    if arguments.figures:
+        _check_figures(out)
+    return _run(arguments, table, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
+
+
+def _run(arguments: Any, table: tables.Table, command: str) -> int:
+    planned = _planned(arguments, table)  # what is wrong with the options is said before torch is loaded
+
+    from .. import features
+    from ..cli import _device
+    from . import running
+
+    out: Path = arguments.out
+    with running.alone(out):
+        try:
+            if not arguments.data:
+                raise IdcwhError("no --data was given")
+            dataset = running.load(arguments.data)
+        except IdcwhError as error:
+            report.remember(out, table.name, str(error))
+            _report(out, table, str(error), arguments.figures)
+            raise IdcwhError(f"{error}. {table.name} needs {table.needs}") from None
+        report.remember(out, table.name, None)
+        cache = arguments.cache or features.default_cache()
+        runner = running.Runner(out, dataset, _device(arguments.device), cache, command)
+        tally = runner.run(planned, arguments.retry_failed, arguments.keep_models, table.shown_bits)
+        if tally.interrupted:
+            note(
+                f"interrupted, {tally.done:,} of {len(planned):,} cells are done; start the same command again to go on"
+            )
+            return common.INTERRUPTED
+        _report(out, table, None, arguments.figures)
+    if tally.failed:
+        note(f"cells that failed: {tally.failed} of {len(planned):,}; the report has the reasons")
+    if tally.unreadable:
+        note(f"images that could not be read: {tally.unreadable:,}")
+    return common.SKIPPED if tally.failed or tally.unreadable else common.DONE
+
+
+def _planned(arguments: Any, table: tables.Table) -> list[Any]:
+    """The cells that were asked for. IdcwhError or ValueError for what cannot be."""
+    from . import plan
+    from .cells import Setup
+
+    setup = Setup(arguments.recipe or ("frozen" if arguments.freeze else "paper"), arguments.backbone, arguments.freeze)
+    given = {"data": arguments.data or "", "protocol": table.name, **dict(arguments.set)}
+    grid = plan.Grid(
+        setup=setup,
+        methods=_methods(arguments.methods, table, arguments.freeze),
+        bits=tuple(dict.fromkeys(arguments.bits or table.bits)),
+        seeds=arguments.seeds or (3 if arguments.freeze else 1),
+        given=given,
+    )
+    planned = list(plan.table(grid))
+    if arguments.sweeps:
+        planned += plan.sweeps(grid)
+    if arguments.ablation:
+        planned += plan.ablation(grid)
+    return list(dict.fromkeys(planned))
+
+
+def _methods(asked: list[str] | None, table: tables.Table, freeze: bool) -> tuple[str, ...]:
+    if asked and asked != ["all"]:
+        for name in asked:
+            if name not in methods.MODULES:
+                raise IdcwhError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
+            if name in tables.CLOSED_FORM and not freeze:
+                raise IdcwhError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
+        return tuple(dict.fromkeys(asked))
+    names = methods.MODULES if asked else table.every_method
+    return tuple(m for m in names if m in methods.MODULES and (freeze or m not in tables.CLOSED_FORM))
+
+
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise IdcwhError(f"{out}: is a file; --out names a folder")
+
+
+def _check_figures(out: Path) -> None:
+    """Before the long work: matplotlib and scikit-learn are there."""
+    import importlib.util
+
+    from idcwh_search import plots
+
+    plots.prepare(out / "figures")
+    if importlib.util.find_spec("sklearn") is None:
+        raise IdcwhError("the pictures of t-SNE need scikit-learn: pip install 'idcwh[train]', or pass --no-figures")
+
+
+def _report(out: Path, table: tables.Table, unavailable: str | None, figures: bool) -> None:
+    for path in report.write(out, table, unavailable, figures):
+        note(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

@@ -1,0 +1,198 @@
+"""Trains the cells that are missing, one after the other, so that it can be stopped at any time and started again.
+
+DIR/cells/NAME.json   a finished cell, see cells.py
+DIR/runs/NAME/        a cell at work: what idcwh-train leaves; gone when the cell is done, unless asked to be kept
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from idcwh_search import datasets, protocols
+from idcwh_search.cli.common import describe, note
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.errors import IdcwhError
+
+from .. import backbones, checkpoint, run
+from ..recipes import Options
+from . import cells, embedding
+from .cells import Cell, Result
+from .machine import machine, revision, versions
+
+_A_CELL_FAILS = (IdcwhError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError)
+"""What is recorded as the failure of a cell. An OSError (a full disk) is not: it ends the run."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Cells that are there now, by how they ended, and whether the run was interrupted before the last."""
+
+    done: int
+    failed: int
+    unreadable: int
+    interrupted: bool = False
+
+
+class Runner:
+    """Trains cells of one set into the folder `out`."""
+
+    def __init__(
+        self, out: Path, dataset: LabelledImages, device: torch.device, cache: Path | None, command: str
+    ) -> None:
+        self.out, self.dataset, self.device, self.cache, self.command = out, dataset, device, cache, command
+        self.fingerprint = dataset.sha256()
+        self.folder = out / "cells"
+
+    def found(self, cell: Cell) -> Result | None:
+        """The cell's result, when it is there and of the same options and set."""
+        result = cells.read(self.folder / f"{cell.name}.json")
+        return result if result is not None and result.fits(cell.options, self.fingerprint) else None
+
+    def run(self, planned: Sequence[Cell], retry: bool = False, keep: bool = False, keep_logits: int = 0) -> Tally:
+        """Train what is missing; with `retry`, also what has failed. `keep`: leave the folders under runs/.
+
+        keep_logits: the code length whose first seed keeps logits of queries, for pictures.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        before = {cell.name: self.found(cell) for cell in planned}
+        missing = [cell for cell in planned if (r := before[cell.name]) is None or (retry and not r.done)]
+        note(f"cells: {len(planned):,} planned, {len(planned) - len(missing):,} there already")
+        if missing:
+            self._check(missing[0].options)
+        started = time.monotonic()
+        for number, cell in enumerate(missing):
+            left = (time.monotonic() - started) / number * (len(missing) - number) if number else None
+            note(
+                f"\ncell {number + 1} of {len(missing)}{'' if left is None else f', {_time(left)} left'}: {cell.title}"
+            )
+            if not self._train(cell, keep, cell.variant is None and cell.seed == 0 and keep_logits in cell.bits):
+                return self._tally(planned, interrupted=True)
+        return self._tally(planned)
+
+    def _tally(self, planned: Sequence[Cell], interrupted: bool = False) -> Tally:
+        there = [result for cell in planned if (result := self.found(cell)) is not None]
+        done = [result for result in there if result.done]
+        unreadable = len({key for result in done for key in result.content["unreadable"]})
+        return Tally(len(done), len(there) - len(done), unreadable, interrupted)
+
+    def _check(self, options: Options) -> None:
+        """What would make every cell fail is said before the first one, as an IdcwhError."""
+        protocols.split(
+            self.dataset, options.protocol, seed=options.seed,
+            query_per_class=options.query_per_class, train_per_class=options.train_per_class,
+        )  # fmt: skip
+        backbones.create(options.backbone, options.weights, options.crop)
+
+    def _train(self, cell: Cell, keep: bool, keep_logits: bool) -> bool:
+        """Train a cell and write its file; False when interrupted."""
+        folder = self.out / "runs" / cell.name
+        resume = _resumable(folder, cell.options)
+        if resume:
+            note("going on from its checkpoint")
+        started = time.monotonic()
+        content: dict[str, Any] = {
+            "status": cells.DONE,
+            "reason": None,
+            "dataset": {"spec": self.dataset.spec, "images": len(self.dataset), "sha256": self.fingerprint},
+            "evaluations": {},
+            "record": {},
+            "unreadable": {},
+        }
+        try:
+            outcome = run.train(cell.options, folder, self.device, self.cache, resume=resume, evaluate=True)
+            if not outcome.finished:
+                return False
+            content["evaluations"] = {str(bits): e.to_dict() for bits, e in _evaluations(cell, outcome).items()}
+            content["record"], content["unreadable"] = outcome.record, outcome.failed
+            if keep_logits:
+                arrays = embedding.query_logits(folder, self.dataset, self.device, self.cache)
+                cells.write_logits(self.folder, cell, **arrays)
+        except _A_CELL_FAILS as error:
+            content |= {"status": cells.FAILED, "reason": describe(error), "evaluations": {}}
+            note(f"failed: {content['reason']}")
+        content |= {
+            "protocol": _protocol(folder),
+            "seconds": {"training": _training_seconds(folder), "total": round(time.monotonic() - started, 3)},
+            "resumed": resume,
+            "versions": versions(),
+            "machine": machine(self.device),
+            "revision": revision(),
+            "command": self.command,
+            "finished_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        }
+        cells.write(self.folder, cell, content)
+        for bits, evaluation in content["evaluations"].items():
+            note(f"{bits} bits: MAP {evaluation['map']:.4f}, {_time(content['seconds']['total'])}")
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        return True
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """IdcwhError when another process works in this folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise IdcwhError(
+                f"{out}: another idcwh-reproduce works there; wait for it, or choose another --out"
+            ) from None
+        yield
+
+
+def load(spec: str) -> LabelledImages:
+    """The set; IdcwhError when it is not there."""
+    return datasets.load(spec)
+
+
+def _resumable(folder: Path, options: Options) -> bool:
+    """Whether the folder holds a checkpoint of just these options."""
+    try:
+        saved = checkpoint.read(folder / "checkpoint.pt", checkpoint.CHECKPOINT)
+        return cells.same_options(saved["options"], options.to_dict()) and (folder / "protocol.json").exists()
+    except (IdcwhError, KeyError, TypeError):
+        return False
+
+
+def _evaluations(cell: Cell, outcome: Any) -> dict[int, Any]:
+    """Code length -> evaluation; a training of several lengths yields one each."""
+    several = getattr(outcome, "evaluations", None)
+    return dict(several) if several else {cell.bits[0]: outcome.evaluation}
+
+
+def _protocol(folder: Path) -> dict[str, Any] | None:
+    """Name, seed, sizes and hashes of the split that was used."""
+    try:
+        content = json.loads((folder / "protocol.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
+    return {"name": content["protocol"], "seed": content["seed"], "sizes": sizes, "sha256": content["sha256"]}
+
+
+def _training_seconds(folder: Path) -> float:
+    """The sum over the epochs, whatever start of the program they were in."""
+    try:
+        lines = (folder / "log.jsonl").read_text().splitlines()
+        return round(sum(json.loads(line).get("seconds", 0.0) for line in lines), 3)
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

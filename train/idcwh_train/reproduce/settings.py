@@ -1,0 +1,129 @@
+"""The settings and the machine that a table's cells record, and what about them the reader has to know first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from .cells import Result
+from .document import Block, Folded, Paragraph, Table
+from .results import Results
+from .tables import Table as PaperTable
+from .tables import display
+
+_NOT_SETTINGS = {"seed", "bits", "method"}
+
+
+def warnings(table: PaperTable, results: Results) -> list[Block]:
+    """Another protocol than the table's, cells that were not made under the same settings, unreadable pictures."""
+    found: list[str] = []
+    protocols = {c.content["protocol"]["name"] for c in results.cells if c.content["protocol"]}
+    if others := protocols - {table.name}:
+        found.append(
+            f"**Not the table's protocol.** These cells are of the protocol {', '.join(sorted(others))}, so the "
+            "differences to the paper mean nothing."
+        )
+    sets = {(c.content["dataset"]["images"], c.content["dataset"]["sha256"]) for c in results.cells}
+    if len(sets) > 1:
+        found.append(f"**{len(sets)} different sets of images** are in this table.")
+    varying = sorted(
+        name for name, values in _values(results.main()).items() if len(values) > 1 and _differs(results, name)
+    )
+    if varying:
+        found.append(
+            f"**Settings differ between seeds or lengths of a method**: {', '.join(varying)}. Some of the cells are of "
+            "an earlier run; start the command again to bring all to the same settings."
+        )
+    unreadable = {key for c in results.cells for key in c.content["unreadable"]}
+    if unreadable:
+        found.append(f"**{len(unreadable):,} images could not be read** and were left out, {min(unreadable)} first.")
+    return [Paragraph(text) for text in found]
+
+
+def blocks(results: Results) -> list[Block]:
+    """Settings that all cells of the table share; those that depend on the method; protocol; machine; command."""
+    main = results.main() or results.cells
+    values = _values(main)
+    shared = [[name, f"`{next(iter(of))}`"] for name, of in values.items() if len(of) == 1]
+    different = [name for name, of in values.items() if len(of) > 1 and name != "method_options"]
+    methods = []
+    for method in results.methods():
+        of = [cell for cell in main if cell.method == method]
+        own = _values(of)
+        options = "; ".join(
+            f"{'+'.join(map(str, bits))} bits: {_options(cell)}"
+            if len({_options(c) for c in of}) > 1
+            else _options(cell)
+            for bits, cell in _one_a_length(of)
+        )
+        methods.append([display(method), *(", ".join(sorted(own[name])) for name in different), options])
+    table: list[Block] = [Table(["setting", "value"], shared)]
+    if methods:
+        table.append(Table(["method", *different, "options of the method"], methods))
+    found: list[Block] = [Folded("Settings", table)]
+    found += [Paragraph(text) for text in (*_protocols(results.cells), *_machines(results.cells))]
+    return found
+
+
+def _values(cells: Iterable[Result]) -> dict[str, dict[str, None]]:
+    """Setting -> the values it has in these cells, in order."""
+    values: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for name, value in cell.content["options"].items():
+            if name not in _NOT_SETTINGS:
+                values.setdefault(name, {})[json.dumps(value)] = None
+    return values
+
+
+def _differs(results: Results, name: str) -> bool:
+    """Whether a setting differs where nothing explains it: between the seeds of a method at a length."""
+    groups: dict[Any, set[str]] = {}
+    for cell in results.main():
+        groups.setdefault((cell.method, cell.bits), set()).add(json.dumps(cell.content["options"].get(name)))
+    return name != "data" and any(len(values) > 1 for values in groups.values())
+
+
+def _one_a_length(cells: list[Result]) -> list[tuple[tuple[int, ...], Result]]:
+    """The first cell of each code length; of one only where all lengths have the same options."""
+    by_length = {cell.bits: cell for cell in reversed(cells)}
+    items = sorted(by_length.items())
+    return items if len({_options(cell) for cell in cells}) > 1 else items[:1]
+
+
+def _options(cell: Result) -> str:
+    options = cell.content["options"]["method_options"]
+    return ", ".join(f"{name} {_short(value)}" for name, value in options.items()) or "defaults"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _protocols(cells: list[Result]) -> list[str]:
+    lines: dict[str, None] = {}
+    for cell in sorted(cells, key=lambda cell: cell.seed):
+        if p := cell.content["protocol"]:
+            sizes = ", ".join(f"{n:,} {part}" for part, n in p["sizes"].items())
+            hashes = ", ".join(f"{part} `{value[:12]}`" for part, value in p["sha256"].items())
+            lines[f"Protocol {p['name']}, seed {p['seed']}: {sizes}. SHA-256 of the lists: {hashes}."] = None
+    return list(lines)
+
+
+def _machines(cells: list[Result]) -> list[str]:
+    """A paragraph for each combination of machine and versions, with the commands that ran there."""
+    groups: dict[str, list[Result]] = {}
+    for cell in cells:
+        m, v = cell.content["machine"], cell.content["versions"]
+        where = f"{m['cpu']} (family {m['family']}), {m['cores']} cores, {' '.join(m['flags'])}"
+        if m["gpu"]:
+            where += f", {m['gpu']}"
+        what = ", ".join(f"{name} {version}" for name, version in v.items())
+        source = f", revision `{cell.content['revision']}`" if cell.content["revision"] else ""
+        groups.setdefault(f"{where}. {what}{source}.", []).append(cell)
+    lines = []
+    for text, of in groups.items():
+        seconds = sum(cell.content["seconds"]["total"] for cell in of)
+        commands = "; ".join(f"`{command}`" for command in dict.fromkeys(cell.content["command"] for cell in of))
+        lines.append(f"{len(of):,} cells in {seconds / 60:,.1f} minutes on {text} Command: {commands}")
+    return lines
