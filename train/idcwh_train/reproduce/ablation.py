@@ -9,14 +9,12 @@ from .results import Results, Runs
 from .tables import Table
 
 _WORDS = {
-    "sigma2": "sigma^2 of the paper",
-    "beta": "beta of the paper",
+    "sigma2": "the paper's σ²",
+    "beta": "the paper's β",
     "dropout": "no dropout",
-    "lr": "learning rate of the paper",
-    "center_lr": "learning rate of the centers of the paper",
-    "weight_decay": "weight decay of the paper",
+    "lr": "the paper's learning rate",
+    "center_lr": "the paper's learning rate of centers",
     "schedule": "learning rate in steps",
-    "epochs": "epochs of the paper",
     "validation": "no images held out",
     "flip": "no flips",
 }
@@ -33,7 +31,7 @@ class Row:
 
 
 def rows(table: Table, results: Results) -> list[Row]:
-    """Empty where IDCWH was not run, or nothing to compare it with."""
+    """IDCWH, IDCWH-Single, settings, all settings; empty where IDCWH was not run, or nothing to compare it with."""
     base = {b: r for b in results.bits() if (r := results.runs("idcwh", b)).evaluations}
     single = {b: r for b in results.bits() if (r := results.runs("idcwh-single", b)).evaluations}
     variants = results.variants(plan.ABLATION)
@@ -42,17 +40,24 @@ def rows(table: Table, results: Results) -> list[Row]:
     found = [Row("IDCWH", base, base, _paper(table, "IDCWH"))]
     if single:
         found.append(Row("no centers similarity (IDCWH-Single)", single, base, _paper(table, "IDCWH-Single")))
+    settings = []
     for variant, lengths in variants.items():
         runs = {bits: results.runs("idcwh", bits, variant) for bits in lengths}
-        found.append(Row(title(str(variant.value)), runs, base))
-    return found
+        settings.append((variant.value == plan.WHOLE, _loss(runs, base), Row(title(str(variant.value)), runs, base)))
+    return found + [row for *_, row in sorted(settings, key=lambda item: item[:2])]
+
+
+def _loss(runs: dict[int, Runs], base: dict[int, Runs]) -> float:
+    """Mean difference over the code lengths, to sort by: what costs most comes first."""
+    both = [b for b in runs if runs[b].evaluations and b in base]
+    return sum(runs[b].mean() - base[b].mean() for b in both) / max(len(both), 1)
 
 
 def title(setting: str) -> str:
     """Of the row that takes a setting back."""
     if setting == plan.WHOLE:
-        return "all settings of the paper"
-    return _WORDS.get(setting, f"{setting.replace('_', ' ')} of the paper")
+        return "all of the paper's settings"
+    return _WORDS.get(setting, f"the paper's {setting.replace('_', ' ')}")
 
 
 def lengths(rows: list[Row]) -> list[int]:

@@ -36,8 +36,8 @@ class Setup:
 
     @property
     def title(self) -> str:
-        trained = "frozen" if self.freeze else "fine-tuned"
-        return f"{self.backbone.removeprefix('timm:')}, {trained}, recipe {self.recipe}"
+        trained = "Frozen" if self.freeze else "Fine-tuned"
+        return f"{trained} {self.backbone.removeprefix('timm:')}, recipe {self.recipe}"
 
     @property
     def slug(self) -> str:

@@ -34,10 +34,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """head: names of the columns; rows: the first entry of each names it."""
+    """head: names of the columns; rows: the first entry of each names it. words: columns of words, not of numbers."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[Entry | str]]
+    words: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _markdown(block: Block, folder: Path) -> str:
             return block.text
         case Table():
             rows = [[_entry(e) for e in row] for row in block.rows]
-            lines = [block.head, ["---"] + ["---:"] * (len(block.head) - 1), *rows]
+            lines = [block.head, ["---"] + ["---" if block.words else "---:"] * (len(block.head) - 1), *rows]
             return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
         case Figure():
             return f"![{block.caption}]({block.path.relative_to(folder).as_posix()})\n\n*{block.caption}*"
@@ -96,8 +97,8 @@ h1 { font-size: 1.8rem; line-height: 1.2 }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid #ddd } h3 { margin-top: 2rem }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1rem 0 }
-th, td { padding: .35rem .8rem; text-align: right; vertical-align: top; border-bottom: 1px solid #e4e4e4 }
-th:first-child, td:first-child { text-align: left }
+th, td { padding: .35rem .6rem; text-align: right; vertical-align: top; border-bottom: 1px solid #e4e4e4 }
+th:first-child, table.words th, table.words td { text-align: left }
 thead th { border-bottom: 2px solid #888; vertical-align: bottom }
 tbody th { font-weight: 600 }
 td.best > .main { font-weight: 700; background: #e8f1fa; border-radius: 3px; padding: 0 .25em; margin: 0 -.25em }
@@ -128,7 +129,8 @@ def _html(block: Block) -> str:
         case Table():
             head = "".join(f'<th scope="col">{_inline(text)}</th>' for text in block.head)
             rows = "\n".join(_row(row) for row in block.rows)
-            return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>'
+            kind = ' class="words"' if block.words else ""
+            return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>'
         case Figure():
             data = base64.b64encode(block.path.read_bytes()).decode()
             caption = html.escape(block.caption)

@@ -108,10 +108,17 @@ def sweeps(table: Table, results: Results) -> Any:
             points = {value: runs for value, runs in sorted(points.items()) if runs.evaluations}
             look = {"color": COLOURS[number], "linestyle": DASHES[number], "marker": MARKERS[number]}
             _line(axes, points, lambda e: e.map, label=f"{bits} bits", **look)
+            failed = [float(v.value) for v in of if (r := results.runs("idcwh", bits, v)).reasons and not r.evaluations]
+            if failed:
+                place = axes.get_xaxis_transform()  # x as the data, y as a share of the height
+                axes.plot(failed, [0.02 + 0.04 * number] * len(failed), "x", color=COLOURS[number], transform=place,
+                    label=f"{bits} bits: failed")  # fmt: skip
             if own in points:
                 ring = {"s": 220, "facecolors": "none", "edgecolors": COLOURS[number], "linewidths": 1.6, "zorder": 4}
                 axes.scatter([own], [points[own].mean()], **ring)
         axes.set_xscale("log")
+        axes.set_xticks(sorted(float(v.value) for v in of), minor=False)
+        axes.set_xticks([], minor=True)
         axes.set(xlabel=labels[kind], ylabel="MAP", title=f"MAP of IDCWH over {labels[kind].split(',')[0]}")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.margins(y=0.15)

@@ -7,6 +7,7 @@ baseline's network is that of its authors.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 Row = tuple[float, float, float, float]
 """At the four code lengths of the table, shortest first."""
@@ -112,17 +113,27 @@ _ROWS = {
 }
 
 
-def row(table: str, method: str) -> tuple[str, Row] | None:
-    """What to print beside our `method`: the name of the paper's row and its numbers, or None.
+@dataclass(frozen=True)
+class Printed:
+    """A row of the paper. digits: how many it prints; doubtful: not to be compared with, see DOUBTFUL."""
+
+    name: str
+    numbers: Row
+    digits: int
+    doubtful: bool
+
+
+def row(table: str, method: str) -> Printed | None:
+    """What to print beside our `method`, or None.
 
     The row with an asterisk where there is one, since all of ours share a backbone; the four-digit numbers of Table IV
     where it has them.
     """
     name = _ROWS.get(method)
-    if name is None:
-        return None
-    for rows, candidates in ((ABLATION.get(table, {}), (name,)), (TABLES[table], (f"{name}*", name))):
-        for candidate in candidates:
+    for rows in (ABLATION.get(table, {}), TABLES[table]):
+        for candidate in (f"{name}*", name):
             if candidate in rows:
-                return candidate, rows[candidate]
+                numbers = rows[candidate]
+                digits = 3 if all(round(number, 3) == number for number in numbers) else 4
+                return Printed(candidate, numbers, digits, (table, candidate) in DOUBTFUL)
     return None

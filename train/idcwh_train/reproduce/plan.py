@@ -13,7 +13,7 @@ from .cells import Cell, Setup, Variant
 
 SIGMA2 = (*paper.SIGMA2, 16.0, 32.0)
 """The paper's values, and larger ones: with a frozen backbone the best is beyond them."""
-BETA = (*paper.BETA, 1.0)
+BETA = (*paper.BETA, 0.03, 0.3)
 SWEEPS = {"sigma2": SIGMA2, "beta": BETA}
 DEFAULTS = {"sigma2": 4.0, "beta": 0.01}
 """Of the method, where a recipe says nothing."""

@@ -9,12 +9,11 @@ from typing import Any
 
 from idcwh_search.files import replacing
 
-from . import cells, document, paper, settings, tables
+from . import ablation, cells, document, map_table, paper, settings, tables
 from .document import Block, Entry, Figure, Folded, Heading, Paragraph, Table
-from .results import Results, Runs, gather
+from .map_table import NO_DATA, NOT_RUN
+from .results import Results, gather
 from .tables import display
-
-NOT_RUN, NO_DATA = "not run", "data not available here"
 
 
 def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool = True) -> list[Path]:
@@ -54,14 +53,18 @@ def _section(
     out: Path, table: tables.Table, results: Results | None, unavailable: str | None, figures: bool
 ) -> list[Block]:
     if results is None:
-        return [Heading("MAP by Hamming ranking"), _map(table, None, unavailable)]
-    blocks: list[Block] = [Heading(results.setup.title[0].upper() + results.setup.title[1:])]
+        return [Heading("MAP by Hamming ranking"), map_table.build(table, None, bool(unavailable))]
+    blocks: list[Block] = [Heading(results.setup.title)]
     blocks += settings.warnings(table, results)
-    blocks += [Heading("MAP by Hamming ranking", 3), _map(table, results, unavailable), Paragraph(_HOW_TO_READ)]
+    blocks += [
+        Heading("MAP by Hamming ranking", 3),
+        map_table.build(table, results, False),
+        Paragraph(map_table.HOW_TO_READ),
+    ]
     blocks += _failures(results)
     shown = [bits for bits in results.bits() if bits == table.shown_bits] or results.bits()[-1:]
     for bits in shown:
-        if measured := [m for m in _order(table, results) if results.runs(m, bits).evaluations]:
+        if measured := [m for m in map_table.order(table, results) if results.runs(m, bits).evaluations]:
             blocks += [Heading(f"Other measures at {bits} bits", 3), _measures(results, measured, bits)]
     if figures:
         from . import figures as drawing
@@ -71,62 +74,6 @@ def _section(
     blocks += _ablation(table, results)
     blocks += [Heading("Settings and machine", 3), *settings.blocks(results)]
     return blocks
-
-
-_HOW_TO_READ = (
-    "The first line of a cell is the mean over seeds ± their standard deviation (n - 1), bold where it is the best of "
-    "its column; then the paper's number and the difference to it; then the ties: how far the MAP moves between the "
-    "worst and the best order of items at equal distance. A difference smaller than that says nothing."
-)
-
-
-def _order(table: tables.Table, results: Results | None) -> list[str]:
-    extra = [] if results is None else [m for m in results.methods() if m not in table.every_method]
-    return [*table.methods, *extra, *tables.BEYOND]
-
-
-def _map(table: tables.Table, results: Results | None, unavailable: str | None) -> Table:
-    lengths = sorted({*table.bits, *(results.bits() if results else ())})
-    methods = _order(table, results)
-    runs = {(m, b): results.runs(m, b) if results else Runs() for m in methods for b in lengths}
-    best = {b: max((r.mean() for m in methods if (r := runs[m, b]).evaluations), default=None) for b in lengths}
-    rows = []
-    for method in methods:
-        row: list[Entry | str] = [display(method)]
-        printed = paper.row(table.name, method)
-        for bits in lengths:
-            row.append(_map_entry(table, method, bits, runs[method, bits], printed, best[bits], unavailable))
-        rows.append(row)
-    return Table(["method", *(f"{bits} bits" for bits in lengths)], rows)
-
-
-def _map_entry(
-    table: tables.Table,
-    method: str,
-    bits: int,
-    runs: Runs,
-    printed: tuple[str, paper.Row] | None,
-    best: float | None,
-    unavailable: str | None,
-) -> Entry:
-    theirs = printed[1][table.bits.index(bits)] if printed and bits in table.bits else None
-    name, doubtful = (printed[0], (table.name, printed[0]) in paper.DOUBTFUL) if printed else ("", False)
-    digits = 3 if theirs is not None and round(theirs, 3) == theirs and table.name.startswith("cifar10") else 4
-    lines = []
-    if theirs is not None:
-        lines = [f"paper {theirs:.{digits}f}" + (" (DCWH's CIFAR-100 row)" if doubtful else "")]
-        if name.endswith("*"):
-            lines[0] = f"paper* {theirs:.{digits}f}"
-    if not runs.evaluations:
-        return Entry((f"failed ({len(runs.reasons)})" if runs.reasons else NO_DATA if unavailable else NOT_RUN, *lines))
-    mean, deviation = runs.mean(), runs.deviation()
-    if theirs is not None and not doubtful:
-        lines[0] += f", {mean - theirs:+.{digits}f}"
-    lines.append(f"ties {runs.mean(lambda e: e.spread):.4f}")
-    if len(runs.evaluations) > 1 or runs.reasons:
-        lines.append(f"{len(runs.evaluations)} seeds" + (f", {len(runs.reasons)} failed" if runs.reasons else ""))
-    shown = f"{mean:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
-    return Entry((shown, *lines), best=mean == best)
 
 
 def _failures(results: Results) -> list[Block]:
@@ -141,7 +88,7 @@ def _failures(results: Results) -> list[Block]:
         ]
         for c in failed
     ]
-    return [Heading("Cells that failed", 3), Table(["cell", "reason"], rows)]
+    return [Heading("Cells that failed", 3), Table(["cell", "reason"], rows, words=True)]
 
 
 def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
@@ -161,8 +108,6 @@ def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
 
 
 def _ablation(table: tables.Table, results: Results) -> list[Block]:
-    from . import ablation
-
     rows = ablation.rows(table, results)
     if not rows:
         return []
@@ -172,6 +117,9 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
         entries: list[Entry | str] = []
         for bits in lengths:
             runs, base = row.runs.get(bits), row.base.get(bits)
+            if runs is None and row.runs and bits in rows[-1].runs:
+                entries.append("the same")  # the recipe and the paper agree at this length
+                continue
             if runs is None or not runs.evaluations:
                 entries.append(NOT_RUN if runs is None or not runs.reasons else "failed")
                 continue

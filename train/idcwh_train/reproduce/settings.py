@@ -18,11 +18,10 @@ _NOT_SETTINGS = {"seed", "bits", "method"}
 def warnings(table: PaperTable, results: Results) -> list[Block]:
     """Another protocol than the table's, cells that were not made under the same settings, unreadable pictures."""
     found: list[str] = []
-    protocols = {c.content["protocol"]["name"] for c in results.cells if c.content["protocol"]}
-    if others := protocols - {table.name}:
+    if others := other_protocols(table, results):
         found.append(
-            f"**Not the table's protocol.** These cells are of the protocol {', '.join(sorted(others))}, so the "
-            "differences to the paper mean nothing."
+            f"**Not the table's protocol.** These cells are of the protocol {', '.join(others)}, so the "
+            "paper's numbers are no measure for them."
         )
     sets = {(c.content["dataset"]["images"], c.content["dataset"]["sha256"]) for c in results.cells}
     if len(sets) > 1:
@@ -39,6 +38,11 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
     if unreadable:
         found.append(f"**{len(unreadable):,} images could not be read** and were left out, {min(unreadable)} first.")
     return [Paragraph(text) for text in found]
+
+
+def other_protocols(table: PaperTable, results: Results) -> list[str]:
+    """Protocols of its cells that are not the table's."""
+    return sorted({c.content["protocol"]["name"] for c in results.cells if c.content["protocol"]} - {table.name})
 
 
 def blocks(results: Results) -> list[Block]:
@@ -58,9 +62,9 @@ def blocks(results: Results) -> list[Block]:
             for bits, cell in _one_a_length(of)
         )
         methods.append([display(method), *(", ".join(sorted(own[name])) for name in different), options])
-    table: list[Block] = [Table(["setting", "value"], shared)]
+    table: list[Block] = [Table(["setting", "value"], shared, words=True)]
     if methods:
-        table.append(Table(["method", *different, "options of the method"], methods))
+        table.append(Table(["method", *different, "options of the method"], methods, words=True))
     found: list[Block] = [Folded("Settings", table)]
     found += [Paragraph(text) for text in (*_protocols(results.cells), *_machines(results.cells))]
     return found

@@ -49,14 +49,15 @@ def embed(x: np.ndarray, metric: str) -> np.ndarray:
     """Two coordinates a row, the same at every call."""
     try:
         from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
     except ImportError as error:
         raise IdcwhError(f"the pictures of t-SNE need scikit-learn ({error}): pip install 'idcwh[train]'") from None
     perplexity = min(_PERPLEXITY, (len(x) - 1) / 3)
     # scikit-learn scales the first coordinates itself; a constant column would leave it nothing to scale
     start = "pca" if np.linalg.matrix_rank(x - x.mean(axis=0)) >= 2 else "random"
-    found: np.ndarray = TSNE(
-        perplexity=perplexity, metric=metric, init=start, learning_rate="auto", random_state=0
-    ).fit_transform(x)
+    tsne = TSNE(perplexity=perplexity, metric=metric, init=start, learning_rate="auto", random_state=0)
+    with threadpool_limits(1):  # a few thousand points: more threads wait for each other, and add up in another order
+        found: np.ndarray = tsne.fit_transform(x)
     return found
 
 
@@ -72,6 +73,9 @@ def distances(h: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 
 
 def _scatter(axes: Any, xy: np.ndarray, labels: np.ndarray, names: list[str]) -> None:
+    """Points with a colour and a marker a class, and its name where its middle is."""
+    from matplotlib.patheffects import withStroke
+
     for number, name in enumerate(names):
         points = xy[labels == number]
         if not len(points):
@@ -81,10 +85,11 @@ def _scatter(axes: Any, xy: np.ndarray, labels: np.ndarray, names: list[str]) ->
     for number, name in enumerate(names):
         points = xy[labels == number]
         if len(points):
-            box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
-            axes.text(*np.median(points, axis=0), name, ha="center", va="center", fontsize=9, bbox=box)
+            halo = [withStroke(linewidth=3, foreground="white")]
+            axes.text(*np.median(points, axis=0), name, ha="center", va="center", fontsize=10, path_effects=halo)
+    middle, reach = (xy.max(axis=0) + xy.min(axis=0)) / 2, 0.53 * np.ptp(xy, axis=0).max()
+    axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
     axes.set(xticks=[], yticks=[], aspect="equal")
-    axes.set_adjustable("datalim")
     axes.grid(visible=False)
     for side in axes.spines.values():
         side.set(visible=True, color="#bbbbbb")

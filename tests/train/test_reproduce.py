@@ -1,0 +1,260 @@
+"""idcwh-reproduce from its command line, on small pictures and a small random network."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_train.methods.idcwh import IDCWH
+from idcwh_train.reproduce import cells, cli
+
+SMALL = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
+
+
+def write_images(root: Path, classes: int = 3, each: int = 12, size: int = 36) -> Path:
+    """Pictures that a random network can tell apart: a colour and stripes a class, with noise."""
+    rng = np.random.default_rng(0)
+    for c in range(classes):
+        for i in range(each):
+            picture = rng.integers(0, 90, (size, size, 3))
+            picture[:, :, c % 3] += 110
+            path = root / ("test" if i < 4 else "train") / f"class{c}" / f"{i:02d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(picture.astype(np.uint8)).save(path)
+    return root
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory) -> Path:
+    return write_images(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture
+def command(images, tmp_path_factory):
+    """The command with everything that all tests share; more arguments, and settings that differ, come behind."""
+
+    def run(out: Path, *more: str, set: dict[str, object] | None = None) -> int:
+        settings = [*SMALL, *(f"{name}={value}" for name, value in (set or {}).items())]
+        cache = tmp_path_factory.getbasetemp() / "features"
+        given = ["cifar10-mini", "--data", str(images), "--freeze", "--backbone", "timm:test_resnet", "--no-figures"]
+        given += ["--device", "cpu", "--cache", str(cache), "--out", str(out)]
+        return cli.main([*given, *(f"--set={setting}" for setting in settings), *more])
+
+    return run
+
+
+def files(out: Path) -> dict[str, dict]:
+    return {path.stem: json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))}
+
+
+def numbers(content: dict) -> dict:
+    """What of a cell must not depend on when or how often it was interrupted."""
+    record = {name: value for name, value in content["record"].items() if name != "seconds"}
+    return {"evaluations": content["evaluations"], "record": record, "options": content["options"]}
+
+
+def test_cells_and_the_report_of_them(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert command(out, "--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2") == 0
+    found = files(out)
+    assert len(found) == 8
+    for content in found.values():
+        assert content["status"] == "done" and content["record"]["epoch"] == 4
+        (evaluation,) = content["evaluations"].values()
+        assert evaluation["map_pessimistic"] <= evaluation["map"] <= evaluation["map_optimistic"]
+        assert {"precision_at", "pr_curve", "precision_within", "recall_within"} <= set(evaluation)
+        assert {"d_w", "d_b"} <= set(evaluation["health"])
+        assert content["versions"]["torch"] and content["versions"]["numpy"] and content["versions"]["idcwh"]
+        assert content["machine"]["cpu"] and isinstance(content["machine"]["flags"], list)
+        assert content["command"].startswith("idcwh-reproduce cifar10-mini --data ")
+        assert content["seconds"]["total"] >= content["seconds"]["training"] > 0
+        assert content["protocol"]["sizes"] == {"query": 12, "train": 24, "database": 24}
+    assert not list((out / "runs").iterdir()), "the folders of finished cells are gone"
+
+    text = (out / "report.md").read_text()
+    for method, name in (("idcwh", "IDCWH"), ("idcwh-single", "IDCWH-Single")):
+        row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
+        for bits in ("8", "12"):
+            maps = [
+                c["evaluations"][bits]["map"]
+                for c in found.values()
+                if c["method"] == method and c["bits"] == [int(bits)]
+            ]
+            assert len(maps) == 2
+            assert f"{np.mean(maps):.4f} ± {np.std(maps, ddof=1):.4f}" in row
+    assert "Not the table's protocol" in text
+
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    capsys.readouterr()
+    assert command(out, "--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2") == 0
+    assert "8 planned, 8 there already" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()} == before
+    # one more seed and a changed option: only what that touches
+    assert command(out, "--methods", "idcwh", "--bits", "12", "--seeds", "3", set={"lr": 0.01}) == 0
+    after = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    assert {path.stem.split("--", 1)[1] for path in after if after[path] != before.get(path)} == {
+        f"idcwh--12bits--seed{seed}" for seed in range(3)
+    }
+
+
+def test_a_cell_that_fails_is_recorded_and_the_others_go_on(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
+    found = files(out)
+    assert [c["status"] for c in found.values()] == ["failed", "failed"]
+    assert all("not finite" in c["reason"] and c["evaluations"] == {} for c in found.values())
+    text = (out / "report.md").read_text()
+    assert "failed (1)" in text and "Cells that failed" in text and "the loss is not finite" in text
+    capsys.readouterr()
+    assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
+    assert "2 there already" in capsys.readouterr().err
+    assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1") == 0
+    assert [c["status"] for c in files(out).values()] == ["done", "done"]
+    assert "failed" not in (out / "report.md").read_text()
+
+
+def test_interrupted_and_gone_on(command, tmp_path, monkeypatch, capsys):
+    asked = ["--methods", "idcwh", "--bits", "12", "--seeds", "2"]
+    assert command(tmp_path / "whole", *asked) == 0
+    calls = []
+    start = IDCWH.start_epoch
+
+    def interrupted(self: IDCWH) -> None:
+        calls.append(1)
+        if len(calls) in (3, 6):  # the third epoch of either cell
+            os.kill(os.getpid(), signal.SIGINT)
+        start(self)
+
+    monkeypatch.setattr(IDCWH, "start_epoch", interrupted)
+    out = tmp_path / "parts"
+    capsys.readouterr()
+    assert command(out, *asked) == 130
+    assert not files(out) and "0 of 2 cells are done" in capsys.readouterr().err
+    assert command(out, *asked) == 130
+    assert "going on from its checkpoint" in capsys.readouterr().err
+    assert command(out, *asked) == 0
+    whole, parts = files(tmp_path / "whole"), files(out)
+    assert {name: numbers(c) for name, c in parts.items()} == {name: numbers(c) for name, c in whole.items()}
+    assert parts.popitem()[1]["resumed"]
+
+
+def test_a_checkpoint_of_other_options_is_not_gone_on_from(command, tmp_path, monkeypatch, capsys):
+    asked = ["--methods", "idcwh", "--bits", "12", "--seeds", "1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(IDCWH, "start_epoch", lambda self: os.kill(os.getpid(), signal.SIGINT))
+        assert command(tmp_path / "run", *asked) == 130
+    assert list((tmp_path / "run" / "runs").glob("*/checkpoint.pt"))
+    capsys.readouterr()
+    assert command(tmp_path / "run", *asked, set={"weight_decay": 0.1}) == 0
+    assert "going on" not in capsys.readouterr().err
+    assert command(tmp_path / "fresh", *asked, set={"weight_decay": 0.1}) == 0
+    assert list(map(numbers, files(tmp_path / "run").values())) == list(
+        map(numbers, files(tmp_path / "fresh").values())
+    )
+
+
+def test_data_that_is_not_there(tmp_path, capsys):
+    out = tmp_path / "run"
+    for data in (["--data", str(tmp_path / "nowhere")], []):
+        assert cli.main(["coco", *data, "--out", str(out), "--no-figures"]) == 1
+        said = capsys.readouterr().err
+        assert "MS-COCO 2014" in said and said.splitlines()[-1].startswith("error: ")
+        text = (out / "report.md").read_text()
+        assert text.count("data not available here") >= 4 * 11
+        row = next(line for line in text.splitlines() if line.startswith("| DCWH | data"))
+        assert "0.7227 (see below)" in row and "repeats its CIFAR-100 row" in text
+    assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
+    assert (out / "report.md").read_text() == text
+
+
+def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
+    out = tmp_path / "run"
+    more = ["--methods", "idcwh", "--bits", "12", "--seeds", "1", "--sweeps", "--ablation"]
+    command(out, *more, set={"epochs": 1})  # some of these settings may well end in a loss that is no number
+    found = files(out)
+    own = next(c for c in found.values() if c["variant"] is None)["options"]
+    plain = {"sigma2": 4.0, "beta": 0.01}
+    seen = set()
+    for content in found.values():
+        if content["variant"] is None:
+            continue
+        kind, value = content["variant"]["kind"], content["variant"]["value"]
+        options = content["options"]
+        seen.add(kind if kind != "without" else value)
+        if value == "recipe":
+            assert options["dropout"] == 0.0 and options["lr"] == 1e-2 and options["epochs"] == 1, (
+                "--set holds everywhere"
+            )
+            continue
+        changed = {name for name in own if options[name] != own[name]}
+        if kind == "without" and value not in plain:
+            assert changed == {value}
+        else:
+            name = value if kind == "without" else kind
+            assert changed == {"method_options"}
+            mine = {**plain, **options["method_options"]}
+            assert mine == {**plain, **own["method_options"], name: plain[name] if kind == "without" else value}
+    assert {"sigma2", "beta", "dropout", "lr", "weight_decay", "recipe"} <= seen
+    assert "What IDCWH's parts are worth" in (out / "report.md").read_text()
+
+
+def test_mistakes_are_one_line(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    for wrong, expected in (
+        (["--methods", "dpsh", "nonesuch"], "unknown method 'nonesuch'"),
+        (["--bits", "5000000"], "bits"),
+    ):
+        assert command(out, *wrong) == 1
+        assert expected in capsys.readouterr().err
+    with pytest.raises(SystemExit) as usage:
+        command(out, "--set", "nonesuch=1")
+    assert usage.value.code == 2 and "NAME=VALUE" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as usage:
+        cli.main(["cifar10-mini"])
+    assert usage.value.code == 2 and "--out" in capsys.readouterr().err
+    assert cli.main(["cifar10-mini", "--data", "x", "--methods", "sdh", "--out", str(out)]) == 1
+    assert "pass --freeze" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert cli.main(["cifar10-mini", "--data", "x", "--out", str(tmp_path / "file")]) == 1
+    assert "is a file" in capsys.readouterr().err
+
+
+def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):
+    from idcwh_train.reproduce import running
+
+    out = tmp_path / "run"
+    assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
+    assert cli.main(["coco", "--data", "x", "--out", str(out)]) == 1
+    assert "holds cells of cifar10-mini" in capsys.readouterr().err
+    with running.alone(out):
+        assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 1
+    assert "another idcwh-reproduce" in capsys.readouterr().err
+
+
+def test_a_damaged_cell_is_made_again(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    asked = ["--methods", "idcwh", "--bits", "8", "--seeds", "1"]
+    assert command(out, *asked) == 0
+    (path,) = (out / "cells").glob("*.json")
+    whole = json.loads(path.read_text())
+    path.write_bytes(path.read_bytes()[:-100])
+    assert cells.read(path) is None
+    assert command(out, *asked) == 0
+    assert numbers(json.loads(path.read_text())) == numbers(whole)
+
+
+def test_list(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
+    capsys.readouterr()
+    assert cli.main(["--list", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in ("cifar10-mini", "cifar10-full", "cifar100", "coco"))
+    (content,) = files(out).values()
+    assert f"{content['seconds']['total']:.1f}" in said.splitlines()[-2]

@@ -1,0 +1,237 @@
+"""The report's parts: pages, pictures, means; against numpy, scikit-learn, Pillow and an HTML parser."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_search.codes import pack
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.evaluation import Evaluation
+from idcwh_search.metrics import evaluate
+from idcwh_train import recipes
+from idcwh_train.reproduce import cells, document, embedding, report, tables, tsne
+from idcwh_train.reproduce.cells import Cell, Setup, Variant
+
+SETUP = Setup("frozen", "timm:tf_efficientnet_lite0", True)
+
+
+def outputs(bits: int, seed: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """h of ten classes around random corners."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(10), 12)
+    corners = np.random.default_rng(bits).choice([-1.0, 1.0], (10, bits))
+    return (corners[labels] + rng.normal(0, noise, (len(labels), bits))).astype(np.float32), labels
+
+
+def make_cell(
+    out: Path, method: str, bits: int, seed: int, noise: float, variant: Variant | None = None, failed: str = ""
+) -> Evaluation:
+    """A cell's files, as a run would leave them."""
+    given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
+    cell = Cell(SETUP, method, (bits,), seed, recipes.options("frozen", given), variant)
+    h, labels = outputs(bits, seed, noise)
+    found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
+    (out / "cells").mkdir(parents=True, exist_ok=True)
+    if seed == 0 and not failed:
+        cells.write_logits(out / "cells", cell, h=h, labels=labels, classes=np.array([f"class {c}" for c in range(10)]))
+    content = {
+        "status": "failed" if failed else "done", "reason": failed or None, "record": {}, "unreadable": {},
+        "evaluations": {} if failed else {str(bits): found.to_dict()},
+        "dataset": {"spec": "x", "images": 120, "sha256": "0" * 64},
+        "protocol": {"name": "cifar10-mini", "seed": seed, "sizes": {"query": 40}, "sha256": {"query": "0" * 64}},
+        "seconds": {"training": 1.5, "total": 2.0}, "resumed": False, "versions": {"torch": "2"},
+        "machine": {"cpu": "A <CPU>", "family": "1/2", "cores": 2, "flags": ["avx2"], "gpu": None},
+        "revision": None, "command": "idcwh-reproduce cifar10-mini | tee 'a & b'", "finished_at": "",
+    }  # fmt: skip
+    cells.write(out / "cells", cell, content)
+    return found
+
+
+class Page(HTMLParser):
+    """Keeps the pictures, and fails where an end tag does not close what is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.images: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "img":
+            self.images.append(dict(attrs)["src"])
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+        assert not any(name in ("href", "src") and not str(value).startswith("data:") for name, value in attrs)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Cells of two methods, two lengths and two seeds, of a sweep and of the ablation; one failed."""
+    out = tmp_path_factory.mktemp("cells")
+    for seed in (0, 1):
+        for bits in (12, 48):
+            make_cell(out, "idcwh", bits, seed, 0.9)
+            make_cell(out, "idcwh-single", bits, seed, 1.1)
+            for value in (0.5, 8.0):
+                make_cell(out, "idcwh", bits, seed, 1.0 + value / 20, Variant("sigma2", value))
+            make_cell(out, "idcwh", bits, seed, 1.3, Variant("without", "dropout"))
+    make_cell(out, "dcwh", 12, 0, 1.0)
+    make_cell(out, "dcwh", 12, 1, 1.0, failed="the loss is not <finite>")
+    return out
+
+
+def test_report_with_pictures(folder):
+    table = tables.TABLES["cifar10-mini"]
+    md, page = report.write(folder, table, None)
+    text = md.read_text()
+    links = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert {link.rsplit("-", 1)[1] for link in links} == {
+        "lookup.png", "curves.png", "tsne.png", "sweeps.png", "ablation.png"
+    }  # fmt: skip
+    parsed = Page()
+    parsed.feed(page.read_text())
+    assert parsed.open == [] and len(parsed.images) == len(links)
+    for link, data in zip(links, parsed.images, strict=True):
+        embedded = base64.b64decode(data.removeprefix("data:image/png;base64,"))
+        assert embedded == (folder / link).read_bytes()
+        with Image.open(io.BytesIO(embedded)) as picture:
+            pixels = np.asarray(picture.convert("L"))
+        assert pixels.shape[0] > 300 and pixels.std() > 5
+    shown = " ".join(parsed.text)
+    assert "the loss is not <finite>" in shown and "A <CPU>" in shown and "tee 'a & b'" in shown
+
+    both = [evaluate_again(folder, "idcwh", 48, seed) for seed in (0, 1)]
+    mean, deviation = np.mean([e["map"] for e in both]), np.std([e["map"] for e in both], ddof=1)
+    row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
+    assert f"{mean:.4f} ± {deviation:.4f}" in row
+    assert f"paper 0.8586, {mean - 0.8586:+.4f}" in row
+    assert f"ties {np.mean([e['map_optimistic'] - e['map_pessimistic'] for e in both]):.4f}" in row
+    assert "1 seed, 1 failed" in next(line for line in text.splitlines() if line.startswith("| DCWH |"))
+    assert "DPSH | not run" in text
+
+    # the best of each column, and nothing else, is bold
+    columns = {}
+    for line in text.splitlines():
+        if re.match(r"\| \S.* \| .*<sub>ties", line):
+            _, *entries = (part.strip() for part in line.strip("| ").split(" | "))
+            for column, entry in enumerate(entries):
+                if found := re.match(r"(\**)(0\.\d+)", entry):
+                    columns.setdefault(column, []).append((float(found[2]), bool(found[1])))
+    assert len(columns) == 2
+    for values in columns.values():
+        assert [value for value, bold in values if bold] == [max(values)[0]]
+
+    again = report.write(folder, table, None)[1].read_bytes()
+    assert again == page.read_bytes(), "the same cells give the same report"
+
+
+def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
+    name = f"{SETUP.slug}--{method}--{bits}bits--seed{seed}.json"
+    return json.loads((folder / "cells" / name).read_text())["evaluations"][str(bits)]
+
+
+def test_report_says_when_settings_differ(tmp_path):
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0)
+    make_cell(tmp_path, "idcwh", 12, 1, 1.0)
+    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+    assert "Settings differ" not in text
+    path = next((tmp_path / "cells").glob("*seed1.json"))
+    content = json.loads(path.read_text())
+    content["options"]["epochs"] = 3
+    path.write_text(json.dumps(content))
+    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+    assert "Settings differ between seeds or lengths of a method**: epochs" in text
+
+
+def test_evaluation_survives_json():
+    h, labels = outputs(12, 0, 1.0)
+    found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=12)
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    again = Evaluation.from_dict(json.loads(text))
+    assert json.dumps(again.to_dict(), allow_nan=False) == text
+    assert again.spread == found.spread and again.health.d_b == found.health.d_b
+    np.testing.assert_array_equal(again.ranking.n, found.ranking.n)
+    one = evaluate(np.ones((3, 1), np.uint8), np.zeros(3, int), np.ones((3, 1), np.uint8), np.zeros(3, int), bits=1)
+    assert one.to_dict()["health"]["bit_correlation"] is None
+    assert np.isnan(Evaluation.from_dict(one.to_dict()).health.bit_correlation)
+
+
+def test_a_training_of_several_lengths_fills_a_column_each(tmp_path):
+    found = make_cell(tmp_path, "idcwh", 12, 0, 1.0)
+    (path,) = (tmp_path / "cells").glob("*.json")
+    content = json.loads(path.read_text())
+    content["bits"] = [12, 24]
+    content["evaluations"]["24"] = {**content["evaluations"]["12"], "bits": 24, "map": 0.5}
+    path.write_text(json.dumps(content))
+    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
+    assert f"**{found.map:.4f}**" in row and "**0.5000**" in row
+
+
+def test_markup_is_escaped():
+    blocks = [document.Paragraph("a <b> & `x < y` **bold**"), document.Table(["n", "v"], [["<i>", "a|b"]])]
+    page = document.page("t & u", blocks)
+    assert "<p>a &lt;b&gt; &amp; <code>x &lt; y</code> <b>bold</b></p>" in page and "<title>t &amp; u</title>" in page
+    assert "&lt;i&gt;" in page and "a\\|b" in document.markdown(blocks, Path())
+
+
+def test_distances_are_scikit_learns():
+    from sklearn.metrics import pairwise_distances
+
+    h, labels = outputs(16, 3, 0.7)
+    d = pairwise_distances(h.astype(np.float64))
+    within = [d[i, j] for i in range(len(h)) for j in range(i) if labels[i] == labels[j]]
+    between = [d[i, j] for i in range(len(h)) for j in range(i) if labels[i] != labels[j]]
+    assert tsne.distances(h, labels) == pytest.approx((np.mean(within), np.mean(between)))
+    assert np.isnan(tsne.distances(h[:1], labels[:1])[0])
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_embedding_keeps_classes_together(constant):
+    from sklearn.neighbors import KNeighborsClassifier
+
+    h, labels = outputs(24, 1, 0.4)
+    x = (h >= 0).astype(np.float32)
+    if constant:
+        assert np.isfinite(tsne.embed(np.ones_like(x), "hamming")).all()
+        return
+    xy = tsne.embed(x, "hamming")
+    assert xy.shape == (len(h), 2)
+    assert KNeighborsClassifier(3).fit(xy[::2], labels[::2]).score(xy[1::2], labels[1::2]) > 0.9
+    np.testing.assert_array_equal(tsne.embed(x, "hamming"), xy)
+
+
+def test_queries_that_are_drawn():
+    names = [f"c{i}" for i in range(30)]
+    keys = [str(i) for i in range(6000)]
+    labels = np.arange(6000) % 30
+    pictures = np.zeros((6000, 1, 1, 3), np.uint8)
+    single = LabelledImages(keys=keys, labels=labels, classes=names, pictures=pictures, split=[""] * 6000, spec="x")
+    rows, found, classes = embedding.pick(single, np.arange(0, 6000, 1))
+    assert len(classes) == 10 and len(rows) <= 2000 and len(np.unique(rows)) == len(rows)
+    assert [classes[c] for c in found] == [names[labels[r]] for r in rows]
+    assert set(np.bincount(found)) == {200}
+    several = np.zeros((6000, 30), bool)
+    several[np.arange(6000), labels] = True
+    several[::2, 0] = True  # the even ones have two labels, or class 0 alone
+    multi = LabelledImages(keys=keys, labels=several, classes=names, pictures=pictures, split=[""] * 6000, spec="x")
+    rows, found, classes = embedding.pick(multi, np.arange(6000))
+    assert several[rows].sum(axis=1).max() == 1 and len(classes) == 10
+    assert [classes[c] for c in found] == [names[int(several[r].argmax())] for r in rows]
+    rows, found, classes = embedding.pick(multi, np.array([2]))
+    assert len(rows) == len(found) == 0

@@ -1,0 +1,67 @@
+"""The report's main table: MAP of every method at every length, beside the paper's."""
+
+from __future__ import annotations
+
+from . import paper, settings, tables
+from .document import Entry, Table
+from .results import Results, Runs
+from .tables import display
+
+NOT_RUN, NO_DATA = "not run", "data not available here"
+
+HOW_TO_READ = (
+    "The first line of a cell is the mean over seeds ± their standard deviation (n - 1), bold where it is the best of "
+    "its column; then the paper's number (paper*: its run with GoogLeNet) and the difference to it; then the ties: how "
+    "far the MAP moves between the worst and the best order of items at equal distance. A difference smaller than that "
+    "says nothing."
+)
+
+
+def order(table: tables.Table, results: Results | None) -> list[str]:
+    """Methods as the table lists them: the paper's rows, others, and those beyond the paper."""
+    extra = [] if results is None else [m for m in results.methods() if m not in table.every_method]
+    return [*table.methods, *extra, *tables.BEYOND]
+
+
+def build(table: tables.Table, results: Results | None, unavailable: bool) -> Table:
+    """results: None where nothing was trained; unavailable: whether that is for want of data."""
+    lengths = sorted({*table.bits, *(results.bits() if results else ())})
+    methods = order(table, results)
+    runs = {(m, b): results.runs(m, b) if results else Runs() for m in methods for b in lengths}
+    best = {b: max((r.mean() for m in methods if (r := runs[m, b]).evaluations), default=None) for b in lengths}
+    comparable = results is None or not settings.other_protocols(table, results)
+    rows: list[list[Entry | str]] = []
+    for method in methods:
+        without = NO_DATA if unavailable else NOT_RUN
+        if results is not None and method in tables.CLOSED_FORM and not results.setup.freeze:
+            without = "needs --freeze"
+        printed = paper.row(table.name, method)
+        row: list[Entry | str] = [display(method)]
+        for bits in lengths:
+            theirs = printed.numbers[table.bits.index(bits)] if printed and bits in table.bits else None
+            row.append(_entry(runs[method, bits], printed, theirs, best[bits], comparable, without))
+        rows.append(row)
+    return Table(["method", *(f"{bits} bits" for bits in lengths)], rows)
+
+
+def _entry(
+    runs: Runs, printed: paper.Printed | None, theirs: float | None, best: float | None, comparable: bool, without: str
+) -> Entry:
+    beside = []
+    if printed is not None and theirs is not None:
+        beside.append(f"paper{'*' if printed.name.endswith('*') else ''} {theirs:.{printed.digits}f}")
+        if printed.doubtful:
+            beside[0] += " (see below)"
+    if not runs.evaluations:
+        return Entry((f"failed ({len(runs.reasons)})" if runs.reasons else without, *beside))
+    mean, deviation = runs.mean(), runs.deviation()
+    if printed is not None and theirs is not None and comparable and not printed.doubtful:
+        beside[0] += f", {mean - theirs:+.{printed.digits}f}"
+    beside.append(f"ties {runs.mean(lambda e: e.spread):.4f}")
+    if len(runs.evaluations) > 1 or runs.reasons:
+        beside.append(
+            f"{len(runs.evaluations)} seed{'s' * (len(runs.evaluations) > 1)}"
+            + (f", {len(runs.reasons)} failed" if runs.reasons else "")
+        )
+    shown = f"{mean:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
+    return Entry((shown, *beside), best=mean == best)
