@@ -71,7 +71,7 @@ def main() -> None:
                 *("--out", out / f"{method}-{bits}", "--overwrite", "--evaluate", "--json"),
                 capture=True,
             )
-            maps[method, bits] = json.loads(result)["evaluation"]["map"]
+            maps[method, bits] = json.loads(result)["evaluations"][str(bits)]["map"]
     trained = time.perf_counter()
 
     say("2. Export: the 48-bit network as ONNX, compared bit by bit with the original")

@@ -20,7 +20,7 @@ def test_from_photographs_to_hits(tmp_path: Path, capsys: pytest.CaptureFixture[
     network = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32"]
     options = [*network, "--freeze", "--bits", "20", "--epochs", "3", "--cache", str(tmp_path / "features")]
     assert train.main(["--data", str(PICTURES), *options, "--out", str(run), "--evaluate", "--json"]) == 0
-    trained = json.loads(capsys.readouterr().out)["evaluation"]
+    trained = json.loads(capsys.readouterr().out)["evaluations"]["20"]
 
     assert export.main([str(run / "model.pt"), "--onnx", str(model)]) == 0
     assert ": 0 of 2,560 bits differ" in capsys.readouterr().out

@@ -16,8 +16,9 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.images import Preprocess
 from idcwh_train import backbones, checkpoint, features
 from idcwh_train.fold import folded
-from idcwh_train.model import HashModel
-from idcwh_train.validation import hold_out, watch
+from idcwh_train.health import Codes
+from idcwh_train.model import HashModel, Network
+from idcwh_train.validation import held_out_map, hold_out
 
 TINY = "timm:test_resnet"
 
@@ -46,8 +47,8 @@ def test_model_file_round_trip(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["model.pt"]
     whole = torch.load(path, weights_only=True)
     assert set(whole) == {
-        "format", "version", "bits", "classes", "backbone", "method", "preprocess", "normalize", "state", "centers",
-        "sample", "training",
+        "format", "version", "bits", "head", "classes", "backbone", "method", "preprocess", "normalize", "state",
+        "centers", "sample", "training",
     }  # fmt: skip
 
 
@@ -313,27 +314,44 @@ def test_held_out_images_are_a_share_of_each_class():
     assert len(hold_out(data, rows, 0.0, seed=0)[1]) == 0
 
 
-class Codes:
-    """A source whose logits are given."""
+class Given:
+    """A source whose features are given, for a network whose head lets them through."""
 
     failed: dict[str, str] = {}  # noqa: RUF012
 
     def __init__(self, h: torch.Tensor) -> None:
         self.h = h
+        self.network = Network(nn.Identity(), h.shape[1], (0, 0, 0), (1, 1, 1), {h.shape[1]: nn.Identity()})
 
-    def encode(self, positions):
+    def embed(self, network, positions):
         return positions, self.h[positions]
 
 
-def test_watch_measures_map_and_distinct_codes():
+def test_map_of_held_out_images():
     labels = np.arange(20) % 2
     h = torch.from_numpy(np.where(labels[:, None] == 0, 1.0, -1.0) * np.ones((20, 8))).float()
-    seen = watch(Codes(h), torch.arange(16), torch.arange(16, 20), labels)
-    assert seen.map == 1.0 and seen.distinct == 2 and seen.encoded == 20 and seen.collapse is None
-    assert watch(Codes(h), torch.arange(16), torch.arange(0), labels).map is None
-    constant = watch(Codes(torch.zeros(20, 8)), torch.arange(16), torch.arange(16, 20), labels)
-    assert constant.distinct == 1 and "the outputs are constant" in constant.collapse
-    many = watch(Codes(h), torch.arange(16), torch.arange(16, 20), np.arange(20) % 10)
-    assert "2 distinct codes for 20 images of 10 classes" in many.collapse
-    one_bit = watch(Codes(h[:, :1]), torch.arange(16), torch.arange(16, 20), np.arange(20) % 10)
-    assert one_bit.collapse is None, "one bit cannot tell more than two classes apart"
+    source = Given(h)
+    assert held_out_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {8: 1.0}
+    assert held_out_map(source, source.network, torch.arange(16), torch.arange(0), labels) == {}
+    labels[16:] = 3
+    assert held_out_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {}
+
+
+def test_collapse_is_seen_in_what_the_network_puts_out():
+    def summary(h: torch.Tensor, classes: int) -> dict:
+        codes = Codes(h.shape[1])
+        for batch in h.split(7):
+            codes.add(batch)
+        saved = Codes(h.shape[1])
+        saved.restore(codes.state())
+        assert saved.summary(classes) == codes.summary(classes)
+        return codes.summary(classes)
+
+    h = torch.where(torch.arange(20)[:, None] % 2 == 0, 1.0, -1.0) * torch.ones(20, 8)
+    assert summary(h, 2) == {"distinct_codes": 2, "encoded": 20, "bit_balance": 0.0}
+    constant = summary(torch.zeros(20, 8), 2)
+    assert constant["distinct_codes"] == 1 and constant["bit_balance"] == 1.0
+    assert "the outputs are constant" in constant["collapse"]
+    assert "2 distinct codes for 20 images of 10 classes" in summary(h, 10)["collapse"]
+    assert "collapse" not in summary(h[:, :1], 10), "one bit cannot tell more than two classes apart"
+    assert Codes(8).summary(3) == {}

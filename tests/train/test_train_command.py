@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, loop
+from idcwh_train import backbones, checkpoint, cli, features, loop, recipes, run
 from idcwh_train.checkpoint import load_model
+from idcwh_train.model import Network
+from idcwh_train.sources import augmented
 
 NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
 
@@ -105,11 +108,30 @@ def test_the_same_seed_gives_the_same_bytes(images, tmp_path, cached, how):
     assert log(tmp_path / "a") == log(tmp_path / "b")
 
 
-@pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--dropout", "0.3", "--flip"]])
+FINE_TUNING = [
+    *(
+        "--lr",
+        "0.001",
+        "--head-lr",
+        "0.01",
+        "--nesterov",
+        "--schedule",
+        "linear",
+        "--warmup",
+        "0.2",
+        "--average",
+        "0.9",
+    ),
+    *("--start-crop", "16", "--pad", "2", "--erase", "0.3", "--dropout", "0.3", "--flip"),
+]
+
+
+@pytest.mark.parametrize("how", [["--freeze"], FINE_TUNING, ["--freeze", "--bits", "12", "20", "--optimizer", "adam"]])
 def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, tmp_path, cached, how, monkeypatch):
     """Stopped after every few steps and resumed, the run ends with the bytes of one that was left alone."""
     command = ["--data", str(images), *NET, *how, "--epochs", "3", "--batch-size", "8", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
+    models = sorted(path.name for path in (tmp_path / "whole").glob("model*.pt"))
 
     steps = 0
     step = loop.Trainer._step
@@ -124,13 +146,95 @@ def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, tmp_path, cache
     monkeypatch.setattr(loop.Trainer, "_step", stopping)
     out = tmp_path / "pieces"
     assert cli.main([*command, "--out", str(out)]) == 130
-    assert load_model(out / "model.pt")[1]["training"]["finished"] is False
+    assert load_model(out / models[-1])[1]["training"]["finished"] is False
     for _ in range(20):
         if cli.main(["--out", str(out), "--resume", *cached]) == 0:
             break
     assert steps in (9, 12), "no step is run twice"
-    assert (out / "model.pt").read_bytes() == (tmp_path / "whole" / "model.pt").read_bytes()
+    for model in models:
+        assert (out / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
     assert log(out) == log(tmp_path / "whole")
+
+
+def test_code_lengths_that_train_together_on_fixed_features_are_those_that_train_alone(images, tmp_path, cached):
+    command = ["--data", str(images), *NET[:-2], "--freeze", "--dropout", "0.3", "--epochs", "3", *cached, "--evaluate"]
+    assert cli.main([*command, "--bits", "20", "12", "--out", str(tmp_path / "both")]) == 0
+    assert sorted(p.name for p in (tmp_path / "both").glob("*.pt")) == ["checkpoint.pt", "model-12.pt", "model-20.pt"]
+    for bits in (12, 20):
+        assert cli.main([*command, "--bits", str(bits), "--out", str(tmp_path / "alone"), "--overwrite"]) == 0
+        together, content = load_model(tmp_path / "both" / f"model-{bits}.pt")
+        alone, other = load_model(tmp_path / "alone" / "model.pt")
+        assert content["bits"] == bits and torch.equal(together.hash.weight, alone.hash.weight)
+        assert torch.equal(content["centers"], other["centers"])
+        both, one = log(tmp_path / "both")[-1], log(tmp_path / "alone")[-1]
+        assert both[f"loss@{bits}"] == one["loss"] and both[f"distinct_codes@{bits}"] == one["distinct_codes"]
+
+
+def test_the_backbone_sees_the_mean_of_what_the_heads_ask_for():
+    layers = {bits: nn.Linear(5, bits) for bits in (3, 4)}
+    network = Network(nn.Flatten(), 5, (0, 0, 0), (1, 1, 1), layers)
+    x = torch.randn(6, 5, requires_grad=True)
+    sum(h.square().sum() for h in network.logits(x)).backward()
+    expected = sum(2 * layer(x) @ layer.weight for layer in layers.values()) / 2
+    torch.testing.assert_close(x.grad, expected)
+    torch.testing.assert_close(layers[3].weight.grad, 2 * layers[3](x).T @ x)
+
+
+def test_the_best_epoch_is_that_of_held_out_images(images, tmp_path, cached, capsys, monkeypatch):
+    command = ["--data", str(images), *NET, "--freeze", "--validation", "0.2", *cached]
+    values = iter([0.3, 0.9, 0.5, 0.9, 0.2])
+    monkeypatch.setattr(run, "held_out_map", lambda *_: {12: next(values)})
+    command += ["--epochs", "5", "--schedule", "step", "--lr", "0.01"]
+    model, content = load_model(run_until(tmp_path / "best", [*command, "--keep", "best"]))
+    assert content["training"]["kept"] == 2 and "kept epoch 2, MAP 0.9000" in capsys.readouterr().err
+    values = iter([0.3, 0.9, 0.5, 0.9, 0.2])
+    last, content = load_model(run_until(tmp_path / "last", command))
+    assert content["training"]["kept"] == 5 and not torch.equal(model.hash.weight, last.hash.weight)
+    assert cli.main([*command, "--validation", "0", "--keep", "best", "--out", str(tmp_path / "no")]) == 1
+    assert "needs held-out images" in capsys.readouterr().err
+
+
+def run_until(out: Path, command: list[str]) -> Path:
+    assert cli.main([*command, "--out", str(out)]) == 0
+    return out / "model.pt"
+
+
+def test_the_model_is_the_running_mean_of_the_weights(images, tmp_path, cached, monkeypatch):
+    seen: list[torch.Tensor] = []
+    step = loop.Trainer._step
+
+    def remember(self, *arguments):
+        step(self, *arguments)
+        seen.append(self.network.heads["12"].weight.detach().clone())
+
+    monkeypatch.setattr(loop.Trainer, "_step", remember)
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "3", "--batch-size", "8", *cached]
+    model, _ = load_model(run_until(tmp_path / "run", [*command, "--average", "0.8"]))
+    mean = seen[0]
+    for weight in seen[1:]:
+        mean = 0.8 * mean + 0.2 * weight
+    torch.testing.assert_close(model.hash.weight, mean)
+
+
+def test_augmented_pictures_are_pieces_of_the_picture():
+    options = recipes.Options(resize=20, crop=16, pad=3, flip=True, erase=0.25)
+    picture = np.arange(20 * 20 * 3, dtype=np.uint16).reshape(20, 20, 3) % 251
+    mirrored = np.pad(picture, ((3, 3), (3, 3), (0, 0)), mode="reflect")
+    pieces = np.lib.stride_tricks.sliding_window_view(mirrored, (16, 16), axis=(0, 1)).transpose(0, 1, 3, 4, 2)
+    found = set()
+    for seed in range(40):
+        out = augmented(picture, 16, options, np.random.default_rng(seed))
+        hole = (out == 128).all(axis=2)
+        assert out.shape == (16, 16, 3) and 4 <= hole.sum() <= 16
+        same = {
+            (top, left, flip)
+            for flip in (False, True)
+            for top, left in np.ndindex(11, 11)
+            if ((out[:, ::-1] if flip else out) == pieces[top, left])[~(hole[:, ::-1] if flip else hole)].all()
+        }
+        assert len(same) == 1
+        found |= same
+    assert len(found) > 30 and {flip for *_, flip in found} == {False, True}
 
 
 def test_ctrl_c_on_a_real_process(images, tmp_path, cached):
@@ -229,14 +333,15 @@ def test_multi_label_manifest_with_an_unlabelled_line(images, tmp_path, cached, 
 
 
 def test_collapse_is_said(images, tmp_path, cached, capsys, monkeypatch):
-    """A network whose features are the same for every image gives every image the same code."""
-    monkeypatch.setattr(features, "_compute", lambda model, dataset, rows, *_: constant(model, rows))
+    """A network whose features are the same for every image gives every image the same code, whatever is dropped."""
+    monkeypatch.setattr(features, "compute", lambda model, dataset, rows, *_: constant(model, rows))
 
     def constant(model, rows):
         return features.Features(torch.ones(len(rows), model.features), rows, {})
 
     out = tmp_path / "run"
     command = ["--data", str(images), *NET, "--freeze", "--epochs", "3", "--out", str(out), "--device", "cpu"]
+    command += ["--dropout", "0"]
     assert cli.main([*command, "--cache", str(tmp_path / "cache")]) == 0
     assert "the codes have collapsed: the outputs are constant for" in capsys.readouterr().err
     assert "collapse" in log(out)[-1] and log(out)[-1]["distinct_codes"] == 1
@@ -264,7 +369,7 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(images,
         (["--method", "idcwh-single", "--gamma", "1"], "gamma = 0"),
         (["--sigma2", "-1"], "sigma2: expected a number above 0"),
         (["--dropout", "1"], "dropout: expected a share"),
-        (["--crop", "64"], "crop <= resize"),
+        (["--crop", "64"], "do not fit into resize 36"),
     ],
 )
 def test_mistakes_are_one_line(images, tmp_path, cached, capsys, extra, message):
@@ -329,6 +434,6 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, tmp_path, cache
     expected = evaluate(
         codes(split.query), dataset.labels[split.query], codes(split.database), dataset.labels[split.database], bits=12
     )
-    found = json.loads(said.out)["evaluation"]
+    found = json.loads(said.out)["evaluations"]["12"]
     assert found["map"] == expected.map and found["queries"] == 9 and found["database"] == 33
     assert f"MAP {expected.map:.4f}" in said.err

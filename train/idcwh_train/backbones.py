@@ -41,13 +41,16 @@ class Backbone:
     weights: str
 
 
-def create(name: str, weights: str = "imagenet", crop: int = 224) -> Backbone:
+def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | None = None) -> Backbone:
     """A backbone by name.
 
     weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict.
     crop: the side of the pictures it will see; tried at once, so that a size the network cannot take is an error here.
+    seed: of its random weights; None leaves torch's generator as it is.
     Raises IdcwhError for an unknown name, and for weights that cannot be had or do not fit.
     """
+    if seed is not None:
+        torch.manual_seed(seed)
     config: dict[str, Any] = {"name": name}
     if name == "googlenet":
         # The pretrained network was made for other means than torchvision's usual ones and corrects them itself.

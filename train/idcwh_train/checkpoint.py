@@ -20,7 +20,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
-from . import backbones
+from . import backbones, heads
 from .model import HashModel
 
 MODEL, CHECKPOINT, VERSION = "idcwh-model", "idcwh-checkpoint", 1
@@ -38,7 +38,8 @@ def save_model(path: str | os.PathLike[str], model: HashModel, content: Content)
     The same model gives the same bytes, so the SHA-256 of the file identifies it.
     """
     state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-    whole = {"format": MODEL, "version": VERSION, "bits": model.bits, **content, "state": state}
+    head = heads.config(model.hash)
+    whole = {"format": MODEL, "version": VERSION, "bits": model.bits, "head": head, **content, "state": state}
     if problem := _problem(whole):
         raise ValueError(f"model.pt: {problem}")
     write(Path(path), whole)
@@ -54,8 +55,9 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
         raise IdcwhError(f"{path}: {problem}")
     state, backbone, normalize = content.pop("state"), content["backbone"], content["normalize"]
     try:
-        network = backbones.build(backbone)
-        model = HashModel(network, int(backbone["features"]), content["bits"], normalize["mean"], normalize["std"])
+        network, features, bits = backbones.build(backbone), int(backbone["features"]), content["bits"]
+        head = heads.build(content.get("head", {"kind": "linear"}), features, bits)
+        model = HashModel(network, features, bits, normalize["mean"], normalize["std"], head=head)
         _load_state(model, state)
         Preprocess.from_dict(content["preprocess"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -77,10 +79,13 @@ def _problem(content: Content) -> str | None:
         if not isinstance(content.get(key), kind):
             return f"{key}: expected {kind.__name__}, found {type(content.get(key)).__name__}"
     bits, classes, centers = content["bits"], content["classes"], content.get("centers")
-    hash_layer = content["state"].get("hash.weight")
-    if bits < 1 or hash_layer is None or hash_layer.shape[0] != bits:
-        rows = "no" if hash_layer is None else f"a {hash_layer.shape[0]}-bit"
-        return f"says {bits} bits but has {rows} hash layer"
+    if bits < 1:
+        return f"bits: expected at least 1, not {bits}"
+    if content.get("head", {"kind": "linear"}) == {"kind": "linear"}:
+        hash_layer = content["state"].get("hash.weight")
+        if hash_layer is None or hash_layer.shape[0] != bits:
+            rows = "no" if hash_layer is None else f"a {hash_layer.shape[0]}-bit"
+            return f"says {bits} bits but has {rows} hash layer"
     if centers is not None and tuple(centers.shape) != (len(classes), bits):
         return f"centers: expected [{len(classes)}, {bits}], found {list(centers.shape)}"
     return None

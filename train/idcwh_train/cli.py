@@ -44,6 +44,7 @@ def parser() -> common.Parser:
     run("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
     run("--seed", type=common.natural, help="of the split, the first weights, the batches (default 0)")
     run("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    run("--keep", choices=recipes.KEEP, help="whose weights: the last epoch's, or the best on held-out images")
     run("--json", action="store_true", default=False, help="the last epoch's numbers on stdout, as JSON")
 
     data = p.add_argument_group("data").add_argument
@@ -56,11 +57,17 @@ def parser() -> common.Parser:
     net = p.add_argument_group("network").add_argument
     net("--backbone", metavar="NAME", help="of torchvision, or timm:NAME (default googlenet)")
     net("--weights", metavar="FILE", help="imagenet (default), none, or a file with a state_dict")
-    net("--bits", type=common.positive, metavar="L", help="code length (default 48)")
+    net("--bits", type=common.positive, metavar="L", nargs="+",
+        help="code length (default 48); several: trained together on one backbone, a model file each")  # fmt: skip
     net("--freeze", action="store_true", help="train only the hash layer, on features computed once")
     net("--cache", type=Path, metavar="DIR", help="where features are kept (default: the user's cache folder)")
     net("--resize", type=common.positive, metavar="PIXELS", help="of the shorter side (default 240)")
     net("--crop", type=common.positive, metavar="PIXELS", help="side of the square the network sees (default 224)")
+    net(
+        "--start-crop", type=common.positive, metavar="PIXELS", help="smaller crop of early epochs, grows to --crop"
+    )
+    net("--pad", type=common.natural, metavar="PIXELS", help="mirrored border around what random crops are taken from")
+    net("--erase", type=float, metavar="SHARE", help="side of a grey square put into training images, of their side")
     net("--flip", action=argparse.BooleanOptionalAction, help="mirror half of the training images")
     net("--precision", choices=recipes.PRECISIONS, help="of the backbone in fine-tuning (default float32)")
 
@@ -73,11 +80,16 @@ def parser() -> common.Parser:
     loss("--reduction", choices=methods.REDUCTIONS, help="of L1 and Q over the batch")
     loss("--epochs", type=common.positive, metavar="N")
     loss("--batch-size", type=common.positive, metavar="N")
+    loss("--optimizer", choices=recipes.OPTIMIZERS, help="(default sgd)")
     loss("--lr", type=float, help="of the network")
+    loss("--head-lr", type=float, help="of the hash layer (default: as --lr)")
     loss("--center-lr", type=float, help="of the class centers")
     loss("--weight-decay", type=float)
     loss("--momentum", type=float)
-    loss("--schedule", choices=recipes.SCHEDULES, help="x 0.1 after each third of the epochs, or half a cosine")
+    loss("--nesterov", action=argparse.BooleanOptionalAction)
+    loss("--schedule", choices=recipes.SCHEDULES, help="x 0.1 after each third, or down to 0 by a cosine or a line")
+    loss("--warmup", type=float, metavar="SHARE", help="of the run, in which the learning rate rises from 0")
+    loss("--average", type=float, metavar="DECAY", help="of a running mean of the weights, which is then the model")
     loss("--dropout", type=float, help="share of the features dropped before the hash layer")
     return p
 
@@ -102,15 +114,15 @@ def main(argv: list[str] | None = None) -> int:
     device = _device(setting["device"])
     cache = setting.get("cache", features.default_cache())
     outcome = run.train(options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"])
-    found = outcome.evaluation
-    if found is not None:
+    for bits, found in outcome.evaluations.items():
         spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
-        common.note(f"MAP {found.map:.4f} ({spread}): {found.queries:,} queries, {found.database:,} database images")
+        sizes = f"{found.queries:,} queries, {found.database:,} database images"
+        common.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
     if setting["json"]:
-        evaluation = found.to_dict() if found is not None else None
-        print(json.dumps({**outcome.record, "finished": outcome.finished, "unreadable": outcome.failed,
-                          "evaluation": evaluation}))  # fmt: skip
-    return _report(outcome, out)
+        evaluations = {str(bits): found.to_dict() for bits, found in outcome.evaluations.items()}
+        said = {"finished": outcome.finished, "unreadable": outcome.failed, "evaluations": evaluations}
+        print(json.dumps({**outcome.record, **said}))
+    return _report(outcome, out, list(run.model_files(options).values()))
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -121,9 +133,11 @@ def _given(arguments: dict[str, Any]) -> dict[str, Any]:
 def _check_free(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise IdcwhError(f"{out}: is a file; --out names a folder")
-    earlier = [name for name in ("model.pt", "checkpoint.pt") if (out / name).exists()]
+    earlier = [*out.glob("model*.pt"), *out.glob("checkpoint.pt")]
     if earlier and not overwrite:
-        raise IdcwhError(f"{out}: holds {earlier[0]} of an earlier run; --resume goes on, --overwrite replaces it")
+        raise IdcwhError(
+            f"{out}: holds {min(earlier).name} of an earlier run; --resume goes on, --overwrite replaces it"
+        )
 
 
 def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recipes.Options:
@@ -139,11 +153,15 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
         raise IdcwhError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
     asked = {**given, **given.get("method_options", {})}
     asked.pop("method_options", None)
-    known = {**saved, **saved["method_options"]}
+    if "bits" in asked:
+        asked["bits"] = sorted(asked["bits"])
+    lengths = saved["length_options"].values()
+    known = {**saved, **(next(iter(lengths)) if len(lengths) == 1 else {}), **saved["method_options"]}
     for name, value in asked.items():
         if name not in known or known[name] != value:
-            flag = f"--{name.replace('_', '-')}"
-            raise IdcwhError(f"{flag} {value}: the run in {out} has {known.get(name, 'its default')}; leave {flag} out")
+            flag, has = f"--{name.replace('_', '-')}", known.get(name, "its default")
+            asked_for, has = (" ".join(map(str, x)) if isinstance(x, list) else x for x in (value, has))
+            raise IdcwhError(f"{flag} {asked_for}: the run in {out} has {has}; leave {flag} out")
     return options
 
 
@@ -162,14 +180,14 @@ def _device(asked: str) -> Any:
     return torch.device("cpu")
 
 
-def _report(outcome: Any, out: Path) -> int:
+def _report(outcome: Any, out: Path, models: list[str]) -> int:
     failed = outcome.failed
     for key, reason in list(failed.items())[:20]:
         common.note(f"skipped {key}: {reason}")
     if failed:
         more = ", the first 20 are named above" if len(failed) > 20 else ""
         common.note(f"unreadable images skipped: {len(failed)}{more}")
-    common.note(f"wrote {out / 'model.pt'}")
+    common.note(f"wrote {', '.join(str(out / name) for name in models)}")
     if not outcome.finished:
         common.note(f"interrupted; go on with: idcwh-train --out {out} --resume")
         return common.INTERRUPTED

@@ -27,7 +27,7 @@ from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
 from .fold import folded
-from .model import HashModel
+from .model import Embedder
 from .reading import Batch, ahead, read, read_one
 
 _BATCH = {"cpu": 4, "cuda": 128}
@@ -44,7 +44,7 @@ class Features:
 
 
 def extract(
-    model: HashModel,
+    model: Embedder,
     dataset: LabelledImages,
     rows: np.ndarray,
     preprocess: Preprocess,
@@ -59,7 +59,10 @@ def extract(
     if file is not None and (found := _load(file)):
         note(f"features: {len(found.rows):,} images from {file}")
         return found
-    features = _compute(model, dataset, rows, preprocess, device)
+    started = time.monotonic()
+    features = compute(model, dataset, rows, preprocess, device)
+    count, seconds = len(features.x), time.monotonic() - started
+    note(f"features: {count:,} images in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as out:
@@ -72,17 +75,27 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / "features"
 
 
-def _compute(
-    model: HashModel, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, device: torch.device
+def compute(
+    model: Embedder,
+    dataset: LabelledImages,
+    rows: np.ndarray,
+    preprocess: Preprocess,
+    device: torch.device,
+    precision: str = "float32",
 ) -> Features:
+    """The features of pictures `rows` of the set as everything is encoded: eval mode, no augmentation, batch norm
+    folded away. The backbone computes in `precision` on CUDA, always in float32 on a CPU.
+    """
     size = _BATCH[device.type]
     generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
-    example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator)
-    network = folded(model.backbone, example).to(memory_format=torch.channels_last).to(device)
+    example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator).to(device)
+    training = model.backbone.training
+    network = folded(model.backbone, example).to(memory_format=torch.channels_last)
     mean, std = model.mean.to(device), model.std.to(device)
+    half = device.type == "cuda" and precision == "bfloat16"
 
     def forward(batch: Batch) -> tuple[Tensor, Batch]:
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):
             if not len(batch.rows):
                 return torch.zeros(0, model.features), batch
             return network((batch.pixels.to(device).float() - mean) / std).float().cpu(), batch
@@ -95,16 +108,14 @@ def _compute(
     parts: list[Tensor] = []
     kept: list[Tensor] = []
     failed: dict[str, str] = {}
-    started = time.monotonic()
-    with one_thread(device), progress_bar(total=len(rows), desc="features", unit=" images") as bar:
+    with one_thread(device), progress_bar(total=len(rows), desc="encoding", unit=" images") as bar:
         for x, batch in work:
             parts.append(x)
             kept.append(batch.rows)
             failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
             bar.update(len(batch.rows) + len(batch.failed))
-    seconds = time.monotonic() - started
+    model.backbone.train(training)
     x = torch.cat(parts).clone()  # out of inference mode, to be trained on
-    note(f"features: {len(x):,} images in {seconds:.1f} s, {len(x) / seconds:.0f} images/s on {device.type}")
     return Features(x, torch.cat(kept).numpy(), failed)
 
 
@@ -120,7 +131,7 @@ def one_thread(device: torch.device) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _key(model: HashModel, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> str:
+def _key(model: Embedder, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> str:
     digest = hashlib.sha256(json.dumps(["features", 1, preprocess.to_dict(), rows.tolist()]).encode())
     for tensor in (model.mean, model.std):
         digest.update(tensor.cpu().numpy().tobytes())

@@ -1,7 +1,7 @@
 """The training loop: epochs, batches, learning rates, and a position from which it goes on bit for bit.
 
 Everything random is a function of (seed, epoch, step): the order of the images, dropout, crops. So the position, the
-weights, the optimizer's momentum and the method's state are all there is to save.
+weights, the optimizer's momentum and the methods' states are all there is to save.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from idcwh_search.cli.common import progress_bar
 from idcwh_search.errors import IdcwhError
 
+from .health import Codes
 from .interrupt import Stop
 from .methods.base import Loss, Method
-from .model import HashModel
+from .model import Network
 from .recipes import Options
 from .sources import Source
 
 Record = dict[str, Any]
-"""What is known at the end of an epoch; a line of log.jsonl."""
+"""What is known at the end of an epoch; a line of log.jsonl. With several code lengths, what differs between them is
+named like `map@48`."""
 
 
 @dataclass
@@ -41,12 +44,14 @@ class Position:
 
 
 class Trainer:
-    """Trains `model` and `method` on the N pictures `positions` of `source`, labelled int64 [N] or bool [N, C]."""
+    """Trains `network` on the N pictures `positions` of `source`, labelled int64 [N] or bool [N, C]; `methods` has one
+    method for each of its code lengths.
+    """
 
     def __init__(
         self,
-        model: HashModel,
-        method: Method,
+        network: Network,
+        methods: list[Method],
         source: Source,
         positions: Tensor,
         labels: Tensor,
@@ -54,19 +59,24 @@ class Trainer:
         options: Options,
         device: torch.device,
     ) -> None:
-        self.model, self.method, self.source, self.options, self.device = model, method, source, options, device
+        self.network, self.source, self.options, self.device = network, source, options, device
+        self.methods = methods
         self.positions, self.labels, self.classes = positions, labels, classes
         self.images = len(positions)
         self.batch = min(options.batch_size, self.images)  # fewer images than a batch: one batch of all of them
         self.steps = self.images // self.batch
         self.position = Position()
+        self.codes = [Codes(bits) for bits in network.lengths]
         self._index = torch.full((source.size,), -1, dtype=torch.int64)  # position in the source -> training image
         self._index[positions] = torch.arange(self.images)
-        groups = [{"params": [p for p in model.parameters() if p.requires_grad], "lr": options.lr}]
-        if centers := list(method.parameters()):
-            groups.append({"params": centers, "lr": options.center_lr})
-        self.optimizer = torch.optim.SGD(groups, momentum=options.momentum, weight_decay=options.weight_decay)
+        self.optimizer = _optimizer(network, methods, options)
         self._full_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self.average: AveragedModel | None = None
+        self.result = network  # to encode with and to save: the running mean of the weights where there is one
+        if options.average:
+            average = get_ema_multi_avg_fn(options.average)
+            self.average = AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+            self.result = cast(Network, self.average.module)
 
     @property
     def finished(self) -> bool:
@@ -89,7 +99,9 @@ class Trainer:
         """The rest of the current epoch; its record, or None when it was stopped before its end."""
         at, started = self.position, time.monotonic()
         if at.step == 0:
-            self.method.start_epoch()
+            for method, codes in zip(self.methods, self.codes, strict=True):
+                method.start_epoch()
+                codes.clear()
         generator = torch.Generator().manual_seed(mixed(self.options.seed, at.epoch))
         order = torch.randperm(self.images, generator=generator)
         plan = [self.positions[order[i * self.batch : (i + 1) * self.batch]] for i in range(at.step, self.steps)]
@@ -108,22 +120,28 @@ class Trainer:
             "lr": self.optimizer.param_groups[0]["lr"],
             **{name: value / self.steps for name, value in at.sums.items()},
             "unlabelled": at.unlabelled,
+            **self._health(),
             "seconds": round(time.monotonic() - started, 3),
         }
         self.position = Position(at.epoch + 1)
         return record
 
     def _step(self, images: Tensor, x: Tensor) -> None:
-        at = self.position
         factor = self._lr_factor()
         for group, lr in zip(self.optimizer.param_groups, self._full_lr, strict=True):
             group["lr"] = factor * lr
-        loss = self.method(self.source.logits(x), self._targets(images).to(self.device), images.to(self.device))
-        self._count(loss)
+        targets, rows = self._targets(images).to(self.device), images.to(self.device)
+        outputs = self.source.logits(self.network, x)
+        losses = [method(h, targets, rows) for method, h in zip(self.methods, outputs, strict=True)]
+        self._count(losses)
+        for codes, h in zip(self.codes, outputs, strict=True):
+            codes.add(h)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.total.backward()
+        torch.stack([loss.total for loss in losses]).sum().backward()
         self.optimizer.step()
-        at.unlabelled += loss.skipped
+        if self.average is not None:
+            self.average.update_parameters(self.network)
+        self.position.unlabelled += losses[0].skipped
 
     def _seed(self, seed: int) -> None:
         """Dropout's generator. torch.manual_seed would do, but where CUDA is not in use it queues the call for later,
@@ -137,47 +155,112 @@ class Trainer:
         labels = self.labels[images]
         return labels if labels.ndim == 2 else F.one_hot(labels, self.classes).bool()
 
-    def _count(self, loss: Loss) -> None:
+    def _count(self, losses: list[Loss]) -> None:
         """Add the terms to the epoch's sums; a loss that is no number stops everything before it reaches a weight."""
         at = self.position
-        values = {"loss": float(loss.total.detach()), **{name: float(term) for name, term in loss.terms.items()}}
-        if not math.isfinite(values["loss"]):
-            terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        values = {}
+        for bits, loss in zip(self.network.lengths, losses, strict=True):
+            terms = {"loss": loss.total.detach(), **loss.terms}
+            values.update({named(name, bits, self.network): float(term) for name, term in terms.items()})
+        if not all(math.isfinite(value) for value in values.values()):
+            terms_seen = ", ".join(f"{name} {value:g}" for name, value in values.items())
             where = f"epoch {at.epoch + 1}, step {at.step + 1}"
-            raise IdcwhError(f"the loss is not finite in {where} ({terms}); a lower --lr helps most often")
+            raise IdcwhError(f"the loss is not finite in {where} ({terms_seen}); a lower --lr helps most often")
         for name, value in values.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
 
+    def _health(self) -> Record:
+        """What the training outputs of this epoch say about the codes: free, and before anything is encoded."""
+        labels = self.labels
+        classes = int(labels.any(dim=0).sum()) if labels.ndim == 2 else len(torch.unique(labels))
+        found: Record = {}
+        for codes in self.codes:
+            seen = codes.summary(classes)
+            found.update({named(name, codes.bits, self.network): value for name, value in seen.items()})
+        return found
+
     def _lr_factor(self) -> float:
-        epochs, at = self.options.epochs, self.position
-        if self.options.schedule == "step":
-            return float(0.1 ** (3 * at.epoch // epochs))
-        return 0.5 + 0.5 * math.cos(math.pi * (at.epoch * self.steps + at.step) / (epochs * self.steps))
+        options, at = self.options, self.position
+        steps = options.epochs * self.steps
+        done = (at.epoch * self.steps + at.step) / steps
+        if done < options.warmup:
+            return (done + 1 / steps) / options.warmup
+        if options.schedule == "step":
+            return float(0.1 ** (3 * at.epoch // options.epochs))
+        left = 1 - (done - options.warmup) / (1 - options.warmup)
+        return left if options.schedule == "linear" else 0.5 - 0.5 * math.cos(math.pi * left)
 
     # ------------------------------------------------------------------------------------------------------ resuming
 
+    def weights(self, network: Network) -> dict[str, Tensor]:
+        """What training changes in a network: of a frozen backbone nothing, not even batch norm's statistics."""
+        trained = {name for name, p in self.network.named_parameters() if p.requires_grad}
+        whole = network.state_dict()
+        frozen = len(trained) < sum(1 for _ in self.network.parameters())
+        return {name: value for name, value in whole.items() if name.startswith("heads.") or not frozen}
+
+    def method_state(self) -> list[dict[str, Tensor]]:
+        """What each method learns and remembers."""
+        return [method.state_dict() for method in self.methods]
+
+    def load_methods(self, states: list[dict[str, Tensor]]) -> None:
+        """Back to what `method_state` gave."""
+        for method, state in zip(self.methods, states, strict=True):
+            method.load_state_dict(state)
+
     def state(self) -> dict[str, Any]:
         """All that `restore` needs; tensors and plain Python. The weights of a frozen backbone are not in it."""
-        trained = {name for name, p in self.model.named_parameters() if p.requires_grad}
-        frozen = {name for name, _ in self.model.named_parameters()} - trained
-        whole = self.model.state_dict()
-        if frozen:  # its batch norm statistics do not move either
-            whole = {name: whole[name] for name in trained}
         return {
             "position": asdict(self.position),
-            "model": whole,
-            "method": self.method.state_dict(),
+            "network": self.weights(self.network),
+            "average": None if self.average is None else self.weights(self.result),
+            "averaged": 0 if self.average is None else int(self.average.n_averaged),
+            "methods": self.method_state(),
             "optimizer": self.optimizer.state_dict(),
+            "codes": [codes.state() for codes in self.codes],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a saved state. KeyError, ValueError, TypeError or RuntimeError when it is of another run."""
-        _, unexpected = self.model.load_state_dict(state["model"], strict=False)
-        if unexpected:
-            raise ValueError(f"unknown tensor {unexpected[0]}")
-        self.method.load_state_dict(state["method"])
+        load(self.network, state["network"])
+        if self.average is not None:
+            load(self.result, state["average"])
+            self.average.n_averaged.fill_(state["averaged"])
+        self.load_methods(state["methods"])
         self.optimizer.load_state_dict(state["optimizer"])
+        for codes, saved in zip(self.codes, state["codes"], strict=True):
+            codes.restore(saved)
         self.position = Position(**state["position"])
+
+
+def load(network: Network, weights: dict[str, Tensor]) -> None:
+    """What `Trainer.weights` gave, back into a network. ValueError when it is of another one."""
+    _, unexpected = network.load_state_dict(weights, strict=False)
+    if unexpected:
+        raise ValueError(f"unknown tensor {unexpected[0]}")
+
+
+def named(name: str, bits: int, network: Network) -> str:
+    """A name in a record: of one code length where there are several."""
+    return name if len(network.lengths) == 1 else f"{name}@{bits}"
+
+
+def _optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:
+    trained = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+    rates = {
+        "network": ([p for name, p in trained if not name.startswith("heads.")], options.lr),
+        "heads": (
+            [p for name, p in trained if name.startswith("heads.")],
+            options.lr if options.head_lr is None else options.head_lr,
+        ),
+        "centers": ([p for method in methods for p in method.parameters()], options.center_lr),
+    }
+    groups = [{"params": params, "lr": lr} for params, lr in rates.values() if params]
+    if options.optimizer == "adam":
+        return torch.optim.AdamW(groups, weight_decay=options.weight_decay)
+    return torch.optim.SGD(
+        groups, momentum=options.momentum, weight_decay=options.weight_decay, nesterov=options.nesterov
+    )
 
 
 def mixed(*numbers: int) -> int:

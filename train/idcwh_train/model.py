@@ -1,4 +1,7 @@
-"""The network that makes codes: normalisation, backbone and hash layer in one module, so that no two places differ."""
+"""The networks: HashModel, which is saved, exported and used, and Network, which trains one or several of them at once.
+
+Both hold normalisation, backbone and hash layer in one module, so that no two places differ.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,38 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from . import heads
 
-class HashModel(nn.Module):
-    """pixels [n, 3, H, W], uint8 or float, 0 to 255 -> logits h float32 [n, bits]. Bit i of a code is 1 where h_i >= 0.
 
-    The hash layer is Linear(features, bits), Glorot weight, zero bias, nothing behind it. `dropout` acts on the
-    features, only while training. `mean` and `std` belong to pixels scaled to 0..1 and are not part of the state_dict:
-    model.pt keeps them beside it.
+class Embedder(nn.Module):
+    """pixels [n, 3, H, W], uint8 or float, 0 to 255 -> features float32 [n, features].
+
+    `mean` and `std` belong to pixels scaled to 0..1 and are not part of the state_dict: model.pt keeps them beside it.
     """
 
     mean: Tensor
     std: Tensor
+
+    def __init__(self, backbone: nn.Module, features: int, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.features = features
+        self.normalize = tuple(mean), tuple(std)
+        self.register_buffer("mean", 255 * torch.tensor(mean).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", 255 * torch.tensor(std).view(1, 3, 1, 1), persistent=False)
+        self.backbone = backbone
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """Features of pixels, in whatever precision the backbone computes."""
+        out: Tensor = self.backbone((pixels.float() - self.mean) / self.std)
+        return out
+
+
+class HashModel(Embedder):
+    """pixels -> logits h float32 [n, bits]. Bit i of a code is 1 where h_i >= 0.
+
+    `head` is the hash layer, see heads.py; without one it is Linear(features, bits), Glorot weight, zero bias.
+    `dropout` acts on the features, only while training.
+    """
 
     def __init__(
         self,
@@ -27,27 +51,52 @@ class HashModel(nn.Module):
         mean: Sequence[float],
         std: Sequence[float],
         dropout: float = 0.0,
+        head: nn.Module | None = None,
     ) -> None:
-        super().__init__()
-        self.bits, self.features = bits, features
-        self.register_buffer("mean", 255 * torch.tensor(mean).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("std", 255 * torch.tensor(std).view(1, 3, 1, 1), persistent=False)
-        self.backbone = backbone
+        super().__init__(backbone, features, mean, std)
+        self.bits = bits
         self.dropout = nn.Dropout(dropout)
-        self.hash = nn.Linear(features, bits)
-        nn.init.xavier_uniform_(self.hash.weight)
-        nn.init.zeros_(self.hash.bias)
+        self.hash = heads.linear(features, bits) if head is None else head
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Pixels to logits."""
         return self.head(self.embed(pixels))
 
-    def embed(self, pixels: Tensor) -> Tensor:
-        """Features [n, features] of pixels as `forward` takes them."""
-        out: Tensor = self.backbone((pixels.float() - self.mean) / self.std)
-        return out
-
     def head(self, features: Tensor) -> Tensor:
         """Logits float32 [n, bits] of features; float32 whatever the backbone computed in."""
         h: Tensor = self.hash(self.dropout(features.float()))
         return h
+
+
+class Network(Embedder):
+    """A backbone with a head for each code length, trained together. `lengths` are ascending.
+
+    A head learns what it would learn alone on these features. The backbone sees the mean of their gradients, so its
+    learning rate does not depend on their number.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        features: int,
+        mean: Sequence[float],
+        std: Sequence[float],
+        layers: dict[int, nn.Module],
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(backbone, features, mean, std)
+        self.lengths = sorted(layers)
+        self.dropout = nn.Dropout(dropout)
+        self.heads = nn.ModuleDict({str(bits): layers[bits] for bits in self.lengths})
+
+    def logits(self, features: Tensor) -> list[Tensor]:
+        """What each head gives for features [n, features], in the order of `lengths`."""
+        x = self.dropout(features.float())
+        if x.requires_grad and len(self.lengths) > 1:
+            x.register_hook(lambda gradient: gradient / len(self.lengths))
+        return [self.heads[str(bits)](x) for bits in self.lengths]
+
+    def model(self, bits: int) -> HashModel:
+        """The model of one code length, as it is saved; it shares the backbone."""
+        head = heads.plain(self.heads[str(bits)])
+        return HashModel(self.backbone, self.features, bits, *self.normalize, head=head).eval()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from idcwh_search.codes import check_bits
 from idcwh_search.errors import IdcwhError
 
-SCHEDULES = ("step", "cosine")
+SCHEDULES = ("step", "cosine", "linear")
 PRECISIONS = ("float32", "bfloat16")
+OPTIMIZERS = ("sgd", "adam")
+KEEP = ("last", "best")
 
 
 @dataclass(frozen=True)
@@ -22,46 +25,83 @@ class Options:
     train_per_class: int | None = None
     seed: int = 0  # of the split, the first weights, the order of the batches, dropout, crops
     validation: float = 0.0  # share of the training images held out to be watched; they do not train
+    keep: str = "last"  # epoch whose weights are the model's: the last, or the best on the held-out images
 
     backbone: str = "googlenet"
     weights: str = "imagenet"
     freeze: bool = False  # train the hash layer on features computed once, without augmentation
-    resize: int = 240
-    crop: int = 224
-    flip: bool = False
     precision: str = "float32"  # of the backbone while fine-tuning
 
-    bits: int = 48
+    resize: int = 240  # of the shorter side
+    crop: int = 224  # side of what the network sees: in training a random square, else the centre
+    start_crop: int | None = None  # smaller side of the first epochs; it grows to `crop` by two thirds of the run
+    pad: int = 0  # pixels that mirror the border, around what random crops are taken from
+    flip: bool = False
+    erase: float = 0.0  # side of a grey square put somewhere into a training image, as a share of the image's
+
+    bits: tuple[int, ...] = (48,)  # ascending; several are trained together on one backbone
     method: str = "idcwh"
     method_options: dict[str, Any] = field(default_factory=dict)  # of the method; what is missing is its default
+    length_options: dict[str, dict[str, Any]] = field(default_factory=dict)  # code length -> more of them
 
     epochs: int = 150
     batch_size: int = 128
+    optimizer: str = "sgd"
     lr: float = 1e-2
+    head_lr: float | None = None  # of the hash layer; None: as the rest
     center_lr: float = 5e-3
     weight_decay: float = 5e-4
     momentum: float = 0.9
-    schedule: str = "step"  # x 0.1 after each third, or a half cosine down to 0
+    nesterov: bool = False
+    schedule: str = "step"  # x 0.1 after each third; or down to 0 by half a cosine or a straight line
+    warmup: float = 0.0  # share of the run in which the learning rate rises from 0
+    average: float = 0.0  # decay of a running mean of the weights, which is then the model; 0: none
     dropout: float = 0.0  # on the features, before the hash layer
 
     def __post_init__(self) -> None:
-        for name in ("bits", "epochs", "batch_size"):
+        object.__setattr__(self, "bits", _lengths(self.bits))
+        for name in ("epochs", "batch_size", "resize", "crop"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, not {getattr(self, name)}")
-        check_bits(self.bits)
-        for name in ("lr", "center_lr", "weight_decay", "momentum"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: expected a number of at least 0, not {getattr(self, name)}")
-        for name in ("dropout", "validation"):
+        for name in ("lr", "head_lr", "center_lr", "weight_decay", "momentum", "pad"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"{name}: expected a number of at least 0, not {value}")
+        for name in ("dropout", "validation", "erase", "warmup", "average"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected a share from 0 up to, not including, 1, not {getattr(self, name)}")
-        for name, allowed in (("schedule", SCHEDULES), ("precision", PRECISIONS)):
+        for name, allowed in (
+            ("schedule", SCHEDULES), ("precision", PRECISIONS), ("optimizer", OPTIMIZERS), ("keep", KEEP),
+        ):  # fmt: skip
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: expected one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if self.crop > self.resize:
+            raise ValueError(f"crop: {self.crop} pixels do not fit into resize {self.resize}")
+        if self.start_crop is not None and not 8 <= self.start_crop <= self.crop:
+            raise ValueError(f"start_crop: expected 8 to crop ({self.crop}), not {self.start_crop}")
+        if self.pad and self.pad >= self.resize:
+            raise ValueError(f"pad: expected less than resize ({self.resize}), not {self.pad}")
+        if self.keep == "best" and not self.validation:
+            raise ValueError("keep best: needs held-out images (--validation SHARE); the queries never choose")
+        if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
+            raise ValueError("nesterov: belongs to sgd with momentum")
+
+    def of_method(self, bits: int) -> dict[str, Any]:
+        """The options of the method for one code length."""
+        return {**self.length_options.get(str(bits), {}), **self.method_options}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python."""
-        return asdict(self)
+        return {**asdict(self), "bits": list(self.bits)}
+
+
+def _lengths(bits: int | Iterable[int]) -> tuple[int, ...]:
+    lengths = (bits,) if isinstance(bits, int) else tuple(bits)
+    if not lengths:
+        raise ValueError("bits: expected at least one code length")
+    if len(set(lengths)) < len(lengths):
+        raise ValueError(f"bits: a code length is given twice: {', '.join(map(str, lengths))}")
+    return tuple(sorted(check_bits(length) for length in lengths))
 
 
 _WITH_BITS = "with_bits"  # in a recipe: options of the method that depend on the code length
@@ -92,5 +132,6 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
         raise IdcwhError(f"unknown recipe {recipe!r}; expected one of {', '.join(RECIPES)}")
     merged = {**RECIPES[recipe], **given}
     with_bits = merged.pop(_WITH_BITS, lambda bits: {})
-    merged["method_options"] = {**with_bits(merged.get("bits", Options.bits)), **given.get("method_options", {})}
+    lengths = _lengths(merged.get("bits", Options.bits))
+    merged["length_options"] = {str(bits): found for bits in lengths if (found := with_bits(bits))}
     return Options(**merged)

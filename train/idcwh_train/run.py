@@ -3,7 +3,7 @@
 DIR/protocol.json    which images are queries, training and database
 DIR/log.jsonl        a line an epoch
 DIR/checkpoint.pt    what --resume goes on from
-DIR/model.pt         the model
+DIR/model.pt         the model; with several code lengths model-12.pt, model-24.pt, ...
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ from idcwh_search.evaluation import Evaluation
 from idcwh_search.images import Preprocess, UnreadableImage
 from idcwh_search.protocols import Split
 
-from . import backbones, checkpoint
-from .backbones import Backbone
+from . import backbones, checkpoint, memory
 from .features import extract, one_thread
 from .interrupt import Stop
-from .loop import Record, Trainer, mixed
-from .methods.base import create
-from .model import HashModel
+from .loop import Record, Trainer, load, mixed, named
+from .methods.base import Method, create
+from .model import Network
 from .recipes import Options
-from .sources import FeatureSource, ImageSource, Source
-from .validation import Watch, hold_out, watch
+from .sources import FeatureSource, ImageSource, Source, encode
+from .validation import held_out_map, hold_out
 
 _SAMPLE = 32
 _CHECKPOINT_SECONDS = 30.0
@@ -47,13 +46,13 @@ _WATCHES = 10  # times in a run that the held-out images are looked at
 class Outcome:
     """finished: False when it was interrupted; failed: pictures that could not be read, key -> reason.
 
-    evaluation: of the protocol's queries against its database, None unless asked for (or interrupted).
+    evaluations: code length -> of the protocol's queries against its database; empty unless asked for (or interrupted).
     """
 
     finished: bool
     record: Record
     failed: dict[str, str]
-    evaluation: Evaluation | None
+    evaluations: dict[int, Evaluation]
 
 
 def train(
@@ -84,50 +83,66 @@ def train(
     run = _Run(options, out, dataset, split)
     run.prepare(device, cache, evaluate)
     finished = run.go(saved)
-    evaluation = run.evaluate() if evaluate and finished else None
-    return Outcome(finished, run.record, run.failed(), evaluation)
+    return Outcome(finished, run.record, run.failed(), run.evaluate() if evaluate and finished else {})
+
+
+def model_files(options: Options) -> dict[int, str]:
+    """Code length -> name of the model's file."""
+    several = len(options.bits) > 1
+    return {bits: f"model-{bits}.pt" if several else "model.pt" for bits in options.bits}
 
 
 class _Run:
     def __init__(self, options: Options, out: Path, dataset: LabelledImages, split: Split) -> None:
         self.options, self.out, self.dataset, self.split = options, out, dataset, split
         self.preprocess = Preprocess(options.resize, options.crop)
-        torch.manual_seed(options.seed)
-        self.backbone = backbones.create(options.backbone, options.weights, options.crop)
-        torch.manual_seed(options.seed)  # again, whatever it took to get the backbone
-        self.model = _model(self.backbone, options)
+        self.backbone = backbones.create(options.backbone, options.weights, options.crop, options.seed)
 
     def prepare(self, device: torch.device, cache: Path | None, evaluate: bool) -> None:
         """Everything up to the first step; features take the time."""
         options, split, dataset = self.options, self.split, self.dataset
         self.device = device
-        self.model.to(device)
+        if device.type == "cpu":
+            memory.keep_freed()
         rows = _labelled(dataset, split.train)
-        wanted = np.union1d(rows, np.union1d(split.query, split.database)) if evaluate else rows
-        self.source, self.rows = self._source(wanted, device, cache)
-        rows = rows[np.isin(rows, self.rows)]
-        if not len(rows):
-            raise IdcwhError("none of the training images could be read")
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             note(f"no images held out: {options.validation:g} of the largest class is less than one image")
+        methods = self._methods(len(train))
+        self.network = self._network(methods).to(device)
+        wanted = np.union1d(rows, np.union1d(split.query, split.database)) if evaluate else rows
+        self.source, self.rows = self._source(wanted, device, cache)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
-        classes = len(dataset.classes)
-        torch.manual_seed(mixed(options.seed, options.bits))  # the centers, whatever was drawn before them
-        self.method = create(options.method, classes, options.bits, len(train), options.method_options).to(device)
-        labels = self.labels[self.train_positions]
+        if not len(self.train_positions):
+            raise IdcwhError("none of the training images could be read")
         self.trainer = Trainer(
-            self.model, self.method, self.source, self.train_positions, labels, classes, options, device
-        )
+            self.network, [method.to(device) for method in methods], self.source, self.train_positions,
+            self.labels[self.train_positions], len(dataset.classes), options, device,
+        )  # fmt: skip
         self.record: Record = {}
+        self.best: dict[str, Any] | None = None
         self._saved_at = time.monotonic()
+
+    def _methods(self, images: int) -> list[Method]:
+        options, classes, methods = self.options, len(self.dataset.classes), []
+        for bits in options.bits:
+            torch.manual_seed(mixed(options.seed, bits))  # the centers, whatever was drawn before them
+            methods.append(create(options.method, classes, bits, images, options.of_method(bits)))
+        return methods
+
+    def _network(self, methods: list[Method]) -> Network:
+        options, backbone, layers = self.options, self.backbone, {}
+        for bits, method in zip(options.bits, methods, strict=True):
+            torch.manual_seed(options.seed)
+            layers[bits] = method.head(backbone.features)
+        return Network(backbone.network, backbone.features, backbone.mean, backbone.std, layers, options.dropout)
 
     def _source(self, rows: np.ndarray, device: torch.device, cache: Path | None) -> tuple[Source, np.ndarray]:
         if not self.options.freeze:
-            return ImageSource(self.model, self.dataset, rows, self.options, device), rows
-        found = extract(self.model, self.dataset, rows, self.preprocess, device, cache)
-        source = FeatureSource(self.model, found.x, device)
+            return ImageSource(self.network, self.dataset, rows, self.options, device), rows
+        found = extract(self.network, self.dataset, rows, self.preprocess, device, cache)
+        source = FeatureSource(self.network, found.x, device)
         source.failed.update(found.failed)
         return source, found.rows
 
@@ -138,26 +153,32 @@ class _Run:
     def failed(self) -> dict[str, str]:
         return dict(sorted(self.source.failed.items()))
 
-    def evaluate(self) -> Evaluation:
-        """The protocol's queries against its database."""
+    def evaluate(self) -> dict[int, Evaluation]:
+        """The protocol's queries against its database, for each code length."""
         (queries, h_queries), (database, h_database) = (
-            self.source.encode(self._positions(rows)) for rows in (self.split.query, self.split.database)
+            encode(self.source, self.network, self._positions(rows)) for rows in (self.split.query, self.split.database)
         )
         labels = self.labels.numpy()
-        return metrics.evaluate(
-            pack(h_queries.numpy()),
-            labels[queries.numpy()],
-            pack(h_database.numpy()),
-            labels[database.numpy()],
-            bits=self.options.bits,
-        )
+        return {
+            bits: metrics.evaluate(
+                pack(h_queries[bits].numpy()),
+                labels[queries.numpy()],
+                pack(h_database[bits].numpy()),
+                labels[database.numpy()],
+                bits=bits,
+            )
+            for bits in self.options.bits
+        }
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""
         log = self.out / "log.jsonl"
         if saved is None:
-            for name in ("model.pt", "checkpoint.pt"):  # of an earlier run: never to be taken for this one's
-                (self.out / name).unlink(missing_ok=True)
+            for earlier in (
+                *self.out.glob("model*.pt"),
+                self.out / "checkpoint.pt",
+            ):  # never to be taken for this one's
+                earlier.unlink(missing_ok=True)
             log.write_bytes(b"")
         else:
             self._restore(saved)
@@ -166,10 +187,26 @@ class _Run:
         # The hash layer alone is too small for two threads, and one thread adds up in the same order on every machine.
         threads = one_thread(self.device) if self.options.freeze else contextlib.nullcontext()
         with threads, Stop() as stop, log.open("ab", buffering=0) as self.log:
-            self.trainer.run(stop, self._on_step, self._on_epoch)
+            if any(method.closed_form for method in self.trainer.methods):
+                self._solve()
+            else:
+                self.trainer.run(stop, self._on_step, self._on_epoch)
             self._save_checkpoint()
-            self._save_model()
+            self._finish()
         return self.trainer.finished
+
+    def _solve(self) -> None:
+        """A method in closed form: one pass over all training images instead of epochs."""
+        options, labels = self.options, self.labels[self.train_positions]
+        if not options.freeze:
+            raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
+        y = labels if labels.ndim == 2 else torch.nn.functional.one_hot(labels, len(self.dataset.classes)).bool()
+        _, x = self.source.embed(self.network, self.train_positions)
+        for bits, method in zip(options.bits, self.trainer.methods, strict=True):
+            generator = torch.Generator(self.device).manual_seed(mixed(options.seed, bits))
+            self.network.heads[str(bits)] = method.fit(x, y.to(self.device), generator)
+        self.trainer.position.epoch = options.epochs
+        self._on_epoch({"epoch": options.epochs})
 
     def _on_step(self) -> None:
         if time.monotonic() - self._saved_at > _CHECKPOINT_SECONDS:
@@ -178,14 +215,26 @@ class _Run:
     def _on_epoch(self, record: Record) -> None:
         epoch, epochs = record["epoch"], self.options.epochs
         if epoch == epochs or epoch * _WATCHES // epochs > (epoch - 1) * _WATCHES // epochs:
-            seen = watch(self.source, self.train_positions, self.held_positions, self.labels.numpy())
-            record.update(_watched(seen))
-            note(_line(record, epochs))
-            if seen.collapse:
-                note(f"warning: {seen.collapse}; a lower learning rate or another sigma2 may help")
+            if len(self.held_positions):
+                self._watch(record)
+            note(_line(record, epochs, self.network))
+        for name, problem in record.items():
+            if name.startswith("collapse"):
+                note(f"warning: epoch {epoch}: {problem}; a lower learning rate or another sigma2 may help")
         self.record = record
         self.log.write(json.dumps(record).encode() + b"\n")
         self._on_step()
+
+    def _watch(self, record: Record) -> None:
+        """MAP on the held-out images; with `keep best`, these weights if they are the best so far."""
+        result, labels = self.trainer.result, self.labels.numpy()
+        found = held_out_map(self.source, result, self.train_positions, self.held_positions, labels)
+        record.update({named("map", bits, self.network): value for bits, value in found.items()})
+        mean = sum(found.values()) / len(found) if found else 0.0
+        if self.options.keep == "best" and (self.best is None or mean > self.best["map"]):
+            weights = {name: value.clone() for name, value in self.trainer.weights(result).items()}
+            methods = [{name: value.clone() for name, value in state.items()} for state in self.trainer.method_state()]
+            self.best = {"map": mean, "epoch": record["epoch"], "weights": weights, "methods": methods}
 
     # ------------------------------------------------------------------------------------------------------- files
 
@@ -197,6 +246,7 @@ class _Run:
             "trainer": self.trainer.state(),
             "log_bytes": self.log.tell(),
             "record": self.record,
+            "best": self.best,
         }
         checkpoint.write(self.out / "checkpoint.pt", content)
         self._saved_at = time.monotonic()
@@ -204,25 +254,38 @@ class _Run:
     def _restore(self, saved: dict[str, Any]) -> None:
         try:
             self.trainer.restore(saved["trainer"])
-            self.record = saved["record"]
+            self.record, self.best = saved["record"], saved["best"]
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             cause = " ".join(str(error).split())[:200]
             raise IdcwhError(f"{self.out / 'checkpoint.pt'}: does not fit this run ({cause})") from None
 
-    def _save_model(self) -> None:
-        centers = self.method.class_centers()
+    def _finish(self) -> None:
+        """The weights to keep, in `network`, and the models' files."""
+        if self.best is not None:
+            load(self.network, self.best["weights"])
+            self.trainer.load_methods(self.best["methods"])
+            note(f"kept epoch {self.best['epoch']}, MAP {self.best['map']:.4f} on held-out images")
+        elif self.trainer.average is not None:
+            load(self.network, self.trainer.weights(self.trainer.result))
+        sample = self._sample()
+        for (bits, name), method in zip(model_files(self.options).items(), self.trainer.methods, strict=True):
+            self._save_model(self.out / name, bits, method, sample)
+
+    def _save_model(self, path: Path, bits: int, method: Method, sample: dict[str, Any]) -> None:
+        centers = method.class_centers()
         content = {
             "classes": list(self.dataset.classes),
             "backbone": self.backbone.config,
-            "method": {"name": self.method.name, **self.method.options()},
+            "method": {"name": method.name, **method.options()},
             "preprocess": self.preprocess.to_dict(),
             "normalize": {"mean": list(self.backbone.mean), "std": list(self.backbone.std)},
             "centers": None if centers is None else centers.detach().cpu().clone(),
-            "sample": self._sample(),
+            "sample": sample,
             "training": {
                 "seed": self.options.seed,
                 "epochs": self.trainer.position.epoch,
                 "finished": self.trainer.finished,
+                "kept": self.trainer.position.epoch if self.best is None else self.best["epoch"],
                 "protocol": {"name": self.split.name, "sha256": self.split.sha256()},
                 "options": self.options.to_dict(),
                 "weights": self.backbone.weights,
@@ -230,7 +293,7 @@ class _Run:
                 "torch": str(torch.__version__),
             },
         }
-        checkpoint.save_model(self.out / "model.pt", self.model, content)
+        checkpoint.save_model(path, self.network.model(bits), content)
 
     def _sample(self) -> dict[str, Any]:
         """Pixels of a few training images: real pictures for the check of the exported model."""
@@ -248,12 +311,6 @@ class _Run:
         return {"images": torch.from_numpy(np.stack(images)), "keys": keys}
 
 
-def _model(backbone: Backbone, options: Options) -> HashModel:
-    return HashModel(
-        backbone.network, backbone.features, options.bits, backbone.mean, backbone.std, dropout=options.dropout
-    )
-
-
 def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
     if not dataset.multi_label:
         return rows
@@ -263,17 +320,18 @@ def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _watched(seen: Watch) -> Record:
-    record: Record = {"distinct_codes": seen.distinct, "encoded": seen.encoded}
-    if seen.map is not None:
-        record["map"] = seen.map
-    if seen.collapse:
-        record["collapse"] = seen.collapse
-    return record
+def _line(record: Record, epochs: int, network: Network) -> str:
+    said = [f"epoch {record['epoch']}/{epochs}:"]
+    for bits in network.lengths:
 
+        def of(name: str, bits: int = bits) -> Any:
+            return record.get(named(name, bits, network))
 
-def _line(record: Record, epochs: int) -> str:
-    terms = " ".join(f"{name} {record[name]:.4g}" for name in record if name in ("loss", "L1", "L2", "Q"))
-    found = f", MAP {record['map']:.4f} on held-out images" if "map" in record else ""
-    codes = f"{record['distinct_codes']:,} distinct codes of {record['encoded']:,} images"
-    return f"epoch {record['epoch']}/{epochs}: {terms}{found}, {codes}"
+        terms = [f"{name} {of(name):.4g}" for name in ("loss", "L1", "L2", "Q") if of(name) is not None]
+        held = [f"MAP {of('map'):.4f} on held-out images"] if of("map") is not None else []
+        codes = []
+        if of("distinct_codes") is not None:
+            codes = [f"{of('distinct_codes'):,} distinct codes, bit balance {of('bit_balance'):.2f}"]
+        length = [] if len(network.lengths) == 1 else [f"[{bits} bits]"]
+        said.append(" ".join([*length, ", ".join([" ".join(terms), *held, *codes] if terms else [*held, *codes])]))
+    return " ".join(said)

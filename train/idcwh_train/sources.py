@@ -16,15 +16,16 @@ from torch import Tensor
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.images import Preprocess
 
-from .model import HashModel
+from . import features
+from .model import Network
 from .reading import read
 from .recipes import Options
 
-_ENCODE_BATCH = 64
+_SIZE_STEP = 16  # pixels: every network takes its multiples
 
 
 class Source(Protocol):
-    """`size` pictures of which `failed` (key -> reason) could not be read so far, and the network that they train."""
+    """`size` pictures of which `failed` (key -> reason) could not be read so far."""
 
     size: int
     failed: dict[str, str]
@@ -32,35 +33,33 @@ class Source(Protocol):
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """For each array in the plan: the positions that could be read, and what `logits` takes for them."""
 
-    def logits(self, x: Tensor) -> Tensor:
-        """h [n, bits] with gradient, in training mode."""
+    def logits(self, network: Network, x: Tensor) -> list[Tensor]:
+        """What each head gives for a batch, with gradient, in training mode."""
 
-    def encode(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The positions that could be read, and their h [n, bits] on the CPU as they will be encoded: eval mode, no
-        augmentation."""
+    def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The positions that could be read, and their features as they will be encoded: eval mode, no augmentation."""
 
 
 class FeatureSource:
-    """Features of a frozen backbone; only the hash layer trains."""
+    """Features of a frozen backbone; only the heads train."""
 
-    def __init__(self, model: HashModel, x: Tensor, device: torch.device) -> None:
-        self.model, self.x, self.size = model, x.to(device), len(x)
+    def __init__(self, network: Network, x: Tensor, device: torch.device) -> None:
+        self.x, self.size = x.to(device), len(x)
         self.failed: dict[str, str] = {}
-        model.requires_grad_(False)
-        model.hash.requires_grad_(True)
+        network.requires_grad_(False)
+        network.heads.requires_grad_(True)
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for positions in plan:
             yield positions, self.x[positions.to(self.x.device)]
 
-    def logits(self, x: Tensor) -> Tensor:
-        self.model.dropout.train()
-        return self.model.head(x)
+    def logits(self, network: Network, x: Tensor) -> list[Tensor]:
+        network.dropout.train()
+        network.heads.train()
+        return network.logits(x)
 
-    def encode(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        self.model.eval()
-        with torch.inference_mode():
-            return positions, self.model.head(self.x[positions.to(self.x.device)]).cpu()
+    def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
+        return positions, self.x[positions.to(self.x.device)]
 
 
 class ImageSource:
@@ -69,51 +68,48 @@ class ImageSource:
     """
 
     def __init__(
-        self, model: HashModel, dataset: LabelledImages, rows: np.ndarray, options: Options, device: torch.device
+        self, network: Network, dataset: LabelledImages, rows: np.ndarray, options: Options, device: torch.device
     ) -> None:
-        self.model, self.dataset, self.rows, self.options, self.device = model, dataset, rows, options, device
+        self.dataset, self.rows, self.options, self.device = dataset, rows, options, device
         self.size = len(rows)
         self.failed: dict[str, str] = {}
         self._position = {int(row): i for i, row in enumerate(rows)}
-        model.backbone.to(memory_format=torch.channels_last)
+        network.backbone.to(memory_format=torch.channels_last)
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        side, crop = self.options.resize, self.options.crop
+        options = self.options
+        crop = self._crop(epoch)
+        side = round(options.resize * crop / options.crop)
 
         def augment(row: int, pixels: np.ndarray) -> np.ndarray:
-            random = np.random.default_rng([self.options.seed, epoch, row])
-            top, left = random.integers(0, side - crop + 1, 2)
-            cut = pixels[top : top + crop, left : left + crop]
-            return cut[:, ::-1] if self.options.flip and random.random() < 0.5 else cut
+            return augmented(pixels, crop, options, np.random.default_rng([options.seed, epoch, row]))
 
         square = Preprocess(resize=side, crop=side)
         for batch in read(self.dataset, (self.rows[p.numpy()] for p in plan), square, augment):
             self._note(batch.failed)
             yield self._positions(batch.rows), batch.pixels
 
-    def logits(self, x: Tensor) -> Tensor:
-        self.model.train()
-        with self._autocast():
-            features = self.model.embed(x.to(self.device, non_blocking=True))
-        return self.model.head(features)
+    def _crop(self, epoch: int) -> int:
+        """Pictures grow from start_crop to crop over the first two thirds of the epochs: early ones cost less."""
+        start, crop = self.options.start_crop, self.options.crop
+        if start is None:
+            return crop
+        share = min(1.0, epoch / max(1.0, 2 * self.options.epochs / 3))
+        return min(crop, int(start + share * (crop - start)) // _SIZE_STEP * _SIZE_STEP if share < 1 else crop)
 
-    def encode(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        self.model.eval()
+    def logits(self, network: Network, x: Tensor) -> list[Tensor]:
+        network.train()
+        with self._autocast():
+            found = network.embed(x.to(self.device, non_blocking=True))
+        return network.logits(found)
+
+    def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
+        options = self.options
+        preprocess = Preprocess(options.resize, options.crop)
         rows = self.rows[positions.numpy()]
-        plan = [rows[i : i + _ENCODE_BATCH] for i in range(0, len(rows), _ENCODE_BATCH)]
-        kept, h = [], []
-        with torch.inference_mode():
-            for batch in read(self.dataset, plan, Preprocess(self.options.resize, self.options.crop)):
-                self._note(batch.failed)
-                if not len(batch.rows):
-                    continue
-                with self._autocast():
-                    features = self.model.embed(batch.pixels.to(self.device))
-                kept.append(self._positions(batch.rows))
-                h.append(self.model.head(features).cpu())
-        if not h:
-            return torch.zeros(0, dtype=torch.int64), torch.zeros(0, self.model.bits)
-        return torch.cat(kept), torch.cat(h)
+        found = features.compute(network, self.dataset, rows, preprocess, self.device, options.precision)
+        self.failed.update(found.failed)
+        return self._positions(torch.from_numpy(found.rows)), found.x.to(self.device)
 
     def _positions(self, rows: Tensor) -> Tensor:
         return torch.tensor([self._position[int(row)] for row in rows], dtype=torch.int64)
@@ -125,3 +121,30 @@ class ImageSource:
 
     def _note(self, failed: dict[int, str]) -> None:
         self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
+
+
+def augmented(pixels: np.ndarray, crop: int, options: Options, random: np.random.Generator) -> np.ndarray:
+    """A random square [crop, crop, 3] of a picture [side, side, 3], mirrored or with a hole as the options say."""
+    if options.pad:
+        pixels = np.pad(pixels, ((options.pad, options.pad), (options.pad, options.pad), (0, 0)), mode="reflect")
+    room = len(pixels) - crop
+    top, left = random.integers(0, room + 1, 2)
+    cut = pixels[top : top + crop, left : left + crop]
+    if options.flip and random.random() < 0.5:
+        cut = cut[:, ::-1]
+    if options.erase:
+        hole = round(options.erase * crop)
+        top, left = random.integers(0, crop, 2) - hole // 2
+        cut = cut.copy()
+        cut[max(0, top) : max(0, top + hole), max(0, left) : max(0, left + hole)] = 128
+    return cut
+
+
+def encode(source: Source, network: Network, positions: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+    """The positions that could be read, and for each code length their h [n, bits] on the CPU."""
+    network.dropout.eval()
+    network.heads.eval()
+    kept, x = source.embed(network, positions)
+    with torch.inference_mode():
+        outputs = network.logits(x)
+    return kept, {bits: h.cpu() for bits, h in zip(network.lengths, outputs, strict=True)}

@@ -1,11 +1,6 @@
-"""What is watched while training: MAP on held-out training images, and whether the codes have collapsed.
-
-The queries of the protocol are never looked at here.
-"""
+"""MAP on held-out training images. The queries of the protocol are never looked at here."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,21 +11,11 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.metrics import evaluate
 from idcwh_search.protocols import draw
 
-from .sources import Source
+from .model import Network
+from .sources import Source, encode
 
 _QUERIES, _DATABASE = 1000, 4000
 """At most this many pictures are encoded each time; enough for two digits of MAP, and cheap beside an epoch."""
-
-
-@dataclass(frozen=True)
-class Watch:
-    """map: tie-aware MAP of held-out images against training images, None without any; distinct: different codes among
-    `encoded` images; collapse: what is wrong with the codes, or None."""
-
-    map: float | None
-    distinct: int
-    encoded: int
-    collapse: str | None
 
 
 def hold_out(dataset: LabelledImages, rows: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,32 +37,23 @@ def hold_out(dataset: LabelledImages, rows: np.ndarray, share: float, seed: int)
     return rows[~held], rows[held]
 
 
-def watch(source: Source, train: Tensor, held: Tensor, labels: np.ndarray) -> Watch:
-    """Encode held-out pictures and some that train, as positions in the source, whose labels are `labels`."""
+def held_out_map(source: Source, network: Network, train: Tensor, held: Tensor, labels: np.ndarray) -> dict[int, float]:
+    """Tie-aware MAP of held-out images against training images, both as positions in the source whose labels are
+    `labels`, for each code length; nothing where no query has a relevant image.
+    """
     picked = torch.linspace(0, len(train) - 1, min(len(train), _DATABASE)).long()
-    database, h_database = source.encode(train[picked])
-    queries, h_queries = source.encode(held[:_QUERIES])
-    h = torch.cat([h_database, h_queries])
-    distinct = len(np.unique(pack(h.numpy()), axis=0)) if len(h) else 0
-    value = None
-    if len(queries) and len(database):
-        d, q = labels[database.numpy()], labels[queries.numpy()]
-        if _any_relevant(q, d):
-            value = evaluate(pack(h_queries.numpy()), q, pack(h_database.numpy()), d, bits=h.shape[1], at=()).map
-    return Watch(value, distinct, len(h), _collapse(h, distinct, labels[database.numpy()]))
+    database, h_database = encode(source, network, train[picked])
+    queries, h_queries = encode(source, network, held[:_QUERIES])
+    d, q = labels[database.numpy()], labels[queries.numpy()]
+    if not len(queries) or not len(database) or not _any_relevant(q, d):
+        return {}
+    return {
+        bits: evaluate(pack(h_queries[bits].numpy()), q, pack(h_database[bits].numpy()), d, bits=bits, at=()).map
+        for bits in network.lengths
+    }
 
 
 def _any_relevant(queries: np.ndarray, database: np.ndarray) -> bool:
     if queries.ndim == 2:
         return bool(np.any(queries.any(axis=0) & database.any(axis=0)))
     return bool(np.isin(queries, database).any())
-
-
-def _collapse(h: Tensor, distinct: int, labels: np.ndarray) -> str | None:
-    """Fewer codes than half of what the classes at hand could have."""
-    classes = int(labels.any(axis=0).sum()) if labels.ndim == 2 else len(np.unique(labels))
-    possible = min(classes, 2 ** min(h.shape[1], 62))
-    if len(h) < 2 or classes < 2 or distinct >= max(2, possible / 2):
-        return None
-    what = "the outputs are constant" if float(h.std(dim=0).max()) < 1e-6 else f"{distinct} distinct codes"
-    return f"the codes have collapsed: {what} for {len(h)} images of {classes} classes"
