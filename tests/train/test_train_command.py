@@ -20,10 +20,9 @@ from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, loop, recipes, run
+from idcwh_train import backbones, checkpoint, cli, features, loop, run
 from idcwh_train.checkpoint import load_model
 from idcwh_train.model import Network
-from idcwh_train.sources import augmented
 
 NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
 
@@ -216,27 +215,6 @@ def test_the_model_is_the_running_mean_of_the_weights(images, tmp_path, cached, 
     torch.testing.assert_close(model.hash.weight, mean)
 
 
-def test_augmented_pictures_are_pieces_of_the_picture():
-    options = recipes.Options(resize=20, crop=16, pad=3, flip=True, erase=0.25)
-    picture = np.arange(20 * 20 * 3, dtype=np.uint16).reshape(20, 20, 3) % 251
-    mirrored = np.pad(picture, ((3, 3), (3, 3), (0, 0)), mode="reflect")
-    pieces = np.lib.stride_tricks.sliding_window_view(mirrored, (16, 16), axis=(0, 1)).transpose(0, 1, 3, 4, 2)
-    found = set()
-    for seed in range(40):
-        out = augmented(picture, 16, options, np.random.default_rng(seed))
-        hole = (out == 128).all(axis=2)
-        assert out.shape == (16, 16, 3) and 4 <= hole.sum() <= 16
-        same = {
-            (top, left, flip)
-            for flip in (False, True)
-            for top, left in np.ndindex(11, 11)
-            if ((out[:, ::-1] if flip else out) == pieces[top, left])[~(hole[:, ::-1] if flip else hole)].all()
-        }
-        assert len(same) == 1
-        found |= same
-    assert len(found) > 30 and {flip for *_, flip in found} == {False, True}
-
-
 def test_ctrl_c_on_a_real_process(images, tmp_path, cached):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "idcwh_train.cli", "--data", str(images), *NET, "--freeze", "--epochs", "1000000"]
@@ -328,7 +306,7 @@ def test_multi_label_manifest_with_an_unlabelled_line(images, tmp_path, cached, 
     manifest.write_text("\n".join(lines))
     out = tmp_path / "run"
     assert cli.main(["--data", str(manifest), *NET, "--freeze", "--epochs", "4", "--out", str(out), *cached]) == 0
-    assert "1 training images have no label: skipped" in capsys.readouterr().err
+    assert "1 training picture without a label: skipped in training" in capsys.readouterr().err
     assert load_model(out / "model.pt")[1]["classes"] == ["bright", "class0", "class1", "class2"]
 
 

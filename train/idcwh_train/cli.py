@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from idcwh_search import protocols
-from idcwh_search.cli import common
+from idcwh_search.cli import common, protocol
 from idcwh_search.errors import IdcwhError
 
 from . import methods, recipes
@@ -21,7 +21,7 @@ examples:
   idcwh-train --out runs/mini --resume
 
 DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of path,label[,label...],
-or cifar10:DIR or cifar100:DIR.
+a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR. --method-option sets what docs/methods.md lists.
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted (model.pt and
 checkpoint.pt are written all the same; go on with --resume)
@@ -50,8 +50,7 @@ def parser() -> common.Parser:
     data = p.add_argument_group("data").add_argument
     data("--data", metavar="DATA", help="labelled images, see below")
     data("--protocol", choices=protocols.NAMES, help="how they are split (default auto)")
-    data("--query-per-class", type=common.positive, metavar="N")
-    data("--train-per-class", type=common.positive, metavar="N")
+    protocol.add_options(data)
     data("--validation", type=float, metavar="SHARE", help="of the training images: watched, not trained on")
 
     net = p.add_argument_group("network").add_argument
@@ -63,9 +62,7 @@ def parser() -> common.Parser:
     net("--cache", type=Path, metavar="DIR", help="where features are kept (default: the user's cache folder)")
     net("--resize", type=common.positive, metavar="PIXELS", help="of the shorter side (default 240)")
     net("--crop", type=common.positive, metavar="PIXELS", help="side of the square the network sees (default 224)")
-    net(
-        "--start-crop", type=common.positive, metavar="PIXELS", help="smaller crop of early epochs, grows to --crop"
-    )
+    net("--start-crop", type=common.positive, metavar="PIXELS", help="smaller crop of early epochs, grows to --crop")
     net("--pad", type=common.natural, metavar="PIXELS", help="mirrored border around what random crops are taken from")
     net("--erase", type=float, metavar="SHARE", help="side of a grey square put into training images, of their side")
     net("--flip", action=argparse.BooleanOptionalAction, help="mirror half of the training images")
@@ -73,6 +70,7 @@ def parser() -> common.Parser:
 
     loss = p.add_argument_group("method and optimisation (defaults: the recipe's)").add_argument
     loss("--method", choices=methods.MODULES, help="(default idcwh)")
+    loss("--method-option", metavar="NAME=VALUE", type=_method_option, action="append", dest="named", help="repeatable")
     loss("--sigma2", type=float, help="variance around the centers")
     loss("--gamma", type=float, help="weight of the centers similarity L2")
     loss("--beta", type=float, help="weight of the quantization term Q")
@@ -120,14 +118,33 @@ def main(argv: list[str] | None = None) -> int:
         common.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
     if setting["json"]:
         evaluations = {str(bits): found.to_dict() for bits, found in outcome.evaluations.items()}
+        variants = {
+            title: {str(bits): found.to_dict() for bits, found in of.items()} for title, of in outcome.variants.items()
+        }
         said = {"finished": outcome.finished, "unreadable": outcome.failed, "evaluations": evaluations}
+        if variants:
+            said["variants"] = variants
         print(json.dumps({**outcome.record, **said}))
+    for title, evaluations_of in outcome.variants.items():
+        for bits, found in evaluations_of.items():
+            common.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {found.database:,} database images")
     return _report(outcome, out, list(run.model_files(options).values()))
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     method_options = {name: arguments.pop(name) for name in _METHOD_OPTIONS if name in arguments}
+    method_options.update(arguments.pop("named", []))
     return {**arguments, **({"method_options": method_options} if method_options else {})}
+
+
+def _method_option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _check_free(out: Path, overwrite: bool) -> None:

@@ -19,11 +19,8 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.images import Preprocess, UnreadableImage
 from idcwh_search.runtime import available_cores
 
-Change = Callable[[int, np.ndarray], np.ndarray]
-"""(row of the set, pixels [H, W, 3]) -> pixels: an augmentation, a function of its arguments alone."""
-
-BatchChange = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""(rows of the set, pixels [m, H, W, 3]) -> pixels [m, h, w, 3]: the same for a batch at once, as `augment.augment`."""
+Augment = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""(rows of the set, pixels [m, H, W, 3]) -> pixels [m, h, w, 3], a function of its arguments alone: `augment`."""
 
 T = TypeVar("T")
 
@@ -39,18 +36,13 @@ class Batch:
 
 
 def read_one(
-    dataset: LabelledImages,
-    rows: np.ndarray,
-    preprocess: Preprocess,
-    change: Change | None = None,
-    augment: BatchChange | None = None,
+    dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, augment: Augment | None = None
 ) -> Batch:
-    """The pictures `rows` of the set, in this thread. `change` sees a picture at a time, `augment` then the batch of
-    those that could be read; without `change`, a set held as arrays is read at once (see `pixels`)."""
+    """The pictures `rows` of the set, in this thread; `augment` sees those that could be read."""
     failed: dict[int, str] = {}
     found = pixels(dataset, rows, preprocess)
-    if found is None or change is not None:
-        rows, found, failed = _one_by_one(dataset, rows, preprocess, change)
+    if found is None:
+        rows, found, failed = _one_by_one(dataset, rows, preprocess)
     rows = np.asarray(rows, np.int64)
     if augment is not None and len(rows):
         found = augment(rows, found)
@@ -71,7 +63,7 @@ def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) ->
 
 
 def _one_by_one(
-    dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, change: Change | None
+    dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess
 ) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     """Rows that could be read, their pixels, and what is wrong with the others."""
     good: list[int] = []
@@ -84,20 +76,16 @@ def _one_by_one(
             failed[row] = error.reason
             continue
         good.append(row)
-        found.append(picture if change is None else change(row, picture))
+        found.append(picture)
     stacked = np.stack(found) if found else np.zeros((0, 1, 1, 3), np.uint8)
     return np.array(good, np.int64), stacked, failed
 
 
 def read(
-    dataset: LabelledImages,
-    plan: Iterable[np.ndarray],
-    preprocess: Preprocess,
-    change: Change | None = None,
-    augment: BatchChange | None = None,
+    dataset: LabelledImages, plan: Iterable[np.ndarray], preprocess: Preprocess, augment: Augment | None = None
 ) -> Iterator[Batch]:
     """One Batch for each array of rows in `plan`, in order, made by as many threads as there are cores."""
-    return ahead(lambda rows: read_one(dataset, rows, preprocess, change, augment), plan)
+    return ahead(lambda rows: read_one(dataset, rows, preprocess, augment), plan)
 
 
 def ahead(make: Callable[[np.ndarray], T], plan: Iterable[np.ndarray]) -> Iterator[T]:

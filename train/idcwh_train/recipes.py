@@ -9,6 +9,8 @@ from typing import Any
 from idcwh_search.codes import check_bits
 from idcwh_search.errors import IdcwhError
 
+from .methods import MODULES
+
 SCHEDULES = ("step", "cosine", "linear")
 PRECISIONS = ("float32", "bfloat16")
 OPTIMIZERS = ("sgd", "adam")
@@ -23,6 +25,10 @@ class Options:
     protocol: str = "auto"
     query_per_class: int | None = None
     train_per_class: int | None = None
+    query: int | None = None  # over all classes
+    train: int | None = None
+    database_without_train: bool = False
+    unseen_classes: int | None = None
     seed: int = 0  # of the split, the first weights, the order of the batches, dropout, crops
     validation: float = 0.0  # share of the training images held out to be watched; they do not train
     keep: str = "last"  # epoch whose weights are the model's: the last, or the best on the held-out images
@@ -104,8 +110,6 @@ def _lengths(bits: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(check_bits(length) for length in lengths))
 
 
-_WITH_BITS = "with_bits"  # in a recipe: options of the method that depend on the code length
-
 RECIPES: dict[str, dict[str, Any]] = {
     # Section IV of the paper, as METHOD and docs/training.md read it: nothing differs from the defaults.
     "paper": {},
@@ -119,8 +123,6 @@ RECIPES: dict[str, dict[str, Any]] = {
         "center_lr": 0.05,
         "weight_decay": 5e-3,
         "dropout": 0.5,
-        # ||h - mu||^2 and Q are sums over the bits: so that no code length weighs them otherwise
-        _WITH_BITS: lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits},
     },
 }
 """Name -> what differs from the defaults. What the command line says wins over the recipe."""
@@ -131,7 +133,13 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
     if recipe not in RECIPES:
         raise IdcwhError(f"unknown recipe {recipe!r}; expected one of {', '.join(RECIPES)}")
     merged = {**RECIPES[recipe], **given}
-    with_bits = merged.pop(_WITH_BITS, lambda bits: {})
-    lengths = _lengths(merged.get("bits", Options.bits))
-    merged["length_options"] = {str(bits): found for bits in lengths if (found := with_bits(bits))}
+    name = merged.get("method", Options.method)
+    if name not in MODULES:
+        raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
+    if recipe == "frozen":
+        merged = {**RECIPES[recipe], **MODULES[name].frozen, **given}
+    if recipe != "paper":  # ... which fixes the options of its method for all code lengths
+        of = MODULES[name].with_bits
+        lengths = _lengths(merged.get("bits", Options.bits))
+        merged["length_options"] = {str(bits): found for bits in lengths if (found := of(bits))}
     return Options(**merged)

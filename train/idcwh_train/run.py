@@ -26,6 +26,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
 from idcwh_search.images import Preprocess, UnreadableImage
 from idcwh_search.protocols import Split
+from idcwh_search.splits import OPTIONS
 
 from . import backbones, checkpoint, memory
 from .features import extract, one_thread
@@ -47,12 +48,14 @@ class Outcome:
     """finished: False when it was interrupted; failed: pictures that could not be read, key -> reason.
 
     evaluations: code length -> of the protocol's queries against its database; empty unless asked for (or interrupted).
+    variants: of the other splits of the protocol's family (protocols.variants), by title, likewise.
     """
 
     finished: bool
     record: Record
     failed: dict[str, str]
     evaluations: dict[int, Evaluation]
+    variants: dict[str, dict[int, Evaluation]]
 
 
 def train(
@@ -73,17 +76,19 @@ def train(
     if saved is not None:
         split = protocols.load(out / "protocol.json", dataset)
     else:
-        split = protocols.split(
-            dataset, options.protocol, seed=options.seed,
-            query_per_class=options.query_per_class, train_per_class=options.train_per_class,
-        )  # fmt: skip
+        asked = {name: getattr(options, name) for name in OPTIONS}
+        split = protocols.split(dataset, options.protocol, seed=options.seed, **asked)
         out.mkdir(parents=True, exist_ok=True)
         split.save(out / "protocol.json", dataset)
-    note(split.describe())
+    for line in (dataset.note, split.describe(), *split.remarks(dataset)):
+        if line:
+            note(line)
     run = _Run(options, out, dataset, split)
     run.prepare(device, cache, evaluate)
     finished = run.go(saved)
-    return Outcome(finished, run.record, run.failed(), run.evaluate() if evaluate and finished else {})
+    found = {title: run.evaluate(of) for title, of in run.variants.items()} if evaluate and finished else {}
+    own = next((title for title, of in run.variants.items() if of.sha256() == split.sha256()), split.name)
+    return Outcome(finished, run.record, run.failed(), found.pop(own, {}), found)
 
 
 def model_files(options: Options) -> dict[int, str]:
@@ -110,7 +115,10 @@ class _Run:
             note(f"no images held out: {options.validation:g} of the largest class is less than one image")
         methods = self._methods(len(train))
         self.network = self._network(methods).to(device)
-        wanted = np.union1d(rows, np.union1d(split.query, split.database)) if evaluate else rows
+        self.variants = protocols.variants(dataset, split)
+        wanted = rows
+        for of in self.variants.values() if evaluate else ():
+            wanted = np.union1d(wanted, np.union1d(of.query, of.database))
         self.source, self.rows = self._source(wanted, device, cache)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
@@ -128,7 +136,8 @@ class _Run:
         options, classes, methods = self.options, len(self.dataset.classes), []
         for bits in options.bits:
             torch.manual_seed(mixed(options.seed, bits))  # the centers, whatever was drawn before them
-            methods.append(create(options.method, classes, bits, images, options.of_method(bits)))
+            several = self.dataset.multi_label
+            methods.append(create(options.method, classes, bits, images, options.of_method(bits), several))
         return methods
 
     def _network(self, methods: list[Method]) -> Network:
@@ -153,10 +162,10 @@ class _Run:
     def failed(self) -> dict[str, str]:
         return dict(sorted(self.source.failed.items()))
 
-    def evaluate(self) -> dict[int, Evaluation]:
-        """The protocol's queries against its database, for each code length."""
+    def evaluate(self, split: Split) -> dict[int, Evaluation]:
+        """The queries of a split against its database, for each code length."""
         (queries, h_queries), (database, h_database) = (
-            encode(self.source, self.network, self._positions(rows)) for rows in (self.split.query, self.split.database)
+            encode(self.source, self.network, self._positions(rows)) for rows in (split.query, split.database)
         )
         labels = self.labels.numpy()
         return {
@@ -203,7 +212,7 @@ class _Run:
         y = labels if labels.ndim == 2 else torch.nn.functional.one_hot(labels, len(self.dataset.classes)).bool()
         _, x = self.source.embed(self.network, self.train_positions)
         for bits, method in zip(options.bits, self.trainer.methods, strict=True):
-            generator = torch.Generator(self.device).manual_seed(mixed(options.seed, bits))
+            generator = torch.Generator().manual_seed(mixed(options.seed, bits))
             self.network.heads[str(bits)] = method.fit(x, y.to(self.device), generator)
         self.trainer.position.epoch = options.epochs
         self._on_epoch({"epoch": options.epochs})
@@ -312,12 +321,8 @@ class _Run:
 
 
 def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
-    if not dataset.multi_label:
-        return rows
-    kept = rows[dataset.labels[rows].any(axis=1)]
-    if len(kept) < len(rows):
-        note(f"{len(rows) - len(kept):,} training images have no label: skipped")
-    return kept
+    """Those that have a label; `Split.remarks` tells how many have none."""
+    return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows
 
 
 def _line(record: Record, epochs: int, network: Network) -> str:

@@ -17,6 +17,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.images import Preprocess
 
 from . import features
+from .augment import augment
 from .model import Network
 from .reading import read
 from .recipes import Options
@@ -77,15 +78,15 @@ class ImageSource:
         network.backbone.to(memory_format=torch.channels_last)
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        options = self.options
-        crop = self._crop(epoch)
+        options, crop = self.options, self._crop(epoch)
         side = round(options.resize * crop / options.crop)
+        hole = round(options.erase * crop)
 
-        def augment(row: int, pixels: np.ndarray) -> np.ndarray:
-            return augmented(pixels, crop, options, np.random.default_rng([options.seed, epoch, row]))
+        def changed(rows: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+            return augment(pixels, rows, options.seed, epoch, crop=crop, pad=options.pad, flip=options.flip, hole=hole)
 
         square = Preprocess(resize=side, crop=side)
-        for batch in read(self.dataset, (self.rows[p.numpy()] for p in plan), square, augment):
+        for batch in read(self.dataset, (self.rows[p.numpy()] for p in plan), square, changed):
             self._note(batch.failed)
             yield self._positions(batch.rows), batch.pixels
 
@@ -121,23 +122,6 @@ class ImageSource:
 
     def _note(self, failed: dict[int, str]) -> None:
         self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
-
-
-def augmented(pixels: np.ndarray, crop: int, options: Options, random: np.random.Generator) -> np.ndarray:
-    """A random square [crop, crop, 3] of a picture [side, side, 3], mirrored or with a hole as the options say."""
-    if options.pad:
-        pixels = np.pad(pixels, ((options.pad, options.pad), (options.pad, options.pad), (0, 0)), mode="reflect")
-    room = len(pixels) - crop
-    top, left = random.integers(0, room + 1, 2)
-    cut = pixels[top : top + crop, left : left + crop]
-    if options.flip and random.random() < 0.5:
-        cut = cut[:, ::-1]
-    if options.erase:
-        hole = round(options.erase * crop)
-        top, left = random.integers(0, crop, 2) - hole // 2
-        cut = cut.copy()
-        cut[max(0, top) : max(0, top + hole), max(0, left) : max(0, left + hole)] = 128
-    return cut
 
 
 def encode(source: Source, network: Network, positions: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
