@@ -101,6 +101,11 @@ class Result:
     def done(self) -> bool:
         return self.status == DONE
 
+    def method_options(self, bits: int) -> dict[str, Any]:
+        """What its method was given for one of its code lengths."""
+        options = self.content["options"]
+        return {**options["length_options"].get(str(bits), {}), **options["method_options"]}
+
     def fits(self, options: Options, dataset: str) -> bool:
         """Whether it is of these options and of the set with this SHA-256, wherever the set lies."""
         return _comparable(self.content["options"]) == _comparable(options.to_dict()) and (

@@ -54,6 +54,7 @@ def parser() -> common.Parser:
     add("--backbone", metavar="NAME", default=recipes.Options.backbone, help="as idcwh-train's (default %(default)s)")
     add("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
     add("--freeze", action="store_true", help="train hash layers only, on features computed once")
+    add("--joint", action="store_true", help="all code lengths in one training; with --freeze that changes nothing")
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_setting,
         help=f"another value than the recipe's, of: {', '.join(_SETTABLE)}")  # fmt: skip
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -157,6 +158,7 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
         methods=_methods(arguments.methods, table, arguments.freeze),
         bits=tuple(dict.fromkeys(arguments.bits or table.bits)),
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
+        joint=arguments.joint,
         given=given,
     )
     planned = list(plan.table(grid))

@@ -18,12 +18,12 @@ _CLASSES, _QUERIES = 10, 2000
 
 
 def query_logits(
-    folder: Path, dataset: LabelledImages, device: torch.device, cache: Path | None
+    folder: Path, bits: int, dataset: LabelledImages, device: torch.device, cache: Path | None
 ) -> dict[str, np.ndarray]:
     """h float32 [m, bits] of at most 2,000 queries of at most ten classes, labels int64 [m] (numbers into classes),
     classes str: of the run in `folder`."""
     split = protocols.load(folder / "protocol.json", dataset)
-    model, content = checkpoint.load_model(folder / "model.pt")
+    model, content = checkpoint.load_model(min(folder.glob(f"model-{bits}.pt"), default=folder / "model.pt"))
     rows, labels, classes = pick(dataset, split.query)
     preprocess = Preprocess.from_dict(content["preprocess"])
     # the features of a frozen backbone are the same for every method; others are nobody's business later

@@ -219,7 +219,7 @@ def _own(results: Results, bits: int, kind: str) -> float | None:
     """The value that the table's own IDCWH has at this length."""
     for cell in results.main():
         if cell.method == "idcwh" and bits in cell.bits:
-            return float(cell.content["options"]["method_options"].get(kind, plan.DEFAULTS[kind]))
+            return float(cell.method_options(bits).get(kind, plan.DEFAULTS[kind]))
     return None
 
 

@@ -24,7 +24,8 @@ WHOLE = "recipe"
 
 _FIRST = ("idcwh", "idcwh-single", "dcwh")  # what one wants to see first
 _NOT_TRAINING = {"data", "protocol", "query_per_class", "train_per_class", "seed", "backbone", "weights", "freeze"}
-_NOT_TRAINING |= {"bits", "method", "method_options"}
+_NOT_TRAINING |= {"bits", "method", "method_options", "length_options", "query", "train"}
+_NOT_TRAINING |= {"database_without_train", "unseen_classes"}
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,14 @@ class Grid:
     methods: tuple[str, ...]
     bits: tuple[int, ...]
     seeds: int
+    joint: bool  # all lengths in one training
     given: dict[str, Any]
 
     def cell(self, method: str, bits: tuple[int, ...], seed: int, variant: Variant | None = None, **more: Any) -> Cell:
         """One of its cells. ValueError or IdcwhError for options out of range."""
         recipe = more.pop("recipe", self.setup.recipe)
         given = {**self.given, "backbone": self.setup.backbone, "freeze": self.setup.freeze, **more}
-        options = recipes.options(recipe, {**given, "method": method, "bits": bits[0], "seed": seed})
+        options = recipes.options(recipe, {**given, "method": method, "bits": bits, "seed": seed})
         return Cell(self.setup, method, bits, seed, options, variant)
 
 
@@ -50,8 +52,8 @@ def table(grid: Grid) -> Iterator[Cell]:
     ordered = sorted(grid.methods, key=lambda m: _FIRST.index(m) if m in _FIRST else len(_FIRST))
     for seed in range(grid.seeds):
         for method in ordered:
-            for bits in grid.bits:
-                yield grid.cell(method, (bits,), seed)
+            for bits in [grid.bits] if grid.joint else [(bits,) for bits in grid.bits]:
+                yield grid.cell(method, bits, seed)
 
 
 def sweeps(grid: Grid) -> Iterator[Cell]:
@@ -61,7 +63,7 @@ def sweeps(grid: Grid) -> Iterator[Cell]:
             for seed in range(grid.seeds):
                 own = grid.cell("idcwh", (bits,), seed)
                 for value in values:
-                    if value != own.options.method_options.get(kind, DEFAULTS[kind]):
+                    if value != own.options.of_method(bits).get(kind, DEFAULTS[kind]):
                         yield grid.cell("idcwh", (bits,), seed, Variant(kind, value), method_options={kind: value})
 
 
@@ -82,7 +84,8 @@ def differences(own: Options, plain: Options) -> dict[str, Any]:
     """What a recipe changes in training: name -> the value that `plain` has."""
     a, b = own.to_dict(), plain.to_dict()
     changed = {name: b[name] for name in b if name not in _NOT_TRAINING and a[name] != b[name]}
-    a, b = {**DEFAULTS, **own.method_options}, {**DEFAULTS, **plain.method_options}
+    bits = own.bits[0]
+    a, b = {**DEFAULTS, **own.of_method(bits)}, {**DEFAULTS, **plain.of_method(bits)}
     return changed | {name: b[name] for name in DEFAULTS if a[name] != b[name]}
 
 

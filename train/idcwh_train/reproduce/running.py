@@ -23,6 +23,7 @@ from idcwh_search import datasets, protocols
 from idcwh_search.cli.common import describe, note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
+from idcwh_search.splits import OPTIONS
 
 from .. import backbones, checkpoint, run
 from ..recipes import Options
@@ -76,7 +77,8 @@ class Runner:
             note(
                 f"\ncell {number + 1} of {len(missing)}{'' if left is None else f', {_time(left)} left'}: {cell.title}"
             )
-            if not self._train(cell, keep, cell.variant is None and cell.seed == 0 and keep_logits in cell.bits):
+            wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else None
+            if not self._train(cell, keep, wanted):
                 return self._tally(planned, interrupted=True)
         return self._tally(planned)
 
@@ -88,13 +90,11 @@ class Runner:
 
     def _check(self, options: Options) -> None:
         """What would make every cell fail is said before the first one, as an IdcwhError."""
-        protocols.split(
-            self.dataset, options.protocol, seed=options.seed,
-            query_per_class=options.query_per_class, train_per_class=options.train_per_class,
-        )  # fmt: skip
+        asked = {name: getattr(options, name) for name in OPTIONS}
+        protocols.split(self.dataset, options.protocol, seed=options.seed, **asked)
         backbones.create(options.backbone, options.weights, options.crop)
 
-    def _train(self, cell: Cell, keep: bool, keep_logits: bool) -> bool:
+    def _train(self, cell: Cell, keep: bool, keep_logits: int | None) -> bool:
         """Train a cell and write its file; False when interrupted."""
         folder = self.out / "runs" / cell.name
         resume = _resumable(folder, cell.options)
@@ -113,10 +113,10 @@ class Runner:
             outcome = run.train(cell.options, folder, self.device, self.cache, resume=resume, evaluate=True)
             if not outcome.finished:
                 return False
-            content["evaluations"] = {str(bits): e.to_dict() for bits, e in _evaluations(cell, outcome).items()}
+            content["evaluations"] = {str(bits): e.to_dict() for bits, e in outcome.evaluations.items()}
             content["record"], content["unreadable"] = outcome.record, outcome.failed
             if keep_logits:
-                arrays = embedding.query_logits(folder, self.dataset, self.device, self.cache)
+                arrays = embedding.query_logits(folder, keep_logits, self.dataset, self.device, self.cache)
                 cells.write_logits(self.folder, cell, **arrays)
         except _A_CELL_FAILS as error:
             content |= {"status": cells.FAILED, "reason": describe(error), "evaluations": {}}
@@ -165,12 +165,6 @@ def _resumable(folder: Path, options: Options) -> bool:
         return cells.same_options(saved["options"], options.to_dict()) and (folder / "protocol.json").exists()
     except (IdcwhError, KeyError, TypeError):
         return False
-
-
-def _evaluations(cell: Cell, outcome: Any) -> dict[int, Any]:
-    """Code length -> evaluation; a training of several lengths yields one each."""
-    several = getattr(outcome, "evaluations", None)
-    return dict(several) if several else {cell.bits[0]: outcome.evaluation}
 
 
 def _protocol(folder: Path) -> dict[str, Any] | None:

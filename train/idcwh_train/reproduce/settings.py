@@ -50,7 +50,9 @@ def blocks(results: Results) -> list[Block]:
     main = results.main() or results.cells
     values = _values(main)
     shared = [[name, f"`{next(iter(of))}`"] for name, of in values.items() if len(of) == 1]
-    different = [name for name, of in values.items() if len(of) > 1 and name != "method_options"]
+    different = [
+        name for name, of in values.items() if len(of) > 1 and name not in ("method_options", "length_options")
+    ]
     methods = []
     for method in results.methods():
         of = [cell for cell in main if cell.method == method]
@@ -96,8 +98,13 @@ def _one_a_length(cells: list[Result]) -> list[tuple[tuple[int, ...], Result]]:
 
 
 def _options(cell: Result) -> str:
-    options = cell.content["options"]["method_options"]
-    return ", ".join(f"{name} {_short(value)}" for name, value in options.items()) or "defaults"
+    texts = {
+        bits: ", ".join(f"{name} {_short(value)}" for name, value in cell.method_options(bits).items()) or "defaults"
+        for bits in cell.bits
+    }
+    if len(set(texts.values())) == 1:
+        return texts[cell.bits[0]]
+    return "; ".join(f"{bits} bits: {text}" for bits, text in texts.items())
 
 
 def _short(value: Any) -> str:
