@@ -155,7 +155,7 @@ def test_report_says_when_settings_differ(tmp_path):
     content["options"]["epochs"] = 3
     path.write_text(json.dumps(content))
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
-    assert "Settings differ between seeds or lengths of a method**: epochs" in text
+    assert "Settings differ between the seeds of a method**: epochs" in text
 
 
 def test_evaluation_survives_json():

@@ -32,7 +32,7 @@ exit codes: 0 done, 1 failed, 2 usage, 3 done but some cells failed or some imag
 (start the same command again to go on)
 """
 _SETTABLE = [f.name for f in dataclasses.fields(recipes.Options)]
-for _name in ("data", "seed", "bits", "method", "method_options", "backbone", "freeze"):
+for _name in ("data", "seed", "bits", "method", "method_options", "length_options", "backbone", "freeze"):
     _SETTABLE.remove(_name)
 
 
@@ -156,7 +156,7 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
     grid = plan.Grid(
         setup=setup,
         methods=_methods(arguments.methods, table, arguments.freeze),
-        bits=tuple(dict.fromkeys(arguments.bits or table.bits)),
+        bits=tuple(sorted({*(arguments.bits or table.bits)})),
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
         joint=arguments.joint,
         given=given,

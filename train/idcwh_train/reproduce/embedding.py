@@ -18,12 +18,12 @@ _CLASSES, _QUERIES = 10, 2000
 
 
 def query_logits(
-    folder: Path, bits: int, dataset: LabelledImages, device: torch.device, cache: Path | None
+    model_file: Path, dataset: LabelledImages, device: torch.device, cache: Path | None
 ) -> dict[str, np.ndarray]:
     """h float32 [m, bits] of at most 2,000 queries of at most ten classes, labels int64 [m] (numbers into classes),
-    classes str: of the run in `folder`."""
-    split = protocols.load(folder / "protocol.json", dataset)
-    model, content = checkpoint.load_model(min(folder.glob(f"model-{bits}.pt"), default=folder / "model.pt"))
+    classes str: of a model, in the folder of its run."""
+    split = protocols.load(model_file.parent / "protocol.json", dataset)
+    model, content = checkpoint.load_model(model_file)
     rows, labels, classes = pick(dataset, split.query)
     preprocess = Preprocess.from_dict(content["preprocess"])
     # the features of a frozen backbone are the same for every method; others are nobody's business later

@@ -123,7 +123,9 @@ def sweeps(table: Table, results: Results) -> Any:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.margins(y=0.15)
         if of:
-            axes.legend(loc="best")
+            handles, texts = axes.get_legend_handles_labels()
+            texts, handles = zip(*sorted(zip(texts, handles, strict=True), key=lambda item: item[0]), strict=True)
+            axes.legend(handles, texts, loc="best")
     return figure
 
 

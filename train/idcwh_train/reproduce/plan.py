@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from idcwh_search.splits import OPTIONS
 
 from .. import recipes
 from ..recipes import Options
@@ -23,9 +26,10 @@ WHOLE = "recipe"
 """Value of the variant that takes all of them back."""
 
 _FIRST = ("idcwh", "idcwh-single", "dcwh")  # what one wants to see first
-_NOT_TRAINING = {"data", "protocol", "query_per_class", "train_per_class", "seed", "backbone", "weights", "freeze"}
-_NOT_TRAINING |= {"bits", "method", "method_options", "length_options", "query", "train"}
-_NOT_TRAINING |= {"database_without_train", "unseen_classes"}
+# What decides how long a cell takes stays as it is: the ablation compares at equal cost.
+_COST = ("epochs", "resize", "crop", "start_crop", "precision")
+_NOT_ABLATED = {"data", "protocol", *OPTIONS, "seed", "backbone", "weights", "freeze", "keep", "bits", *_COST}
+_NOT_ABLATED |= {"method", "method_options", "length_options"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,14 @@ class Grid:
     seeds: int
     joint: bool  # all lengths in one training
     given: dict[str, Any]
+
+    def trainings(self) -> list[tuple[int, ...]]:
+        """The lengths that one training yields, for each training."""
+        return [self.bits] if self.joint else [(bits,) for bits in self.bits]
+
+    def ends(self) -> list[tuple[int, ...]]:
+        """The same of the sweeps and the ablation: the shortest and the longest; all where they come at once."""
+        return [t for t in self.trainings() if min(self.bits) in t or max(self.bits) in t]
 
     def cell(self, method: str, bits: tuple[int, ...], seed: int, variant: Variant | None = None, **more: Any) -> Cell:
         """One of its cells. ValueError or IdcwhError for options out of range."""
@@ -52,42 +64,45 @@ def table(grid: Grid) -> Iterator[Cell]:
     ordered = sorted(grid.methods, key=lambda m: _FIRST.index(m) if m in _FIRST else len(_FIRST))
     for seed in range(grid.seeds):
         for method in ordered:
-            for bits in [grid.bits] if grid.joint else [(bits,) for bits in grid.bits]:
+            for bits in grid.trainings():
                 yield grid.cell(method, bits, seed)
 
 
 def sweeps(grid: Grid) -> Iterator[Cell]:
     """IDCWH with other sigma^2 and beta at the shortest and the longest length. The table has the recipe's own."""
     for kind, values in SWEEPS.items():
-        for bits in _ends(grid.bits):
+        for bits in grid.ends():
             for seed in range(grid.seeds):
-                own = grid.cell("idcwh", (bits,), seed)
+                own = grid.cell("idcwh", bits, seed).options
                 for value in values:
-                    if value != own.options.of_method(bits).get(kind, DEFAULTS[kind]):
-                        yield grid.cell("idcwh", (bits,), seed, Variant(kind, value), method_options={kind: value})
+                    if not all(math.isclose(value, with_defaults(own, b)[kind]) for b in bits):
+                        yield grid.cell("idcwh", bits, seed, Variant(kind, value), method_options={kind: value})
 
 
 def ablation(grid: Grid) -> Iterator[Cell]:
     """IDCWH with one setting of the recipe at a time as the paper has it, and with all of them, at the same lengths."""
-    for bits in _ends(grid.bits):
+    for bits in grid.ends():
         for seed in range(grid.seeds):
-            own = grid.cell("idcwh", (bits,), seed).options
-            plain = grid.cell("idcwh", (bits,), seed, recipe="paper").options
+            own = grid.cell("idcwh", bits, seed).options
+            cost = {name: getattr(own, name) for name in _COST}
+            plain = grid.cell("idcwh", bits, seed, recipe="paper", **cost).options
             for name, value in differences(own, plain).items():
                 change = {name: value} if name not in DEFAULTS else {"method_options": {name: value}}
-                yield grid.cell("idcwh", (bits,), seed, Variant(ABLATION, name), **change)
+                yield grid.cell("idcwh", bits, seed, Variant(ABLATION, name), **change)
             if own != plain:
-                yield grid.cell("idcwh", (bits,), seed, Variant(ABLATION, WHOLE), recipe="paper")
+                yield grid.cell("idcwh", bits, seed, Variant(ABLATION, WHOLE), recipe="paper", **cost)
 
 
 def differences(own: Options, plain: Options) -> dict[str, Any]:
-    """What a recipe changes in training: name -> the value that `plain` has."""
+    """What a recipe changes in training, at whatever length: name -> the value that `plain` has."""
     a, b = own.to_dict(), plain.to_dict()
-    changed = {name: b[name] for name in b if name not in _NOT_TRAINING and a[name] != b[name]}
-    bits = own.bits[0]
-    a, b = {**DEFAULTS, **own.of_method(bits)}, {**DEFAULTS, **plain.of_method(bits)}
-    return changed | {name: b[name] for name in DEFAULTS if a[name] != b[name]}
+    changed = {name: b[name] for name in b if name not in _NOT_ABLATED and a[name] != b[name]}
+    for bits in own.bits:
+        mine, theirs = with_defaults(own, bits), with_defaults(plain, bits)
+        changed |= {name: theirs[name] for name in DEFAULTS if not math.isclose(mine[name], theirs[name])}
+    return changed
 
 
-def _ends(bits: Sequence[int]) -> list[int]:
-    return sorted({min(bits), max(bits)})
+def with_defaults(options: Options, bits: int) -> dict[str, Any]:
+    """The method's options at one length, sigma2 and beta of IDCWH even where unsaid."""
+    return {**DEFAULTS, **options.of_method(bits)}

@@ -41,12 +41,19 @@ def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | N
     failed = sum(not cell.done for results in found for cell in results.cells)
     lines = [
         f"MAP by Hamming ranking, measured as docs/metrics.md defines it, beside {paper.LABELS[table.name]} of Zhang "
-        "and Yan, arXiv 2103.09442. Every number is of the last epoch; nothing was chosen by looking at the queries.",
+        f"and Yan, arXiv 2103.09442. {_epoch(found)}; nothing was chosen by looking at the queries.",
         f"{done:,} trained cells" + (f", {failed:,} that failed" if failed else "") + ".",
     ]
     if unavailable:
         lines.append(f"**{NO_DATA.capitalize()}**: {unavailable}. The table needs {table.needs}.")
     return [Paragraph(line) for line in lines]
+
+
+def _epoch(found: Sequence[Results]) -> str:
+    kept = {cell.content["options"].get("keep", "last") for results in found for cell in results.cells}
+    if kept <= {"last"}:
+        return "Every number is of the last epoch"
+    return "Numbers are of the last epoch, or of the best on held-out training images where `keep` says so"
 
 
 def _section(
@@ -103,7 +110,7 @@ def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
     rows: list[list[Entry | str]] = []
     for method, r in runs.items():
         entries: list[Entry | str] = [f"{r.mean(number):,.{digits}f}" for _, number, digits in columns]
-        rows.append([display(method), *entries, f"{sum(r.seconds) / len(r.seconds):,.1f}"])
+        rows.append([display(method), *entries, f"{seconds:,.1f}" if (seconds := sum(r.seconds) / len(r.seconds)) else "-"])
     return Table(["method", *(name for name, _, _ in columns), "training, s"], rows)
 
 
@@ -133,7 +140,8 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
         shown.append([row.title, *entries])
     text = (
         "What IDCWH's parts are worth: MAP, and below it the difference to the first row. Each row takes back one "
-        "thing; a setting that is taken back has the value of `--recipe paper`."
+        "thing; a setting that is taken back has the value of `--recipe paper`. Number of epochs, size of the images and "
+        "precision stay, so that all rows cost the same."
     )
     return [Heading("Ablation", 3), Paragraph(text), Table(["", *(f"{b} bits" for b in lengths)], shown)]
 

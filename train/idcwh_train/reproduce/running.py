@@ -23,7 +23,7 @@ from idcwh_search import datasets, protocols
 from idcwh_search.cli.common import describe, note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
-from idcwh_search.splits import OPTIONS
+from idcwh_search.evaluation import Evaluation
 
 from .. import backbones, checkpoint, run
 from ..recipes import Options
@@ -77,7 +77,7 @@ class Runner:
             note(
                 f"\ncell {number + 1} of {len(missing)}{'' if left is None else f', {_time(left)} left'}: {cell.title}"
             )
-            wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else None
+            wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else 0
             if not self._train(cell, keep, wanted):
                 return self._tally(planned, interrupted=True)
         return self._tally(planned)
@@ -94,7 +94,7 @@ class Runner:
         protocols.split(self.dataset, options.protocol, seed=options.seed, **asked)
         backbones.create(options.backbone, options.weights, options.crop)
 
-    def _train(self, cell: Cell, keep: bool, keep_logits: int | None) -> bool:
+    def _train(self, cell: Cell, keep: bool, keep_logits: int) -> bool:
         """Train a cell and write its file; False when interrupted."""
         folder = self.out / "runs" / cell.name
         resume = _resumable(folder, cell.options)
@@ -106,6 +106,7 @@ class Runner:
             "reason": None,
             "dataset": {"spec": self.dataset.spec, "images": len(self.dataset), "sha256": self.fingerprint},
             "evaluations": {},
+            "variants": {},
             "record": {},
             "unreadable": {},
         }
@@ -113,10 +114,12 @@ class Runner:
             outcome = run.train(cell.options, folder, self.device, self.cache, resume=resume, evaluate=True)
             if not outcome.finished:
                 return False
-            content["evaluations"] = {str(bits): e.to_dict() for bits, e in outcome.evaluations.items()}
+            content["evaluations"] = _plain(outcome.evaluations)
+            content["variants"] = {title: _plain(of) for title, of in outcome.variants.items()}
             content["record"], content["unreadable"] = outcome.record, outcome.failed
             if keep_logits:
-                arrays = embedding.query_logits(folder, keep_logits, self.dataset, self.device, self.cache)
+                file = folder / run.model_files(cell.options)[keep_logits]
+                arrays = embedding.query_logits(file, self.dataset, self.device, self.cache)
                 cells.write_logits(self.folder, cell, **arrays)
         except _A_CELL_FAILS as error:
             content |= {"status": cells.FAILED, "reason": describe(error), "evaluations": {}}
@@ -165,6 +168,11 @@ def _resumable(folder: Path, options: Options) -> bool:
         return cells.same_options(saved["options"], options.to_dict()) and (folder / "protocol.json").exists()
     except (IdcwhError, KeyError, TypeError):
         return False
+
+
+def _plain(evaluations: dict[int, Evaluation]) -> dict[str, Any]:
+    """Code length -> plain Python."""
+    return {str(bits): evaluation.to_dict() for bits, evaluation in evaluations.items()}
 
 
 def _protocol(folder: Path) -> dict[str, Any] | None:

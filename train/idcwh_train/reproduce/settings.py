@@ -12,7 +12,7 @@ from .results import Results
 from .tables import Table as PaperTable
 from .tables import display
 
-_NOT_SETTINGS = {"seed", "bits", "method"}
+_NOT_SETTINGS = {"seed", "bits", "method", "method_options", "length_options"}
 
 
 def warnings(table: PaperTable, results: Results) -> list[Block]:
@@ -26,14 +26,14 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
     sets = {(c.content["dataset"]["images"], c.content["dataset"]["sha256"]) for c in results.cells}
     if len(sets) > 1:
         found.append(f"**{len(sets)} different sets of images** are in this table.")
-    varying = sorted(
-        name for name, values in _values(results.main()).items() if len(values) > 1 and _differs(results, name)
-    )
+    varying = [name for name in _names(results.main()) if _differs(results, name)]
     if varying:
         found.append(
-            f"**Settings differ between seeds or lengths of a method**: {', '.join(varying)}. Some of the cells are of "
+            f"**Settings differ between the seeds of a method**: {', '.join(varying)}. Some of the cells are of "
             "an earlier run; start the command again to bring all to the same settings."
         )
+    if len({len(c.bits) > 1 for c in results.cells}) > 1:
+        found.append("**Some code lengths were trained together**, on one backbone, others alone.")
     unreadable = {key for c in results.cells for key in c.content["unreadable"]}
     if unreadable:
         found.append(f"**{len(unreadable):,} images could not be read** and were left out, {min(unreadable)} first.")
@@ -50,20 +50,12 @@ def blocks(results: Results) -> list[Block]:
     main = results.main() or results.cells
     values = _values(main)
     shared = [[name, f"`{next(iter(of))}`"] for name, of in values.items() if len(of) == 1]
-    different = [
-        name for name, of in values.items() if len(of) > 1 and name not in ("method_options", "length_options")
-    ]
+    different = [name for name, of in values.items() if len(of) > 1]
     methods = []
     for method in results.methods():
         of = [cell for cell in main if cell.method == method]
         own = _values(of)
-        options = "; ".join(
-            f"{'+'.join(map(str, bits))} bits: {_options(cell)}"
-            if len({_options(c) for c in of}) > 1
-            else _options(cell)
-            for bits, cell in _one_a_length(of)
-        )
-        methods.append([display(method), *(", ".join(sorted(own[name])) for name in different), options])
+        methods.append([display(method), *(", ".join(sorted(own[name])) for name in different), _options(of)])
     table: list[Block] = [Table(["setting", "value"], shared, words=True)]
     if methods:
         table.append(Table(["method", *different, "options of the method"], methods, words=True))
@@ -82,29 +74,27 @@ def _values(cells: Iterable[Result]) -> dict[str, dict[str, None]]:
     return values
 
 
+def _names(cells: list[Result]) -> list[str]:
+    return sorted({name for cell in cells for name in cell.content["options"] if name not in ("seed", "data")})
+
+
 def _differs(results: Results, name: str) -> bool:
     """Whether a setting differs where nothing explains it: between the seeds of a method at a length."""
     groups: dict[Any, set[str]] = {}
     for cell in results.main():
         groups.setdefault((cell.method, cell.bits), set()).add(json.dumps(cell.content["options"].get(name)))
-    return name != "data" and any(len(values) > 1 for values in groups.values())
+    return any(len(values) > 1 for values in groups.values())
 
 
-def _one_a_length(cells: list[Result]) -> list[tuple[tuple[int, ...], Result]]:
-    """The first cell of each code length; of one only where all lengths have the same options."""
-    by_length = {cell.bits: cell for cell in reversed(cells)}
-    items = sorted(by_length.items())
-    return items if len({_options(cell) for cell in cells}) > 1 else items[:1]
-
-
-def _options(cell: Result) -> str:
-    texts = {
-        bits: ", ".join(f"{name} {_short(value)}" for name, value in cell.method_options(bits).items()) or "defaults"
-        for bits in cell.bits
-    }
-    if len(set(texts.values())) == 1:
-        return texts[cell.bits[0]]
-    return "; ".join(f"{bits} bits: {text}" for bits, text in texts.items())
+def _options(cells: list[Result]) -> str:
+    """The method's own options, by length where they depend on it."""
+    said: dict[str, list[int]] = {}
+    for bits, cell in sorted({bits: cell for cell in cells for bits in cell.bits}.items()):
+        text = ", ".join(f"{name} {_short(value)}" for name, value in cell.method_options(bits).items()) or "defaults"
+        said.setdefault(text, []).append(bits)
+    if len(said) == 1:
+        return next(iter(said))
+    return "; ".join(f"{', '.join(map(str, lengths))} bits: {text}" for text, lengths in said.items())
 
 
 def _short(value: Any) -> str:
