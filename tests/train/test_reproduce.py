@@ -204,6 +204,23 @@ def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
     assert "What IDCWH's parts are worth" in (out / "report.md").read_text()
 
 
+def test_lengths_in_one_training(command, tmp_path):
+    """With a frozen backbone, heads do not see each other: the numbers are those of a training each."""
+    asked = ["--methods", "idcwh", "sdh", "--bits", "12", "8", "--seeds", "1"]
+    assert command(tmp_path / "each", *asked) == 0
+    assert command(tmp_path / "joint", *asked, "--joint") == 0
+    each, joint = files(tmp_path / "each"), files(tmp_path / "joint")
+    assert len(each) == 4 and len(joint) == 2
+    for content in joint.values():
+        assert content["bits"] == [8, 12] and set(content["evaluations"]) == {"8", "12"}
+    alone = {(c["method"], bits): e["map"] for c in each.values() for bits, e in c["evaluations"].items()}
+    together = {(c["method"], bits): e["map"] for c in joint.values() for bits, e in c["evaluations"].items()}
+    assert together == pytest.approx(alone, abs=1e-6)
+    text = (tmp_path / "joint" / "report.md").read_text()
+    for value in together.values():
+        assert f"{value:.4f}" in text
+
+
 def test_mistakes_are_one_line(command, tmp_path, capsys):
     out = tmp_path / "run"
     for wrong, expected in (

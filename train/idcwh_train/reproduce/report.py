@@ -110,7 +110,9 @@ def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
     rows: list[list[Entry | str]] = []
     for method, r in runs.items():
         entries: list[Entry | str] = [f"{r.mean(number):,.{digits}f}" for _, number, digits in columns]
-        rows.append([display(method), *entries, f"{seconds:,.1f}" if (seconds := sum(r.seconds) / len(r.seconds)) else "-"])
+        rows.append(
+            [display(method), *entries, f"{seconds:,.1f}" if (seconds := sum(r.seconds) / len(r.seconds)) else "-"]
+        )
     return Table(["method", *(name for name, _, _ in columns), "training, s"], rows)
 
 
@@ -140,8 +142,8 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
         shown.append([row.title, *entries])
     text = (
         "What IDCWH's parts are worth: MAP, and below it the difference to the first row. Each row takes back one "
-        "thing; a setting that is taken back has the value of `--recipe paper`. Number of epochs, size of the images and "
-        "precision stay, so that all rows cost the same."
+        "thing; a setting that is taken back has the value of `--recipe paper`. Number of epochs, size of the images "
+        "and precision stay, so that all rows cost the same."
     )
     return [Heading("Ablation", 3), Paragraph(text), Table(["", *(f"{b} bits" for b in lengths)], shown)]
 

@@ -24,6 +24,7 @@ from idcwh_search.cli.common import describe, note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
+from idcwh_search.splits import OPTIONS
 
 from .. import backbones, checkpoint, run
 from ..recipes import Options

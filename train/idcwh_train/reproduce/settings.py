@@ -89,8 +89,8 @@ def _differs(results: Results, name: str) -> bool:
 def _options(cells: list[Result]) -> str:
     """The method's own options, by length where they depend on it."""
     said: dict[str, list[int]] = {}
-    for bits, cell in sorted({bits: cell for cell in cells for bits in cell.bits}.items()):
-        text = ", ".join(f"{name} {_short(value)}" for name, value in cell.method_options(bits).items()) or "defaults"
+    for bits, own in sorted({b: cell.method_options(b) for cell in cells for b in cell.bits}.items()):
+        text = ", ".join(f"{name} {_short(value)}" for name, value in own.items()) or "defaults"
         said.setdefault(text, []).append(bits)
     if len(said) == 1:
         return next(iter(said))
