@@ -22,6 +22,7 @@ MARKERS = "osD^vP*X<>phd8"
 
 @dataclass(frozen=True)
 class Picture:
+    name: str
     path: Path
     title: str
     caption: str
@@ -41,7 +42,7 @@ def draw(folder: Path, table: Table, results: Results) -> list[Picture]:
             path = folder / f"{results.setup.slug}-{name}.png"
             with replacing(path) as file:
                 figure.savefig(file, format="png", metadata={"Software": None})
-            found.append(Picture(path, title, caption.format(bits=_length(table, results))))
+            found.append(Picture(name, path, title, caption.format(bits=_length(table, results))))
     return found
 
 
@@ -75,7 +76,7 @@ def lookup(table: Table, results: Results) -> Any:
 def curves(table: Table, results: Results) -> Any:
     """P@N and the PR curve at one length, of the first seed."""
     bits = _length(table, results)
-    runs = {m: r for m in _order(results) if (r := results.runs(m, bits)).evaluations}
+    runs = {m: r for m in results.methods() if (r := results.runs(m, bits)).evaluations}
     if not runs:
         return None
     figure, (left, right) = new_figure(12, 5.6, columns=2)
@@ -132,7 +133,7 @@ def sweeps(table: Table, results: Results) -> Any:
 def bars(table: Table, results: Results) -> Any:
     """What each part is worth: the difference to IDCWH as it is."""
     rows = ablation.rows(table, results)
-    if not rows:
+    if len(rows) < 3:  # IDCWH and IDCWH-Single alone: the table says it
         return None
     lengths = [b for b in ablation.lengths(rows) if any(b in row.runs and len(row.runs) < 4 for row in rows[2:])]
     lengths = lengths or ablation.lengths(rows)
@@ -206,14 +207,8 @@ def _length(table: Table, results: Results) -> int:
     return table.shown_bits if table.shown_bits in lengths else max(lengths, default=table.shown_bits)
 
 
-def _order(results: Results) -> list[str]:
-    """Methods as in NAMES, others behind."""
-    known = [m for m in NAMES if m in results.methods()]
-    return known + [m for m in results.methods() if m not in NAMES]
-
-
 def _measured(results: Results) -> dict[str, dict[int, Runs]]:
-    measured = {m: {b: r for b in results.bits() if (r := results.runs(m, b)).evaluations} for m in _order(results)}
+    measured = {m: {b: r for b in results.bits() if (r := results.runs(m, b)).evaluations} for m in results.methods()}
     return {m: by_length for m, by_length in measured.items() if by_length}
 
 

@@ -73,12 +73,16 @@ def _section(
     for bits in shown:
         if measured := [m for m in map_table.order(table, results) if results.runs(m, bits).evaluations]:
             blocks += [Heading(f"Other measures at {bits} bits", 3), _measures(results, measured, bits)]
+    bars: list[Block] = []
     if figures:
         from . import figures as drawing
 
         for picture in drawing.draw(out / "figures", table, results):
-            blocks += [Heading(picture.title, 3), Figure(picture.path, picture.caption)]
-    blocks += _ablation(table, results)
+            if picture.name == "ablation":
+                bars.append(Figure(picture.path, picture.caption))
+            else:
+                blocks += [Heading(picture.title, 3), Figure(picture.path, picture.caption)]
+    blocks += [*_ablation(table, results), *bars]
     blocks += [Heading("Settings and machine", 3), *settings.blocks(results)]
     return blocks
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from idcwh_search.evaluation import Evaluation
 
 from .cells import Result, Setup, Variant
+from .tables import NAMES
 
 Number = Callable[[Evaluation], float]
 
@@ -60,8 +61,10 @@ class Results:
         return [cell for cell in self.cells if cell.variant is None]
 
     def methods(self) -> list[str]:
-        """Those with a cell in the table."""
-        return list(dict.fromkeys(cell.method for cell in self.main()))
+        """Those with a cell in the table, in the order of NAMES."""
+        names = list(NAMES)
+        found = dict.fromkeys(cell.method for cell in self.main())
+        return sorted(found, key=lambda m: names.index(m) if m in names else len(names))
 
     def bits(self) -> list[int]:
         """Code lengths with a cell in the table, shortest first."""

@@ -99,6 +99,7 @@ class Runner:
         """Train a cell and write its file; False when interrupted."""
         folder = self.out / "runs" / cell.name
         resume = _resumable(folder, cell.options)
+        before = _training_seconds(folder) if resume else 0.0
         if resume:
             note("going on from its checkpoint")
         started = time.monotonic()
@@ -127,7 +128,7 @@ class Runner:
             note(f"failed: {content['reason']}")
         content |= {
             "protocol": _protocol(folder),
-            "seconds": {"training": _training_seconds(folder), "total": round(time.monotonic() - started, 3)},
+            "seconds": {"training": _training_seconds(folder), "total": round(time.monotonic() - started + before, 3)},
             "resumed": resume,
             "versions": versions(),
             "machine": machine(self.device),

@@ -29,7 +29,8 @@ def figure(results: Results, bits: int) -> Any:
                 break
     if not columns:
         return None
-    drawn, panels = new_figure(5.4 * len(columns), 10.6, rows=2, columns=len(columns))
+    side = 5.4 if len(columns) < 3 else 4.0
+    drawn, panels = new_figure(side * len(columns), 2 * side - 0.2, rows=2, columns=len(columns))
     panels = np.array(panels).reshape(2, len(columns))
     for column, (method, (kept, health)) in enumerate(columns.items()):
         h, labels, names = kept["h"], kept["labels"], [str(name) for name in kept["classes"]]
