@@ -25,7 +25,7 @@ demo: $(VENV)/demo.stamp
 test: test-cpp test-python
 
 test-python: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # $(call cmake,FOLDER,OPTIONS,TARGET): configures csrc into build/FOLDER and builds it, or one target of it.
 define cmake
@@ -33,8 +33,9 @@ define cmake
 	$(BIN)/cmake --build build/$(1) $(if $(3),--target $(3))
 endef
 
+# The objects are those of the Python module; the other builds compile the sources for themselves.
 test-cpp: $(VENV)/dev.stamp
-	$(call cmake,csrc)
+	$(call cmake,csrc,-DIDCWH_OBJECTS=$(CURDIR)/build/objects/csrc)
 	$(BIN)/ctest --test-dir build/csrc --output-on-failure -j 2
 
 # Address and undefined behaviour, then threads, with readers and a writer side by side for longer. The structures are made

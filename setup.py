@@ -35,6 +35,12 @@ core = Pybind11Extension(
 class BuildWithLibrary(build_ext):
     """Makes libidcwh of the objects of the Python module, and puts the headers beside it."""
 
+    def finalize_options(self):
+        """`pip install -e` keeps the objects, for the C++ tests (IDCWH_OBJECTS in CMakeLists.txt)."""
+        super().finalize_options()
+        if self.editable_mode:
+            self.build_temp = "build/objects"
+
     def build_extensions(self):
         """The kernels are written for -O3, which would make the rest larger, not faster; SMALL is kept small."""
         compile_one = self.compiler._compile

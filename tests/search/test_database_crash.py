@@ -130,7 +130,7 @@ def read_beside(path: bytes, seconds: float) -> None:
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, __file__, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, __file__, *map(str, arguments)], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
@@ -140,15 +140,16 @@ def test_writers_are_killed(tmp_path: Path) -> None:
     moments = random.Random(1)
     step, model = 0, Model()
     unacknowledged = 0
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         writer = start("write_until_killed", os.fsdecode(path), step)
         assert writer.stdout and writer.stderr
         assert writer.stdout.read(1) == b"!"
+        early = writer.stdout.read(1) if kill % 2 else b""  # half of them get something done, however slow the machine
         time.sleep(moments.random() ** 2 * 0.2)
         writer.kill()
         acknowledged, complaint = writer.communicate()
         assert not complaint, complaint.decode()
-        for _ in acknowledged:
+        for _ in early + acknowledged:
             model = after(step, model)
             step += 1
         database = _core.Database.open(path)
@@ -160,7 +161,7 @@ def test_writers_are_killed(tmp_path: Path) -> None:
             unacknowledged += 1
         assert found == model
     print(f"{KILLS} kills, {step} steps, {unacknowledged} done but not acknowledged, {len(model)} items")
-    assert step > KILLS
+    assert step >= KILLS // 2
     with_writer = _core.Database.open(path, True)  # what killed writers have left goes
     assert not with_writer.verify()["damage"]
     assert [place.name for place in tmp_path.iterdir()] == ["codes.bin"]

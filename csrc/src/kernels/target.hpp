@@ -21,9 +21,14 @@
 #define IDCWH_TARGET_END
 #endif
 
-#define IDCWH_INLINE inline __attribute__((always_inline))
 #define IDCWH_NOINLINE __attribute__((noinline))
+#if defined(IDCWH_SIMDE)  // intrinsics in C are long: a file where all are inlined takes a minute to compile
+#define IDCWH_INLINE inline
+#define IDCWH_LAMBDA_INLINE
+#else
+#define IDCWH_INLINE inline __attribute__((always_inline))
 #define IDCWH_LAMBDA_INLINE __attribute__((always_inline))
+#endif
 
 // Holds a vector in a register: GCC would otherwise load it again for each use, and regroup sums until they spill.
 #if defined(IDCWH_SIMDE)

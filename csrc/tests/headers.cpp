@@ -1,0 +1,1 @@
+// For idcwh_test_headers; see CMakeLists.txt.
