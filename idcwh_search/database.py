@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .codes import check_bits, check_codes, code_bytes
+from .codes import check_bits
+from .columns import Adding, Stamps, Texts, columns, text_list
+from .database_builder import DatabaseBuilder, json_bytes, making, path_bytes
 from .errors import IdcwhError
 from .searchable import Ids, Searchable, read_only
 from .selection import as_id_list
 
-Texts = Sequence[str | None] | np.ndarray | None
 FORMAT = 1
 
 
@@ -60,9 +61,9 @@ class _Readable(Searchable):
         """The labels of these ids, or of all in row order; None where an item has none."""
         return self._snapshot().labels(None if ids is None else as_id_list(ids))
 
-    def stamps(self) -> np.ndarray:
-        """The stamps of all items in row order, uint32 (n,); 0 where an item has none."""
-        return self._snapshot().stamps()
+    def stamps(self, ids: Ids | None = None) -> np.ndarray:
+        """The stamps of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
+        return self._snapshot().stamps(None if ids is None else as_id_list(ids))
 
     def label_names(self) -> list[str]:
         """The distinct labels that occur, sorted."""
@@ -70,7 +71,7 @@ class _Readable(Searchable):
 
     def find(self, keys: Sequence[str]) -> np.ndarray:
         """The ids of the items with one of these keys, int64, ascending."""
-        return self._snapshot().find(_texts("keys", keys))
+        return self._snapshot().find(text_list("keys", keys))
 
 
 class DatabaseSnapshot(_Readable):
@@ -87,7 +88,7 @@ class DatabaseSnapshot(_Readable):
         return f"DatabaseSnapshot(bits={self.bits}) of {len(self)} items"
 
 
-class Database(_Readable):
+class Database(_Readable, Adding):
     """A codes.bin: `create` a new one, or `open` one. A context manager both ways.
 
     A write has reached the disk when its method returns; whatever happens to the process or the machine, the file
@@ -108,7 +109,7 @@ class Database(_Readable):
         """
         if mode not in ("r", "r+"):
             raise ValueError(f"mode {mode!r}: expected 'r' or 'r+'; make a new database with Database.create")
-        return cls(Path(path), _core.Database.open(_path(path), mode == "r+"))
+        return cls(Path(path), _core.Database.open(path_bytes(path), mode == "r+"))
 
     @classmethod
     def create(
@@ -119,8 +120,8 @@ class Database(_Readable):
         `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
         unless `replace` is set.
         """
-        with _making(path):
-            database = _core.Database.create(_path(path), check_bits(bits), _json(model), replace)
+        with making(path):
+            database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace)
         return cls(Path(path), database)
 
     @staticmethod
@@ -143,21 +144,8 @@ class Database(_Readable):
 
     # changing
 
-    def add(
-        self,
-        codes: np.ndarray,
-        ids: np.ndarray | Sequence[int] | None = None,
-        keys: Texts = None,
-        labels: Texts = None,
-        stamps: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Add codes, uint8 (n, code bytes); returns their ids, int64 (n,).
-
-        ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
-        paths) and labels (class names): n texts each; None marks an item without one. stamps: uint32 (n,), whatever
-        tells that the thing behind a key has changed.
-        """
-        return self.update([], codes, ids, keys, labels, stamps)
+    def _add(self, *given: Any) -> np.ndarray:
+        return self.update([], *given)
 
     def replace(
         self,
@@ -165,7 +153,7 @@ class Database(_Readable):
         codes: np.ndarray,
         keys: Texts = None,
         labels: Texts = None,
-        stamps: np.ndarray | None = None,
+        stamps: Stamps = None,
     ) -> None:
         """Put new codes, keys, labels and stamps in the place of the items with these ids, all of which are here."""
         self.update(ids, codes, ids, keys, labels, stamps)
@@ -177,11 +165,11 @@ class Database(_Readable):
         ids: np.ndarray | Sequence[int] | None = None,
         keys: Texts = None,
         labels: Texts = None,
-        stamps: np.ndarray | None = None,
+        stamps: Stamps = None,
     ) -> np.ndarray:
         """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
-        columns = _columns(self._database.bits, codes, ids, keys, labels, stamps)
-        return self._database.update(as_id_list(removed), *columns)
+        new = columns(self.bits, codes, ids, keys, labels, stamps)
+        return self._database.update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
         """Remove the items with these ids, or every item with one of these keys, and return how many.
@@ -191,12 +179,12 @@ class Database(_Readable):
         if ids is not None and keys is None:
             return self._database.remove(as_id_list(ids))
         if keys is not None and ids is None:
-            return self._database.remove_keys(_texts("keys", keys))
+            return self._database.remove_keys(text_list("keys", keys))
         raise ValueError("remove: give either ids or keys")
 
     def set_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace what the database says of its model and its images."""
-        self._database.set_manifest(_json(manifest))
+        self._database.set_manifest(json_bytes(manifest))
 
     def compact(self) -> None:
         """Write what is here into a new file, without what was removed; it takes the place of the old one at once."""
@@ -260,125 +248,7 @@ class Database(_Readable):
         self.close()
 
 
-class DatabaseBuilder:
-    """A database that is being made: `add`, then `close` to let it appear under its name. Leaving a `with` block by an
-    exception leaves nothing behind."""
-
-    def __init__(self, path: Path, bits: int, model: dict[str, Any] | None, *, replace: bool) -> None:
-        """Use Database.build."""
-        self.path = path
-        self.bits = check_bits(bits)
-        with _making(path):
-            self._builder: _core.DatabaseBuilder | None = _core.DatabaseBuilder(
-                _path(path), self.bits, _json(model), replace
-            )
-
-    def __len__(self) -> int:
-        return len(self._open())
-
-    def _open(self) -> _core.DatabaseBuilder:
-        if self._builder is None:
-            raise ValueError(f"{self.path}: the database is closed; nothing can be added to it")
-        return self._builder
-
-    def add(
-        self,
-        codes: np.ndarray,
-        ids: np.ndarray | Sequence[int] | None = None,
-        keys: Texts = None,
-        labels: Texts = None,
-        stamps: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """As Database.add, but nothing is on disk for good before `close`."""
-        with _making(self.path):
-            return self._open().add(*_columns(self.bits, codes, ids, keys, labels, stamps))
-
-    def close(self) -> None:
-        """Let the database appear at its path, on disk for good."""
-        if self._builder is None:
-            return
-        builder, self._builder = self._builder, None
-        with _making(self.path):
-            builder.publish()
-
-    def discard(self) -> None:
-        """Give up: nothing is left behind."""
-        self._builder = None
-
-    def __enter__(self) -> DatabaseBuilder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-
-class _making:
-    """What the system refuses while a file is made becomes one line that names the place and what to do."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, FileExistsError):
-            raise IdcwhError(f"{self._path}: already exists; choose another name or ask to replace it") from error
-        if isinstance(error, IsADirectoryError):
-            raise IdcwhError(f"{self._path}: is a directory; expected the name of a file") from error
-        if isinstance(error, OSError):
-            raise IdcwhError(
-                f"{self._path}: cannot be written: {error.strerror}; choose a folder that exists, is writable and has "
-                "room"
-            ) from error
-
-
 def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
     """An object of the manifest, such as "model"; empty where it says nothing, or something else, of it."""
     found = manifest.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def _path(path: str | os.PathLike[str]) -> bytes:
-    encoded = os.fsencode(path)
-    if b"\0" in encoded or not encoded:
-        raise ValueError(f"path {os.fspath(path)!r}: expected the name of a file")
-    return encoded
-
-
-def _json(manifest: dict[str, Any] | None) -> bytes:
-    if not isinstance(manifest, dict | None):
-        raise TypeError(f"the description of a model is a dictionary, not {type(manifest).__name__}")
-    return json.dumps(manifest or {}, ensure_ascii=False, allow_nan=False).encode(errors="surrogateescape")
-
-
-def _texts(name: str, texts: Texts) -> list[str | None]:
-    if isinstance(texts, str):
-        raise ValueError(f"{name}: expected texts, one a code, not the text {texts!r}")
-    return texts.tolist() if isinstance(texts, np.ndarray) else list(texts or ())
-
-
-def _columns(
-    bits: int,
-    codes: np.ndarray,
-    ids: np.ndarray | Sequence[int] | None,
-    keys: Texts,
-    labels: Texts,
-    stamps: np.ndarray | None,
-) -> tuple[Any, ...]:
-    """The columns of new items as _core takes them."""
-    codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
-    return (
-        codes.reshape(-1, code_bytes(bits)),
-        None if ids is None else as_id_list(ids),
-        None if keys is None else _texts("keys", keys),
-        None if labels is None else _texts("labels", labels),
-        stamps,
-    )

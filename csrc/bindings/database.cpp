@@ -160,7 +160,13 @@ py::list labels(const DatabaseSnapshot& self, const py::object& ids) {
         [](std::string_view, std::string_view label) { return label_text(label); });
 }
 
-py::array_t<std::uint32_t> stamps(const DatabaseSnapshot& self) {
+py::array_t<std::uint32_t> stamps(const DatabaseSnapshot& self, const py::object& ids) {
+    if (!ids.is_none()) {
+        const IdList wanted(ids);
+        py::array_t<std::uint32_t> some(static_cast<py::ssize_t>(wanted.size));
+        for (std::size_t i = 0; i < wanted.size; ++i) some.mutable_at(i) = self.stamp(wanted.data[i]);
+        return some;
+    }
     py::array_t<std::uint32_t> all(static_cast<py::ssize_t>(self.size()));
     auto* out = all.mutable_data();
     const py::gil_scoped_release release;
@@ -231,7 +237,7 @@ void bind_database(py::module_& m) {
     py::class_<DatabaseSnapshot, Snapshot>(m, "DatabaseSnapshot")
         .def("keys", keys, arg("ids") = none)
         .def("labels", labels, arg("ids") = none)
-        .def("stamps", stamps)
+        .def("stamps", stamps, arg("ids") = none)
         .def("find", find, arg("keys"))
         .def("manifest", [](const DatabaseSnapshot& self) { return py::bytes(self.manifest()); })
         .def("codes_in_place", codes_in_place)

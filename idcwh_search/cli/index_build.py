@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..database import Database
-from ..errors import IdcwhError
 from ..files import check_target
 from . import common, encoding
 from .listing import Listing, stamp
@@ -30,13 +27,11 @@ def run(options: Any) -> int:
 
     target = Path(options.db)
     check_target(target, options.model, None if options.images == "-" else options.images)
+    common.refuse_existing(options.db, options.force)
     listing = Listing(options.images, options.labels)
     encoder = Encoder(options.model, device=options.device, threads=options.threads, batch_size=options.batch_size)
     common.note(f"{len(listing.paths)} images, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
-    try:
-        writer = Database.build(target, encoder.bits, describe(target, encoder, listing.root), replace=options.force)
-    except IdcwhError as error:
-        raise IdcwhError(str(error).replace("ask to replace it", "pass --force to replace it")) from error
+    writer = Database.build(target, encoder.bits, describe(target, encoder, listing.root), replace=options.force)
     stamps = [stamp(path) for path in listing.paths]  # before: a picture that changes meanwhile is encoded again later
     with writer:
         work = encoding.Encoding(encoder, listing.paths)
@@ -45,6 +40,6 @@ def run(options: Any) -> int:
                 codes,
                 keys=[listing.keys[i] for i in rows],
                 labels=[listing.labels[i] for i in rows],
-                stamps=np.array([stamps[i] for i in rows], np.uint32),
+                stamps=[stamps[i] for i in rows],
             )
     return work.summarise(target, options.json)

@@ -20,12 +20,14 @@ Progress = Callable[[int], object] | None
 
 
 class Items(NamedTuple):
-    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each."""
+    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each, and
+    stamps uint32 [n]."""
 
     codes: np.ndarray
     ids: np.ndarray | None = None
     keys: list[str | None] | None = None
     labels: list[str | None] | None = None
+    stamps: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,13 @@ class Source:
         """All items, in memory. Ids are as in the file: whoever adds them to something checks them."""
         batches = [*self, Items(np.empty((0, code_bytes(self.bits)), np.uint8))]
         codes, *others = zip(*batches, strict=True)
-        ids, keys, labels = ([part for part in column if part is not None] for column in others)
+        ids, keys, labels, stamps = ([part for part in column if part is not None] for column in others)
         return Items(
             np.concatenate(codes),
             np.concatenate(ids) if ids else None,
             [key for part in keys for key in part] if keys else None,
             [label for part in labels for label in part] if labels else None,
+            np.concatenate(stamps) if stamps else None,
         )
 
     def save(self, database: str | os.PathLike[str], *, replace: bool = False, progress: Progress = None) -> int:
@@ -74,14 +77,14 @@ class Source:
         check_target(database, self.path)
         count = 0
         with Database.build(database, self.bits, self.model or None, replace=replace) as target:
-            for codes, ids, keys, labels in self:
+            for batch in self:
                 try:
-                    target.add(codes, ids=ids, keys=keys, labels=labels)
+                    target.add(*batch)
                 except (ValueError, TypeError) as error:
                     raise IdcwhError(f"{self.path}, items from {count} on: {error}") from error
-                count += len(codes)
+                count += len(batch.codes)
                 if progress:
-                    progress(len(codes))
+                    progress(len(batch.codes))
         return count
 
 

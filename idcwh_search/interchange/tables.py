@@ -1,4 +1,4 @@
-"""Parquet and Arrow IPC (Feather) files: a table of id, key, label and code. The only module that needs pyarrow.
+"""Parquet and Arrow IPC (Feather) files: a table of id, key, label, code and stamp. The only module that needs pyarrow.
 
 The table's metadata `idcwh` is JSON {"bits": ..., "model": the manifest}; tables of other people have none, and need
 no column but `code`.
@@ -20,6 +20,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from ..codes import check_bits, code_bytes
+from ..columns import stamp_column
 from ..database import Database
 from ..errors import IdcwhError
 from . import source
@@ -27,6 +28,7 @@ from .source import Items, Progress, Source, batches_of, fitting_bits, spans
 
 _METADATA = b"idcwh"
 _COLUMNS = ("id", "key", "label", "code")
+_OURS = (*_COLUMNS, "stamp")  # which in other people's tables may be anything
 
 
 def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
@@ -48,6 +50,9 @@ def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType,
         pa.field("label", pa.string()),
         pa.field("code", pa.binary(width), nullable=False),
     ]
+    stamped = bool(database.stamps().any())
+    if stamped:
+        columns.append(pa.field("stamp", pa.uint32(), nullable=False))
     schema = pa.schema(columns, metadata={_METADATA: about})
     if kind == "parquet":
         writer = pa.parquet.ParquetWriter(file, schema, use_dictionary=["label"])
@@ -65,6 +70,8 @@ def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType,
                 pa.array(database.labels(ids), pa.string()),
                 pa.Array.from_buffers(pa.binary(width), len(ids), [None, pa.py_buffer(codes)]),
             ]
+            if stamped:
+                arrays.append(pa.array(database.stamps(ids)))
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             if progress:
                 progress(len(ids))
@@ -80,7 +87,7 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
             raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
         bits = said if bits is None else bits
         bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
-    return Source(path, bits, count, lambda: _items(path, kind, bits), model)
+    return Source(path, bits, count, lambda: _items(path, kind, bits, _COLUMNS if said is None else _OURS), model)
 
 
 def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
@@ -94,11 +101,11 @@ def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch 
     return reader.schema, None, next((_valid(batch) for batch in batches if batch.num_rows), None)
 
 
-def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
-    """The rows, at most source.BATCH at a time, in the columns that are known here."""
+def _batches(path: Path, kind: str, known: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The rows, at most source.BATCH at a time, with at least the columns that are known."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
-        names = [name for name in file.schema_arrow.names if name in _COLUMNS]
+        names = [name for name in file.schema_arrow.names if name in known]
         yield from map(_valid, file.iter_batches(source.BATCH, columns=names))
         return
     for batch in map(_valid, _open_ipc(path)[1]):
@@ -123,13 +130,14 @@ def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
     return table, (table.get_batch(number) for number in range(table.num_record_batches))
 
 
-def _items(path: Path, kind: str, bits: int) -> Iterator[Items]:
+def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator[Items]:
     with _reading(path, kind):
-        for batch in _batches(path, kind):
-            columns = {name: batch.column(name) for name in _COLUMNS if _column_of(path, batch.schema, name)}
+        for batch in _batches(path, kind, known):
+            columns = {name: batch.column(name) for name in known if _column_of(path, batch.schema, name)}
             keys, labels = (_texts(columns[name]) if name in columns else None for name in ("key", "label"))
             ids = _ids(path, columns["id"]) if "id" in columns else None
-            yield Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels)
+            stamps = _stamps(path, columns["stamp"]) if "stamp" in columns else None
+            yield Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels, stamps)
 
 
 @contextlib.contextmanager
@@ -221,6 +229,13 @@ def _ids(path: Path, column: pa.Array) -> np.ndarray:
     if not pa.types.is_integer(column.type) or column.null_count:
         raise IdcwhError(f"{path}: column 'id' is {column.type} with {column.null_count} nulls, expected integers")
     return column.to_numpy(zero_copy_only=False)
+
+
+def _stamps(path: Path, column: pa.Array) -> np.ndarray:
+    try:
+        return stamp_column(column.to_pylist())
+    except (ValueError, TypeError) as error:
+        raise IdcwhError(f"{path}: column 'stamp': {error}") from error
 
 
 def _texts(column: pa.Array) -> list[str | None]:

@@ -113,7 +113,9 @@ def test_build_refuses(
     common = ["build", "--model", model, "--db"]
     assert "no images" in failure(capsys, index.main, *common, db, "--images", empty)
     assert "not found" in failure(capsys, index.main, *common, db, "--images", tmp_path / "missing")
-    assert "--force" in failure(capsys, index.main, *common, database, "--images", pictures)
+    with pytest.MonkeyPatch.context() as patch:  # at once: no model is loaded first
+        patch.setattr("idcwh_search.encoder.Encoder", None)
+        assert "--force" in failure(capsys, index.main, *common, database, "--images", pictures)
     assert "No such file" in failure(capsys, index.main, *common, tmp_path / "no" / "c.bin", "--images", pictures)
     assert "directory" in failure(capsys, index.main, *common, tmp_path, "--images", pictures)
     bad = tmp_path / "empty" / "x.png"

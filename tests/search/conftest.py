@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+import idcwh_search as ih
 
 
 class Codes:
@@ -42,3 +46,15 @@ def code_maker() -> type[Codes]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20240601)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """300 codes of 20 bits in three segments: given ids, keys and labels for some of them."""
+    path = tmp_path / "codes.bin"
+    with ih.Database.create(path, 20, {"model": {"sha256": "ab"}}) as db:
+        codes = ih.pack(np.random.default_rng(0).integers(0, 2, (300, 20)).astype(bool))
+        db.add(codes[:100], keys=[f"a/{i}.png" for i in range(100)], labels=["cat", None] * 50)
+        db.add(codes[100:200], ids=np.arange(10**12, 10**12 - 100, -1))
+        db.add(codes[200:], keys=["Überraschung\n.png", None] * 50, labels=["dog"] * 100)
+    return path

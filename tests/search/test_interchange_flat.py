@@ -55,7 +55,7 @@ def test_what_numpy_wrote_is_read(bits, n, suffix, rng, code_maker, tmp_path):
         np.testing.assert_array_equal(db.ids, ids)
     items = interchange.read(path, bits=bits).items()
     np.testing.assert_array_equal(items.codes, codes)
-    assert items[1:] == (None, None, None)
+    assert items[1:] == (None, None, None, None)
 
 
 def test_bool_arrays_are_packed(rng, tmp_path):

@@ -52,6 +52,29 @@ def columns(n: int) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+def test_stamps_come_back(suffix, rng, code_maker, tmp_path):
+    stamps = [0, 7, 2**32 - 1] * 80
+    path, flat = tmp_path / f"codes{suffix}", tmp_path / "codes.faiss"
+    with ih.Database.create(tmp_path / "codes.bin", 24) as db:
+        db.add(code_maker.random(rng, 240, 24), stamps=stamps)
+        assert interchange.export(db, path) == []
+        assert interchange.export(db, flat) == ["stamps"]
+    assert str(load(path).schema.field("stamp").type) == "uint32" and load(path)["stamp"].to_pylist() == stamps
+    read = interchange.read(path)
+    assert read.items().stamps.tolist() == stamps
+    read.save(tmp_path / "again.bin")
+    with ih.Database.open(tmp_path / "again.bin") as db:
+        assert db.stamps().tolist() == stamps
+
+    # Anybody may have a column of that name; ours, where it was changed, is an error that names the file.
+    foreign = pa.table({"code": [b"ab", b"cd"], "stamp": ["Monday", None]})
+    assert interchange.read(write(foreign, path)).items().stamps is None
+    changed = foreign.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
+    with pytest.raises(IdcwhError, match=f"{path.name}: column 'stamp'"):
+        interchange.read(write(changed, path)).items()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize(("n", "bits"), [(0, 20), (1, 64), (250, 20), (250, 77)])
 def test_pyarrow_reads_what_is_written_and_it_comes_back(suffix, n, bits, rng, code_maker, tmp_path):
     codes, given = code_maker.random(rng, n, bits), columns(n)
@@ -126,7 +149,7 @@ def test_tables_of_other_people(suffix, kind, rng, code_maker, tmp_path):
     path = write(pa.table(more), tmp_path / f"codes{suffix}")
     items = interchange.read(path, bits=20).items()
     np.testing.assert_array_equal(items.codes, codes)
-    assert items[1:] == (None, None, None)
+    assert items[1:] == (None, None, None, None)
     more |= {
         "label": pa.array(np.arange(250) % 3),
         "key": pa.array(["a", "b"] * 125).dictionary_encode(),

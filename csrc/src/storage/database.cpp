@@ -211,19 +211,23 @@ bool Database::refresh() {
 void Database::add(const NewItems& items, std::int64_t* assigned) { update(nullptr, 0, items, assigned); }
 
 std::size_t Database::remove(const std::int64_t* ids, std::size_t count) {
-    return open_impl().update(ids, count, {}, nullptr);
+    Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);
+    return impl.update(ids, count, {}, nullptr);
 }
 
 std::size_t Database::remove_keys(const std::string_view* keys, std::size_t count) {
     if (count && !keys) fail("keys is null, but count is " + std::to_string(count));
-    const auto view = snapshot();
+    Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);  // what has these keys stays what has them
+    const DatabaseSnapshot view(impl.newest());
     const auto ids = view.find(keys, count);
     std::unordered_set<std::string_view> found;
     for (const auto id : ids) found.insert(view.key(id));
     for (std::size_t i = 0; i < count; ++i)
         if (!found.contains(keys[i]))
-            throw Error(ErrorCode::not_found, "no item has the key " + std::string(keys[i]) + " in " + path());
-    return remove(ids.data(), ids.size());
+            throw Error(ErrorCode::not_found, "no item has the key " + std::string(keys[i]) + " in " + impl.path);
+    return impl.update(ids.data(), ids.size(), {}, nullptr);
 }
 
 void Database::replace(const NewItems& items) {
@@ -233,13 +237,14 @@ void Database::replace(const NewItems& items) {
 
 void Database::update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                       std::int64_t* assigned) {
-    open_impl().update(removed, removed_count, items, assigned);
+    Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);
+    impl.update(removed, removed_count, items, assigned);
 }
 
-// Returns how many were removed.
+// The turn to change is the caller's. Returns how many were removed.
 std::size_t Database::Impl::update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                                    std::int64_t* assigned) {
-    const std::lock_guard turn(changing);
     check_writable();
     if (removed_count && !removed) fail("ids is null, but count is " + std::to_string(removed_count));
     const auto view = newest();

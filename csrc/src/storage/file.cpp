@@ -77,7 +77,7 @@ File File::temporary_beside(const std::string& target) {
     for (;;) {
         std::string name = place.folder + "/." + place.name + ".XXXXXX.tmp";
         file.handle_ = mkostemps(name.data(), 4, O_CLOEXEC);
-        if (file.handle_ < 0) file.fail("cannot be written");
+        if (file.handle_ < 0) throw SystemError(errno, place.folder, "no file can be made in this folder");
         // Before it was locked, somebody else may have taken it for one whose writer is gone.
         if (file.lock() && file.is_at(name)) {
             file.path_ = name;

@@ -1,0 +1,261 @@
+"""A database that changes: every change is whole, is seen by others on refresh, and is made by one writer at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search.errors import IdcwhError
+
+
+def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
+    return ih.pack(np.random.default_rng(seed).integers(0, 2, (n, bits)).astype(bool))
+
+
+def ranking(codes: np.ndarray, ids: np.ndarray, query: np.ndarray) -> list[tuple[int, int]]:
+    """(distance, id) of every code, in order, by numpy alone."""
+    distances = np.unpackbits(codes ^ query, axis=1).sum(axis=1)
+    return sorted(zip(distances.tolist(), ids.tolist(), strict=True))
+
+
+def pairs(distances: np.ndarray, ids: np.ndarray) -> list[tuple[int, int]]:
+    return list(zip(distances.tolist(), ids.tolist(), strict=True))
+
+
+def state(db: ih.Database) -> dict[int, tuple]:
+    rows = zip(db.ids.tolist(), db.codes.tolist(), db.keys(), db.labels(), db.stamps().tolist(), strict=True)
+    return {number: rest for number, *rest in rows}
+
+
+def test_remove_replace_and_update(small: Path) -> None:
+    with ih.Database.open(small, "r+") as db:
+        before = state(db)
+        assert db.remove([5, 5, 10**12]) == 2 and db.remove(keys=["a/7.png"]) == 1 and db.remove(10**12 - 1) == 1
+        assert db.remove(keys=["Überraschung\n.png"]) == 50
+        codes = random_codes(2, 20, seed=3)
+        db.replace([8, 9], codes, keys=["neu", None], labels=[None, "cat"], stamps=np.array([7, 0], np.uint32))
+        assert db.update([1], codes[:1], keys=["x"]).tolist() == [10**12 + 101]
+        gone = {5, 10**12, 7, 10**12 - 1, 1, *range(10**12 + 1, 10**12 + 101, 2)}
+        expected = {number: rest for number, rest in before.items() if number not in gone}
+        expected[8] = [codes[0].tolist(), "neu", None, 7]
+        expected[9] = [codes[1].tolist(), None, "cat", 0]
+        expected[10**12 + 101] = [codes[0].tolist(), "x", None, 0]
+        assert state(db) == expected
+        assert db.find(["x", "a/5.png", "a/6.png"]).tolist() == [6, 10**12 + 101]
+        for wrong in (lambda: db.remove([0, 5]), lambda: db.remove(keys=["a/0.png", "none"]), lambda: db.remove(-1)):
+            with pytest.raises(KeyError):
+                wrong()
+        with pytest.raises(KeyError):
+            db.replace([0, 5], codes)
+        with pytest.raises(ValueError, match="either"):
+            db.remove()
+        assert state(db) == expected
+        db.verify()
+    with ih.Database.open(small) as db:
+        assert state(db) == expected
+        db.verify()
+        query = random_codes(1, 20, seed=4)
+        assert pairs(*(a[0] for a in db.rank(query))) == ranking(db.codes, db.ids, query[0])
+    with ih.Database.open(small, "r+") as db:
+        db.compact()
+        assert state(db) == expected and db.manifest == {"model": {"sha256": "ab"}}
+        db.remove(db.ids)
+        assert len(db) == 0 and db.add(codes).tolist() == [10**12 + 102, 10**12 + 103]
+        db.set_manifest({"a": [1]})
+    assert ih.Database.open(small).manifest == {"a": [1]}
+
+
+def test_a_reader_sees_changes_when_it_refreshes(small: Path) -> None:
+    reader = ih.Database.open(small)
+    kept = reader.snapshot()
+    before = state(reader)
+    with ih.Database.open(small, "r+") as writer:
+        assert not reader.refresh()
+        writer.remove([0, 1])
+        writer.add(random_codes(5, 20))
+        assert state(reader) == before
+        assert reader.refresh() and state(reader) == state(writer)
+        writer.compact()
+        writer.add(random_codes(1, 20))
+        assert len(reader) == 303 and reader.refresh() and state(reader) == state(writer)
+    assert len(kept) == 300 and kept.keys([0]) == ["a/0.png"] and not reader.refresh()
+    with ih.Database.create(small, 24, replace=True), pytest.raises(IdcwhError, match="24 bits, not 20"):
+        reader.refresh()
+    assert len(reader) == 304
+
+
+def test_one_writer_at_a_time(small: Path) -> None:
+    with ih.Database.open(small, "r+") as first:
+        for _ in range(2):
+            with pytest.raises(IdcwhError, match="somebody else is writing"):
+                ih.Database.open(small, "r+")
+            first.compact()  # the new file is as locked as the old one
+    with ih.Database.open(small, "r+") as second:
+        second.add(random_codes(1, 20))
+    with ih.Database.open(small) as reader, pytest.raises(ValueError, match="open for reading"):
+        reader.add(random_codes(1, 20))
+
+
+def test_a_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """Memory that is mapped from a file keeps its flock: closing has to let go of it by name."""
+    path = tmp_path / "c.bin"
+    with ih.Database.create(path, 64) as db:
+        db.add(random_codes(20_000, 64))
+        kept = db.snapshot()
+        assert kept.search(random_codes(1, 64), 1)[1].tolist() == [[0]]
+    with ih.Database.open(path, "r+") as db:
+        db.remove([0])
+    assert len(kept) == 20_000
+
+
+def test_a_child_does_not_write_for_its_parent(small: Path) -> None:
+    with ih.Database.open(small, "r+") as db:
+        child = os.fork()
+        if child == 0:
+            try:
+                db.add(random_codes(1, 20))
+            except ValueError as error:
+                os._exit(0 if "fork" in str(error) else 1)
+            os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        db.add(random_codes(1, 20))
+        assert len(db) == 301
+
+
+def test_a_file_on_a_full_disk(small: Path) -> None:
+    """The size a process may give its files stands for the room on a disk: a write beyond it fails in the middle."""
+    import resource
+    import signal
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with ih.Database.open(small, "r+") as db:
+            before = state(db)
+            size = small.stat().st_size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100_000, limits[1]))
+            for use in (lambda: db.add(random_codes(200_000, 20)), lambda: db.add(random_codes(40_000, 20))):
+                with pytest.raises(OSError, match="large"):
+                    use()
+                assert state(db) == before == state(ih.Database.open(small)) and small.stat().st_size == size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4500, limits[1]))
+            with pytest.raises(OSError, match="large"):
+                db.compact()
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            db.add(random_codes(1, 20))
+            db.verify()
+            assert len(db) == 301
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert [path.name for path in small.parent.iterdir()] == [small.name]
+
+
+def test_a_writer_whose_file_was_replaced_writes_nothing(small: Path, tmp_path: Path) -> None:
+    """What somebody else has put there, and has had acknowledged, stays."""
+    code = random_codes(1, 20)
+    with ih.Database.open(small, "r+") as old:
+        with ih.Database.build(tmp_path / "new.bin", 20) as new:
+            new.add(code)
+        (tmp_path / "new.bin").rename(small)
+        with ih.Database.open(small, "r+") as mine:
+            mine.add(code)
+            for use in (old.compact, lambda: old.add(code), lambda: old.remove([0])):
+                with pytest.raises(IdcwhError, match="not the file any more"):
+                    use()
+            assert len(mine) == len(ih.Database.open(small)) == 2
+        small.unlink()
+        with pytest.raises(IdcwhError, match="not the file any more"):
+            old.add(code)
+        assert len(old) == 300
+
+
+def test_keys_are_removed_while_others_change_them(tmp_path: Path) -> None:
+    """Looked up and removed in one step: a key that is there all the time is removed, whatever ids it has meanwhile."""
+    codes = random_codes(1, 16)
+    with ih.Database.create(tmp_path / "c.bin", 16) as db:
+        stop = threading.Event()
+        failures: list[BaseException] = []
+
+        def replace_again_and_again() -> None:
+            while not stop.is_set():
+                try:
+                    for number in db.find(["moving"]).tolist():
+                        db.update([number], codes, keys=["moving"])
+                except KeyError:  # removed between the two: this one is not one step
+                    pass
+                except BaseException as error:
+                    failures.append(error)
+                    return
+
+        mover = threading.Thread(target=replace_again_and_again)
+        mover.start()
+        try:
+            for _ in range(100):
+                db.add(codes, keys=["moving"])
+                assert db.remove(keys=["moving"]) == 1
+        finally:
+            stop.set()
+            mover.join()
+        assert not failures and len(db) == 0
+
+
+def test_compacting_where_no_file_can_be_made_names_the_folder(small: Path) -> None:
+    """A name that leaves no room for that of a temporary file stands for a folder without permission: root has it."""
+    long = small.rename(small.with_name("c" * 250))
+    with ih.Database.open(long, "r+") as db:
+        before = state(db)
+        with pytest.raises(OSError) as error:
+            db.compact()
+        assert error.value.filename == str(small.parent)
+        assert state(db) == before
+
+
+STAMPS = [7, 0, 2**32 - 1]
+
+
+@pytest.mark.parametrize(
+    "stamps", [STAMPS, [7, None, 2**32 - 1], tuple(STAMPS), np.array(STAMPS), np.array(STAMPS, np.uint64)[::1]]
+)
+def test_stamps_are_given_as_other_columns_are(tmp_path: Path, stamps: object) -> None:
+    codes = random_codes(3, 16)
+    with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:
+        db.add(codes, stamps=stamps)
+        built.add(codes, stamps=stamps)
+        assert db.stamps().tolist() == STAMPS
+        assert db.stamps([2, 0]).tolist() == [2**32 - 1, 7] and db.stamps(1).tolist() == [0]
+        db.replace([1], codes[:1], stamps=[5])
+        assert db.stamps([1]).tolist() == [5]
+    assert ih.Database.open(tmp_path / "b.bin").stamps().tolist() == STAMPS
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"stamps": [1, 2**32]}, ValueError, "stamps must be 0 to 4294967295, not 4294967296"),
+        ({"stamps": [-1, 2]}, ValueError, "not -1"),
+        ({"stamps": [1]}, ValueError, r"shape \(2,\)"),
+        ({"stamps": [1.5, 2]}, TypeError, "whole numbers, not float64"),
+        ({"stamps": ["a", "b"]}, TypeError, "whole numbers"),
+        ({"stamps": [True, False]}, TypeError, "whole numbers, not bool"),
+        ({"stamps": [[1], [2]]}, ValueError, "one dimension"),
+        ({"keys": {"a", "b"}}, TypeError, "keys: a set has no order"),
+        ({"labels": frozenset("ab")}, TypeError, "labels: a set has no order"),
+    ],
+)
+def test_columns_that_cannot_be(tmp_path: Path, columns: dict, error: type[Exception], message: str) -> None:
+    codes = random_codes(2, 16)
+    with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:
+        for use in (lambda: db.add(codes, **columns), lambda: built.add(codes, **columns)):
+            with pytest.raises(error, match=message):
+                use()
+        assert len(db) == len(built) == 0
+        db.add(codes, keys=["a", "b"])
+        with pytest.raises(error, match=message):
+            db.replace([0, 1], codes, **columns)
+        assert db.find({"a"}).tolist() == [0] and db.remove(keys={"a", "b"}) == 2  # no order is needed here
