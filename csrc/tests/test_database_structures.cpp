@@ -129,13 +129,6 @@ void test_upkeep() {
     CHECK(some.size() == 1 && some[0].codes == 40000 && bytes(some) <= options.memory);
     writer.compact();
     CHECK(bytes(writer.snapshot().structures()) <= options.memory);
-
-    const idcwh::Interrupt at_once{[](void*) { return true; }, nullptr};
-    options = {};
-    options.interrupt = &at_once;
-    const auto kept = writer.snapshot().structures().size();
-    CHECK(check::error_of([&] { writer.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
-    CHECK(writer.snapshot().structures().size() == kept);
     compare(writer, state, random);
     writer.close();
     CHECK(check::error_of([&] { writer.optimize(); }) == static_cast<int>(ErrorCode::invalid_argument));
@@ -175,6 +168,30 @@ void test_multi_index() {
         CHECK(hits.ids.size() == static_cast<std::size_t>(end - expected.begin()));
         for (std::size_t i = 0; i < hits.ids.size(); ++i) CHECK(hits.ids[i] == expected[i].second);
     }
+}
+
+// So many codes that the interrupt, which is asked every few milliseconds, is asked at all.
+void test_interrupt() {
+    const check::Folder folder;
+    Database database = Database::create(folder / "codes.bin", 64);
+    const auto first = check::random_codes(70000, 64, 21), more = check::random_codes(1000000, 64, 22);
+    database.add({first.data(), 70000});
+    database.optimize();
+    CHECK(covered(database.snapshot()) == 70000);
+    Database reader = Database::open(folder / "codes.bin");
+    database.drop_structures();
+    database.add({more.data(), 1000000});
+    const idcwh::Interrupt at_once{[](void*) { return true; }, nullptr};
+    idcwh::OptimizeOptions options;
+    options.interrupt = &at_once;
+    for (int i = 0; i < 2; ++i) {
+        CHECK(check::error_of([&] { database.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
+        CHECK(database.snapshot().structures().empty() && database.size() == 1070000);
+    }
+    reader.optimize();
+    CHECK(reader.refresh() && covered(reader.snapshot()) == 1070000);  // nobody interrupts what a refresh builds
+    CHECK(check::error_of([&] { reader.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
+    CHECK(covered(reader.snapshot()) == 1070000);  // as it was
 }
 
 // Searches go on while structures come and go and the file changes.
@@ -242,6 +259,7 @@ int main() {
     test_multi_index();
     idcwh::detail::always_structures = false;
     test_upkeep();
+    test_interrupt();
     test_beside_searches();
     test_cut_off();
     return check::finish();
