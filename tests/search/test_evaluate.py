@@ -367,7 +367,10 @@ def test_mistakes_with_models(model, images, tmp_path, capsys):
         (["--model", model, "--data", folder, "--protocol", "cifar10-mini"], "cifar10-mini is defined on 60"),
         (["--model", model, "--data", folder, "--protocol", "nonsense"], "unknown protocol 'nonsense'"),
         (["--model", model, "--data", folder, "--protocol", saved], "made from another set"),
-        (["--model", model, "--data", folder, "--protocol", saved, "--query-per-class", "2"], "--query-per-class does not apply"),
+        (
+            ["--model", model, "--data", folder, "--protocol", saved, "--query-per-class", "2"],
+            "--query-per-class does not apply",
+        ),
         (["--model", model, *argv, "--save-codes", tmp_path / "no" / "x.npz"], "x.npz: cannot be written"),
         (["--model", model, *argv, "--device", "cuda"], "cuda"),
     ):
