@@ -206,6 +206,32 @@ def test_forty_thousand_classes_more_than_codes():
     assert torch.isfinite(loss) and torch.isfinite(method.centers.grad).all()
 
 
+@pytest.mark.parametrize("multi", [False, True])
+def test_smoothed_labels(multi):
+    """A label counts 1 - s, and s spread over all classes: written out with sums over classes."""
+    h, centers, y = batch(6, 9, 4, 6, multi)
+    y[0] = True
+    loss = method_with(centers, smoothing=0.3)(torch.from_numpy(h).float(), torch.from_numpy(y), torch.arange(9))
+    total, rows = 0.0, 0
+    for i in range(9):
+        if y[i].any():
+            rows += 1
+            p = np.exp([-np.sum((h[i] - mu) ** 2) / (2 * 4.0) for mu in centers])
+            p /= p.sum()
+            for label in np.flatnonzero(y[i]):
+                total -= sum((0.7 * (j == label) + 0.3 / 4) * np.log(p[j]) for j in range(4))
+    assert loss.terms["L1"].item() == pytest.approx(total / rows, rel=2e-5)
+
+
+def test_centers_that_start_far_apart():
+    torch.manual_seed(0)
+    method = create("idcwh", 10, 48, 6, {"start": "far"})
+    assert method.centers.abs().unique().tolist() == [1.0] and method.options()["start"] == "far"
+    distances = (48 - method.centers @ method.centers.T) / 2
+    assert distances[~torch.eye(10, dtype=torch.bool)].min() >= 20
+    assert create("idcwh", 10, 48, 6, {}).options()["start"] == "normal"
+
+
 def test_single_is_gamma_zero():
     h, centers, y = batch(4, 6, 3, 4, multi=False)
     single = create("idcwh-single", 3, 4, 6, {})
@@ -220,10 +246,11 @@ def test_single_is_gamma_zero():
 
 @pytest.mark.parametrize(
     "options",
-    [{"sigma2": 0.0}, {"sigma2": -1.0}, {"gamma": -1.0}, {"beta": -0.1}, {"l2_reduction": "?"}, {"reduction": "max"}],
-)
+    [{"sigma2": 0.0}, {"sigma2": -1.0}, {"gamma": -1.0}, {"beta": -0.1}, {"l2_reduction": "?"}, {"reduction": "max"},
+     {"smoothing": 1.0}, {"smoothing": -0.1}, {"start": "near"}],
+)  # fmt: skip
 def test_options_out_of_range(options):
-    with pytest.raises(ValueError, match=r"sigma2|gamma|reduction"):
+    with pytest.raises(ValueError, match=r"sigma2|gamma|reduction|smoothing|start"):
         create("idcwh", 3, 4, 6, options)
 
 

@@ -26,7 +26,7 @@ a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR. --method-opt
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted (model.pt and
 checkpoint.pt are written all the same; go on with --resume)
 """
-_METHOD_OPTIONS = ("sigma2", "gamma", "beta", "l2_reduction", "reduction")
+_METHOD_OPTIONS = ("sigma2", "gamma", "beta", "l2_reduction", "reduction", "smoothing", "start")
 _NOT_OPTIONS = ("out", "resume", "overwrite", "device", "cache", "recipe", "json", "evaluate")
 
 
@@ -76,6 +76,8 @@ def parser() -> common.Parser:
     loss("--beta", type=float, help="weight of the quantization term Q")
     loss("--l2-reduction", choices=methods.L2_REDUCTIONS, help="what the sum in L2 is divided by")
     loss("--reduction", choices=methods.REDUCTIONS, help="of L1 and Q over the batch")
+    loss("--smoothing", type=float, metavar="SHARE", help="of each label that goes to all classes alike in L1")
+    loss("--start", choices=methods.STARTS, help="of the class centers: drawn from N(0, 1), or codes far apart")
     loss("--epochs", type=common.positive, metavar="N")
     loss("--batch-size", type=common.positive, metavar="N")
     loss("--optimizer", choices=recipes.OPTIMIZERS, help="(default sgd)")

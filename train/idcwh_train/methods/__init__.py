@@ -58,3 +58,5 @@ L2_REDUCTIONS = ("sum/Z", "sum", "sum/ZC", "sum/n")
 """What the sum over the Z x C terms of IDCWH's L2 is divided by; "sum" is eq. 11 as it stands, "sum/ZC" the mean."""
 REDUCTIONS = ("mean", "sum")
 """Of terms that are sums over the images of a batch."""
+STARTS = ("normal", "far")
+"""What IDCWH's centers start from."""

@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import L2_REDUCTIONS, REDUCTIONS
+from . import L2_REDUCTIONS, REDUCTIONS, STARTS
 from .base import Method, sgn
+from .codebooks import spread
 
 
 class IDCWH(Method):
@@ -24,6 +25,10 @@ class IDCWH(Method):
     gamma, beta   weights of the centers similarity and of the quantization term
     l2_reduction  one of L2_REDUCTIONS; the paper does not say, and it matters
     reduction     of L1 and Q over the batch, "mean" or "sum"
+
+    Beyond the paper:
+    smoothing     share of each label that goes to all classes alike in L1 (Szegedy et al., CVPR 2016)
+    start         of the centers; "normal": drawn from N(0, 1) as in the paper; "far": +-1 codes far from each other
     """
 
     name: ClassVar[str] = "idcwh"
@@ -39,6 +44,8 @@ class IDCWH(Method):
         beta: float = 0.01,
         l2_reduction: str = "sum/Z",
         reduction: str = "mean",
+        smoothing: float = 0.0,
+        start: str = "normal",
     ) -> None:
         super().__init__(classes, bits, images)
         if not sigma2 > 0:
@@ -47,9 +54,15 @@ class IDCWH(Method):
             raise ValueError(f"gamma and beta: expected numbers of at least 0, not {gamma} and {beta}")
         if l2_reduction not in L2_REDUCTIONS or reduction not in REDUCTIONS:
             raise ValueError(f"l2_reduction is one of {L2_REDUCTIONS}, reduction one of {REDUCTIONS}")
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing: expected a share from 0 up to, not including, 1, not {smoothing}")
+        if start not in STARTS:
+            raise ValueError(f"start: expected one of {STARTS}, not {start!r}")
         self.sigma2, self.gamma, self.beta = float(sigma2), float(gamma), float(beta)
         self.l2_reduction, self.reduction = l2_reduction, reduction
-        self.centers = nn.Parameter(torch.randn(classes, bits))  # mu, drawn from N(0, 1)
+        self.smoothing, self.start = float(smoothing), start
+        drawn = torch.randn(classes, bits) if start == "normal" else spread(classes, bits).float()
+        self.centers = nn.Parameter(drawn)  # mu
         self.votes: Tensor  # sum_j of eq. 14, exact in integers
         self.register_buffer("votes", torch.zeros(classes, bits, dtype=torch.int32))
 
@@ -75,7 +88,10 @@ class IDCWH(Method):
         """
         scores = (h @ self.centers.T - 0.5 * self.centers.square().sum(dim=1)) / self.sigma2
         log_p = F.log_softmax(scores, dim=1)
-        return self._over_batch(-log_p.masked_fill(~y, 0).sum(dim=1))
+        loss = -log_p.masked_fill(~y, 0).sum(dim=1)
+        if self.smoothing:  # a row of several labels keeps its weight
+            loss = (1 - self.smoothing) * loss - self.smoothing * y.sum(dim=1) * log_p.mean(dim=1)
+        return self._over_batch(loss)
 
     @torch.no_grad()
     def vote(self, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
