@@ -33,9 +33,10 @@ define cmake
 	$(BIN)/cmake --build build/$(1) $(if $(3),--target $(3))
 endef
 
-# The objects are those of the Python module; the other builds compile the sources for themselves.
+# The objects are those of the Python module where `pip install -e` has kept them; the other builds compile for themselves.
+OBJECTS := $(CURDIR)/build/objects/csrc
 test-cpp: $(VENV)/dev.stamp
-	$(call cmake,csrc,-DIDCWH_OBJECTS=$(CURDIR)/build/objects/csrc)
+	$(call cmake,csrc,-DIDCWH_OBJECTS=$$(test -d $(OBJECTS) && echo $(OBJECTS)))
 	$(BIN)/ctest --test-dir build/csrc --output-on-failure -j 2
 
 # Address and undefined behaviour, then threads, with readers and a writer side by side for longer. The structures are made
