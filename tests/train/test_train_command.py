@@ -20,8 +20,9 @@ from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, loop, run
+from idcwh_train import backbones, checkpoint, cli, features, loop, recipes, run
 from idcwh_train.checkpoint import load_model
+from idcwh_train.methods.base import create
 from idcwh_train.model import Network
 
 NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
@@ -177,6 +178,18 @@ def test_the_backbone_sees_the_mean_of_what_the_heads_ask_for():
     expected = sum(2 * layer(x) @ layer.weight for layer in layers.values()) / 2
     torch.testing.assert_close(x.grad, expected)
     torch.testing.assert_close(layers[3].weight.grad, 2 * layers[3](x).T @ x)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "factor"),
+    [("idcwh", {}, 1), ("dhn", {}, 10), ("dhn", {"freeze": True}, 1), ("dhn", {"head_lr": 0.03}, 3)],
+)
+def test_learning_rate_of_the_head(method, given, factor):
+    of = create(method, 3, 4, 10, {})
+    network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
+    groups = loop._optimizer(network, [of], recipes.Options(bits=4, lr=0.01, **given)).param_groups
+    assert groups[0]["lr"] == 0.01 and groups[1]["lr"] == pytest.approx(0.01 * factor)
+    assert {id(p) for p in groups[1]["params"]} == {id(p) for p in network.heads.parameters()}
 
 
 def test_the_best_epoch_is_that_of_held_out_images(images, tmp_path, cached, capsys, monkeypatch):

@@ -82,7 +82,7 @@ def parser() -> common.Parser:
     loss("--batch-size", type=common.positive, metavar="N")
     loss("--optimizer", choices=recipes.OPTIMIZERS, help="(default sgd)")
     loss("--lr", type=float, help="of the network")
-    loss("--head-lr", type=float, help="of the hash layer (default: as --lr)")
+    loss("--head-lr", type=float, help="of the hash layer (default: --lr, or what its authors take)")
     loss("--center-lr", type=float, help="of the class centers")
     loss("--weight-decay", type=float)
     loss("--momentum", type=float)

@@ -251,7 +251,7 @@ def _optimizer(network: Network, methods: list[Method], options: Options) -> tor
         "network": ([p for name, p in trained if not name.startswith("heads.")], options.lr),
         "heads": (
             [p for name, p in trained if name.startswith("heads.")],
-            options.lr if options.head_lr is None else options.head_lr,
+            _head_lr(methods, options),
         ),
         "centers": ([p for method in methods for p in method.parameters()], options.center_lr),
     }
@@ -261,6 +261,13 @@ def _optimizer(network: Network, methods: list[Method], options: Options) -> tor
     return torch.optim.SGD(
         groups, momentum=options.momentum, weight_decay=options.weight_decay, nesterov=options.nesterov
     )
+
+
+def _head_lr(methods: list[Method], options: Options) -> float:
+    """As asked for; else the backbone's, times what the method's authors gave their head when all is fine-tuned."""
+    if options.head_lr is not None:
+        return options.head_lr
+    return options.lr if options.freeze else options.lr * methods[0].head_lr
 
 
 def mixed(*numbers: int) -> int:

@@ -1,7 +1,7 @@
 """The C library's memory, kept instead of given back.
 
 A training step on a CPU takes and frees hundreds of megabytes. glibc gives blocks of that size back to the kernel at
-once, and the next step pays for clearing every page again: a quarter to a third of its time.
+once, and the next step pays for clearing every page again (benchmarks/training.py).
 """
 
 from __future__ import annotations

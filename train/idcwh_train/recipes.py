@@ -54,7 +54,7 @@ class Options:
     batch_size: int = 128
     optimizer: str = "sgd"
     lr: float = 1e-2
-    head_lr: float | None = None  # of the hash layer; None: as the rest
+    head_lr: float | None = None  # of the hash layer; None: lr, in fine-tuning times the method's head_lr
     center_lr: float = 5e-3
     weight_decay: float = 5e-4
     momentum: float = 0.9

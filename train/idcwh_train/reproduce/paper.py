@@ -98,7 +98,7 @@ SIGMA2 = (0.5, 1.0, 2.0, 4.0, 8.0)
 BETA = (0.001, 0.01, 0.1)
 """What Fig. 6 sweeps, on CIFAR-100."""
 
-_ROWS = {
+ROWS = {
     "idcwh": "IDCWH",
     "idcwh-single": "IDCWH-Single",
     "dcwh": "DCWH",
@@ -129,7 +129,7 @@ def row(table: str, method: str) -> Printed | None:
     The row with an asterisk where there is one, since all of ours share a backbone; the four-digit numbers of Table IV
     where it has them.
     """
-    name = _ROWS.get(method)
+    name = ROWS.get(method)
     for rows in (ABLATION.get(table, {}), TABLES[table]):
         for candidate in (f"{name}*", name):
             if candidate in rows:

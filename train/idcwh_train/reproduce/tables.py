@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import paper
+
 _CIFAR10 = "CIFAR-10, all 60,000 images: cifar10:DIR (torchvision's files) or a .npz file of x_train, y_train, ..."
 
 
@@ -54,17 +56,7 @@ TABLES = {
 }
 
 NAMES = {
-    "idcwh": "IDCWH",
-    "idcwh-single": "IDCWH-Single",
-    "dcwh": "DCWH",
-    "dpsh": "DPSH",
-    "dtsh": "DTSH",
-    "dsdh": "DSDH",
-    "hashnet": "HashNet",
-    "dhn": "DHN",
-    "dnnh": "DNNH",
-    "sdh": "SDH+CNN",
-    "fsdh": "FSDH+CNN",
+    **paper.ROWS,
     "csq": "CSQ",
     "orthohash": "OrthoHash",
     "class-code": "class code",
