@@ -139,3 +139,13 @@ def test_unknown_heads_are_refused(config):
 def test_only_heads_are_stored():
     with pytest.raises(TypeError, match="Conv2d"):
         heads.config(nn.Conv2d(1, 1, 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moved_takes_the_center_of_the_features_into_the_head(kind):
+    head = heads.plain(drawn(kind))
+    before = [tensor.clone() for tensor in head.state_dict().values()]
+    center, x = 2 * torch.randn(FEATURES), torch.randn(50, FEATURES)
+    torch.testing.assert_close(heads.moved(head, center)(x + center), head(x), rtol=1e-4, atol=1e-4)
+    assert all(torch.equal(a, b) for a, b in zip(before, head.state_dict().values(), strict=True))
+    assert heads.moved(head, torch.zeros(FEATURES)) is head

@@ -6,6 +6,7 @@ are what model.pt stores and how it comes back, `plain` is what gets exported.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -162,6 +163,26 @@ def plain(head: nn.Module) -> nn.Module:
             bias = norm.bias.double() - norm.running_mean.double() * scale
             return _linear(scale[:, None] * head.linear.weight.double(), bias)
     return head.eval()
+
+
+@torch.no_grad()
+def moved(head: nn.Module, center: Tensor) -> nn.Module:
+    """A head that gives for x what this one, as `plain` returns it, gives for x - center; with center 0, itself."""
+    if not center.any():
+        return head
+    head = copy.deepcopy(head)
+    match head:
+        case nn.Linear():
+            layer: nn.Linear = head
+        case ClassCode():
+            layer = head.linear
+        case RBF():
+            head.anchors += center
+            return head
+        case _:
+            raise TypeError(f"not a plain head: {type(head).__name__}")
+    layer.bias.sub_((layer.weight.double() @ center.double()).to(layer.bias.dtype))
+    return head
 
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:

@@ -72,8 +72,11 @@ class Network(Embedder):
     """A backbone with a head for each code length, trained together. `lengths` are ascending.
 
     A head learns what it would learn alone on these features. The backbone sees the mean of their gradients, so its
-    learning rate does not depend on their number.
+    learning rate does not depend on their number. `center` is taken from the features before they reach a head: zero,
+    or for a frozen backbone the mean of the training images, without which all outputs have one large part in common.
     """
+
+    center: Tensor
 
     def __init__(
         self,
@@ -86,17 +89,18 @@ class Network(Embedder):
     ) -> None:
         super().__init__(backbone, features, mean, std)
         self.lengths = sorted(layers)
+        self.register_buffer("center", torch.zeros(features), persistent=False)
         self.dropout = nn.Dropout(dropout)
         self.heads = nn.ModuleDict({str(bits): layers[bits] for bits in self.lengths})
 
     def logits(self, features: Tensor) -> list[Tensor]:
         """What each head gives for features [n, features], in the order of `lengths`."""
-        x = self.dropout(features.float())
+        x = self.dropout(features.float() - self.center)
         if x.requires_grad and len(self.lengths) > 1:
             x.register_hook(lambda gradient: gradient / len(self.lengths))
         return [self.heads[str(bits)](x) for bits in self.lengths]
 
     def model(self, bits: int) -> HashModel:
         """The model of one code length, as it is saved; it shares the backbone."""
-        head = heads.plain(self.heads[str(bits)])
+        head = heads.moved(heads.plain(self.heads[str(bits)]), self.center)
         return HashModel(self.backbone, self.features, bits, *self.normalize, head=head).eval()

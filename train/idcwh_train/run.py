@@ -124,6 +124,9 @@ class _Run:
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
         if not len(self.train_positions):
             raise IdcwhError("none of the training images could be read")
+        if options.freeze:
+            _, x = self.source.embed(self.network, self.train_positions)
+            self.network.center.copy_(x.double().mean(dim=0))
         self.trainer = Trainer(
             self.network, [method.to(device) for method in methods], self.source, self.train_positions,
             self.labels[self.train_positions], len(dataset.classes), options, device,
@@ -213,7 +216,7 @@ class _Run:
         _, x = self.source.embed(self.network, self.train_positions)
         for bits, method in zip(options.bits, self.trainer.methods, strict=True):
             generator = torch.Generator().manual_seed(mixed(options.seed, bits))
-            self.network.heads[str(bits)] = method.fit(x, y.to(self.device), generator)
+            self.network.heads[str(bits)] = method.fit(x - self.network.center, y.to(self.device), generator)
         self.trainer.position.epoch = options.epochs
         self._on_epoch({"epoch": options.epochs})
 
