@@ -62,16 +62,26 @@ def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
         raise IdcwhError(f"{path}: already exists; choose another name or pass --force to replace it")
 
 
+_hushed = False
+
+
+def hush() -> None:
+    """No more notes and bars from this process: it is one of several that would say the same."""
+    global _hushed
+    _hushed = True
+
+
 def note(message: str) -> None:
     """Say something to the person at the terminal: everything that is not data goes to stderr."""
-    print(message, file=sys.stderr, flush=True)
+    if not _hushed:
+        print(message, file=sys.stderr, flush=True)
 
 
 def progress_bar(**options: Any) -> Any:
     """A tqdm bar on stderr that shows itself on a terminal only."""
     from tqdm import tqdm
 
-    return tqdm(file=sys.stderr, disable=None, dynamic_ncols=True, **options)
+    return tqdm(file=sys.stderr, disable=True if _hushed else None, dynamic_ncols=True, **options)
 
 
 class Parser(argparse.ArgumentParser):

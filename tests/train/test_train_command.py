@@ -55,7 +55,7 @@ def cached(tmp_path_factory) -> list[str]:
 def log(out: Path) -> list[dict]:
     """log.jsonl without what a clock put into it."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+    return [{k: v for k, v in line.items() if k not in loop.CLOCKS} for line in lines]
 
 
 def test_frozen_run_writes_a_model_that_agrees_with_itself(images, tmp_path, cached, capsys):
@@ -82,7 +82,8 @@ def test_frozen_run_writes_a_model_that_agrees_with_itself(images, tmp_path, cac
     assert sum("map" in line for line in log(out)) >= 5
     split = json.loads((out / "protocol.json").read_text())
     assert content["training"]["protocol"]["sha256"] == split["sha256"]
-    assert sorted(p.name for p in out.iterdir()) == ["checkpoint.pt", "log.jsonl", "model.pt", "protocol.json"]
+    files = ["checkpoint.pt", "curves.png", "log.jsonl", "model.pt", "protocol.json"]
+    assert sorted(p.name for p in out.iterdir()) == files
 
 
 def test_codes_of_the_model_are_those_that_the_hash_layer_was_trained_on(images, tmp_path, cached):
@@ -428,3 +429,14 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, tmp_path, cache
     found = json.loads(said.out)["evaluations"]["12"]
     assert found["map"] == expected.map and found["queries"] == 9 and found["database"] == 33
     assert f"MAP {expected.map:.4f}" in said.err
+
+
+def test_a_class_that_never_trains_has_no_center(images, tmp_path, cached):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "2", "--out", str(out), *cached]
+    assert cli.main([*command, "--protocol", "unseen", "--unseen-classes", "1"]) == 0
+    content = load_model(out / "model.pt")[1]
+    unseen = [content["classes"].index(name) for name in json.loads((out / "protocol.json").read_text())["unseen"]]
+    assert len(unseen) == 1
+    assert content["centers"].isnan().all(dim=1).nonzero().flatten().tolist() == unseen
+    assert content["centers"].isnan().sum() == 12

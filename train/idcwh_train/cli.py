@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ examples:
   idcwh-train --data photos --query-per-class 20 --freeze --bits 48 --out runs/photos
   idcwh-train --data cifar10:data --protocol cifar10-mini --bits 48 --device cuda --out runs/mini     (the paper's way)
   idcwh-train --out runs/mini --resume
+  torchrun --nproc-per-node 4 -m idcwh_train.cli --data photos --out runs/photos     (several GPUs)
 
 DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of path,label[,label...],
 a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR. --method-option sets what docs/methods.md lists.
@@ -109,16 +111,31 @@ def main(argv: list[str] | None = None) -> int:
         _check_free(out, setting["overwrite"])
         options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
-    from . import features, run  # from here on torch is needed
+    from . import curves, features, run, workers  # from here on torch is needed
 
-    device = _device(setting["device"])
+    if workers.number():
+        common.hush()
+    device = workers.local_device(_device(setting["device"]))
     cache = setting.get("cache", features.default_cache())
-    outcome = run.train(options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"])
+    with workers.joined(device) as team:
+        outcome = run.train(
+            options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"], workers=team
+        )
+        if not team.first:
+            return common.DONE
+        _say(outcome, setting["json"])
+        if importlib.util.find_spec("matplotlib"):
+            curves.draw(out)
+        status = _report(outcome, out, list(run.model_files(options).values()))
+        return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
+
+
+def _say(outcome: Any, as_json: bool) -> None:
     for bits, found in outcome.evaluations.items():
         spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
         sizes = f"{found.queries:,} queries, {found.database:,} database images"
         common.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
-    if setting["json"]:
+    if as_json:
         evaluations = {str(bits): found.to_dict() for bits, found in outcome.evaluations.items()}
         variants = {
             title: {str(bits): found.to_dict() for bits, found in of.items()} for title, of in outcome.variants.items()
@@ -130,7 +147,6 @@ def main(argv: list[str] | None = None) -> int:
     for title, evaluations_of in outcome.variants.items():
         for bits, found in evaluations_of.items():
             common.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {found.database:,} database images")
-    return _report(outcome, out, list(run.model_files(options).values()))
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

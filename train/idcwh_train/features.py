@@ -115,6 +115,8 @@ def compute(
             failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
             bar.update(len(batch.rows) + len(batch.failed))
     model.backbone.train(training)
+    if not parts:
+        return Features(torch.zeros(0, model.features), np.zeros(0, np.int64), failed)
     x = torch.cat(parts).clone()  # out of inference mode, to be trained on
     return Features(x, torch.cat(kept).numpy(), failed)
 

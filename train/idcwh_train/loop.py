@@ -27,6 +27,11 @@ from .methods.base import Loss, Method
 from .model import Network
 from .recipes import Options
 from .sources import Source
+from .workers import Workers
+
+CLOCKS = ("seconds", "cpu_seconds")
+"""What a clock says of an epoch: the numbers of a record that are not the same again. On a machine that others use too,
+the CPU's seconds over its cores tell what the epoch would have taken alone."""
 
 Record = dict[str, Any]
 """What is known at the end of an epoch; a line of log.jsonl. With several code lengths, what differs between them is
@@ -58,8 +63,10 @@ class Trainer:
         classes: int,
         options: Options,
         device: torch.device,
+        workers: Workers,
     ) -> None:
         self.network, self.source, self.options, self.device = network, source, options, device
+        self.workers = workers
         self.methods = methods
         self.positions, self.labels, self.classes = positions, labels, classes
         self.images = len(positions)
@@ -88,7 +95,7 @@ class Trainer:
         """
         done = self.position.epoch * self.steps + self.position.step
         with progress_bar(total=self.options.epochs * self.steps, initial=done, desc="training", unit=" steps") as bar:
-            while not self.finished and not stop.asked:
+            while not self.finished and not self.workers.any(stop.asked):
                 record = self._epoch(stop, on_step, bar)
                 if record is not None:
                     on_epoch(record)
@@ -97,23 +104,24 @@ class Trainer:
 
     def _epoch(self, stop: Stop, on_step: Callable[[], None], bar: Any) -> Record | None:
         """The rest of the current epoch; its record, or None when it was stopped before its end."""
-        at, started = self.position, time.monotonic()
+        at, started, worked = self.position, time.monotonic(), time.process_time()
         if at.step == 0:
             for method, codes in zip(self.methods, self.codes, strict=True):
                 method.start_epoch()
                 codes.clear()
         generator = torch.Generator().manual_seed(mixed(self.options.seed, at.epoch))
         order = torch.randperm(self.images, generator=generator)
-        plan = [self.positions[order[i * self.batch : (i + 1) * self.batch]] for i in range(at.step, self.steps)]
+        batches = (order[i * self.batch : (i + 1) * self.batch] for i in range(at.step, self.steps))
+        plan = [self.positions[self.workers.part(batch)] for batch in batches]
         for positions, x in self.source.batches(plan, at.epoch):
-            self._seed(mixed(self.options.seed, at.epoch, at.step))
-            if len(positions):
-                self._step(self._index[positions], x)
+            own = (self.workers.rank,) if self.workers.rank else ()
+            self._seed(mixed(self.options.seed, at.epoch, at.step, *own))
+            self._step(self._index[positions], x)
             at.step += 1
             bar.update()
             if at.step < self.steps:
                 on_step()
-                if stop.asked:
+                if self.workers.any(stop.asked):
                     return None
         record = {
             "epoch": at.epoch + 1,
@@ -122,26 +130,41 @@ class Trainer:
             "unlabelled": at.unlabelled,
             **self._health(),
             "seconds": round(time.monotonic() - started, 3),
+            "cpu_seconds": round(time.process_time() - worked, 3),
         }
         self.position = Position(at.epoch + 1)
         return record
 
-    def _step(self, images: Tensor, x: Tensor) -> None:
+    def _step(self, own: Tensor, x: Tensor) -> None:
+        """One step on the training images `own`, and on those of the other workers."""
+        images = self.workers.gather(own)
+        if not len(images):
+            return
         factor = self._lr_factor()
         for group, lr in zip(self.optimizer.param_groups, self._full_lr, strict=True):
             group["lr"] = factor * lr
         targets, rows = self._targets(images).to(self.device), images.to(self.device)
-        outputs = self.source.logits(self.network, x)
+        outputs = [self.workers.gather(h) for h in self._outputs(own, x)]
         losses = [method(h, targets, rows) for method, h in zip(self.methods, outputs, strict=True)]
         self._count(losses)
         for codes, h in zip(self.codes, outputs, strict=True):
             codes.add(h)
         self.optimizer.zero_grad(set_to_none=True)
         torch.stack([loss.total for loss in losses]).sum().backward()
+        self.workers.add_up(
+            (p for p in self.network.parameters() if p.requires_grad),
+            (p for method in self.methods for p in method.parameters()),
+            self.network.buffers(),
+        )
         self.optimizer.step()
         if self.average is not None:
             self.average.update_parameters(self.network)
         self.position.unlabelled += losses[0].skipped
+
+    def _outputs(self, own: Tensor, x: Tensor) -> list[Tensor]:
+        if not len(own):  # none of this worker's part could be read; it still takes part in the step
+            return [torch.zeros(0, bits, device=self.device, requires_grad=True) for bits in self.network.lengths]
+        return self.source.logits(self.network, x)
 
     def _seed(self, seed: int) -> None:
         """Dropout's generator. torch.manual_seed would do, but where CUDA is not in use it queues the call for later,

@@ -124,6 +124,24 @@ RECIPES: dict[str, dict[str, Any]] = {
         "weight_decay": 5e-3,
         "dropout": 0.5,
     },
+    # For fine-tuning where every picture costs: ImageNet weights, pictures of 96 growing to 128 pixels, one rise and
+    # fall of the learning rate, the mean of the last weights.
+    "best": {
+        "resize": 128,
+        "crop": 128,
+        "start_crop": 96,
+        "pad": 12,
+        "flip": True,
+        "epochs": 16,
+        "batch_size": 64,
+        "nesterov": True,
+        "schedule": "linear",
+        "warmup": 0.1,
+        "lr": 0.03,
+        "center_lr": 0.03,
+        "average": 0.99,
+        "dropout": 0.2,
+    },
 }
 """Name -> what differs from the defaults. What the command line says wins over the recipe."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,13 @@ from idcwh_search.splits import OPTIONS
 from . import backbones, checkpoint, memory
 from .features import extract, one_thread
 from .interrupt import Stop
-from .loop import Record, Trainer, load, mixed, named
+from .loop import CLOCKS, Record, Trainer, load, mixed, named
 from .methods.base import Method, create
 from .model import Network
 from .recipes import Options
 from .sources import FeatureSource, ImageSource, Source, encode
 from .validation import held_out_map, hold_out
+from .workers import Workers
 
 _SAMPLE = 32
 _CHECKPOINT_SECONDS = 30.0
@@ -65,12 +67,17 @@ def train(
     cache: Path | None,
     resume: bool = False,
     evaluate: bool = False,
+    workers: Workers | None = None,
 ) -> Outcome:
     """Train and write the four files into the folder `out`. With `resume`, go on from its checkpoint, bit for bit.
 
     With `evaluate`, the finished model's codes of the queries are searched in those of the database. That is the only
     time the queries are looked at, and nothing follows from it.
+
+    workers: the processes that train together, each of which calls this; the first one writes the files.
     """
+    workers = workers or Workers()
+    _check_workers(options, workers)
     dataset = datasets.load(options.data)
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT) if resume else None
     if saved is not None:
@@ -78,17 +85,28 @@ def train(
     else:
         asked = {name: getattr(options, name) for name in OPTIONS}
         split = protocols.split(dataset, options.protocol, seed=options.seed, **asked)
-        out.mkdir(parents=True, exist_ok=True)
-        split.save(out / "protocol.json", dataset)
+        if workers.first:
+            out.mkdir(parents=True, exist_ok=True)
+            split.save(out / "protocol.json", dataset)
     for line in (dataset.note, split.describe(), *split.remarks(dataset)):
         if line:
             note(line)
-    run = _Run(options, out, dataset, split)
+    run = _Run(options, out, dataset, split, workers)
     run.prepare(device, cache, evaluate)
     finished = run.go(saved)
     found = {title: run.evaluate(of) for title, of in run.variants.items()} if evaluate and finished else {}
     own = next((title for title, of in run.variants.items() if of.sha256() == split.sha256()), split.name)
     return Outcome(finished, run.record, run.failed(), found.pop(own, {}), found)
+
+
+def _check_workers(options: Options, workers: Workers) -> None:
+    if workers.count > 1 and options.freeze:
+        raise IdcwhError("--freeze trains in seconds in one process; start it without torchrun")
+    if workers.count > 1 and options.batch_size < 2 * workers.count:
+        need = 2 * workers.count
+        raise IdcwhError(
+            f"--batch-size {options.batch_size} for {workers.count} processes: it is shared by them; {need} or more"
+        )
 
 
 def model_files(options: Options) -> dict[int, str]:
@@ -98,8 +116,8 @@ def model_files(options: Options) -> dict[int, str]:
 
 
 class _Run:
-    def __init__(self, options: Options, out: Path, dataset: LabelledImages, split: Split) -> None:
-        self.options, self.out, self.dataset, self.split = options, out, dataset, split
+    def __init__(self, options: Options, out: Path, dataset: LabelledImages, split: Split, workers: Workers) -> None:
+        self.options, self.out, self.dataset, self.split, self.workers = options, out, dataset, split, workers
         self.preprocess = Preprocess(options.resize, options.crop)
         self.backbone = backbones.create(options.backbone, options.weights, options.crop, options.seed)
 
@@ -114,7 +132,7 @@ class _Run:
         if options.validation and not len(held):
             note(f"no images held out: {options.validation:g} of the largest class is less than one image")
         methods = self._methods(len(train))
-        self.network = self._network(methods).to(device)
+        self.network = self.workers.prepare(self._network(methods).to(device))
         self.variants = protocols.variants(dataset, split)
         wanted = rows
         for of in self.variants.values() if evaluate else ():
@@ -129,7 +147,7 @@ class _Run:
             self.network.center.copy_(x.double().mean(dim=0))
         self.trainer = Trainer(
             self.network, [method.to(device) for method in methods], self.source, self.train_positions,
-            self.labels[self.train_positions], len(dataset.classes), options, device,
+            self.labels[self.train_positions], len(dataset.classes), options, device, self.workers,
         )  # fmt: skip
         self.record: Record = {}
         self.best: dict[str, Any] | None = None
@@ -152,7 +170,7 @@ class _Run:
 
     def _source(self, rows: np.ndarray, device: torch.device, cache: Path | None) -> tuple[Source, np.ndarray]:
         if not self.options.freeze:
-            return ImageSource(self.network, self.dataset, rows, self.options, device), rows
+            return ImageSource(self.network, self.dataset, rows, self.options, device, self.workers), rows
         found = extract(self.network, self.dataset, rows, self.preprocess, device, cache)
         source = FeatureSource(self.network, found.x, device)
         source.failed.update(found.failed)
@@ -163,7 +181,7 @@ class _Run:
         return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
 
     def failed(self) -> dict[str, str]:
-        return dict(sorted(self.source.failed.items()))
+        return dict(sorted(self.workers.merged(self.source.failed).items()))
 
     def evaluate(self, split: Split) -> dict[int, Evaluation]:
         """The queries of a split against its database, for each code length."""
@@ -184,18 +202,9 @@ class _Run:
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""
-        log = self.out / "log.jsonl"
-        if saved is None:
-            for earlier in (
-                *self.out.glob("model*.pt"),
-                self.out / "checkpoint.pt",
-            ):  # never to be taken for this one's
-                earlier.unlink(missing_ok=True)
-            log.write_bytes(b"")
-        else:
+        if saved is not None:
             self._restore(saved)
-            with log.open("ab") as file:  # lines of epochs that the checkpoint does not know are run again
-                file.truncate(saved["log_bytes"])
+        log = self._log(saved) if self.workers.first else Path(os.devnull)
         # The hash layer alone is too small for two threads, and one thread adds up in the same order on every machine.
         threads = one_thread(self.device) if self.options.freeze else contextlib.nullcontext()
         with threads, Stop() as stop, log.open("ab", buffering=0) as self.log:
@@ -206,6 +215,18 @@ class _Run:
             self._save_checkpoint()
             self._finish()
         return self.trainer.finished
+
+    def _log(self, saved: dict[str, Any] | None) -> Path:
+        """log.jsonl as the checkpoint knows it; in a new run empty, and files of an earlier one gone."""
+        log = self.out / "log.jsonl"
+        if saved is None:
+            for earlier in (*self.out.glob("model*.pt"), self.out / "checkpoint.pt"):
+                earlier.unlink(missing_ok=True)  # never to be taken for this one's
+            log.write_bytes(b"")
+        else:
+            with log.open("ab") as file:  # lines of epochs that the checkpoint does not know are run again
+                file.truncate(saved["log_bytes"])
+        return log
 
     def _solve(self) -> None:
         """A method in closed form: one pass over all training images instead of epochs."""
@@ -251,6 +272,8 @@ class _Run:
     # ------------------------------------------------------------------------------------------------------- files
 
     def _save_checkpoint(self) -> None:
+        if not self.workers.first:
+            return
         content = {
             "format": checkpoint.CHECKPOINT,
             "version": checkpoint.VERSION,
@@ -279,19 +302,20 @@ class _Run:
             note(f"kept epoch {self.best['epoch']}, MAP {self.best['map']:.4f} on held-out images")
         elif self.trainer.average is not None:
             load(self.network, self.trainer.weights(self.trainer.result))
+        if not self.workers.first:
+            return
         sample = self._sample()
         for (bits, name), method in zip(model_files(self.options).items(), self.trainer.methods, strict=True):
             self._save_model(self.out / name, bits, method, sample)
 
     def _save_model(self, path: Path, bits: int, method: Method, sample: dict[str, Any]) -> None:
-        centers = method.class_centers()
         content = {
             "classes": list(self.dataset.classes),
             "backbone": self.backbone.config,
             "method": {"name": method.name, **method.options()},
             "preprocess": self.preprocess.to_dict(),
             "normalize": {"mean": list(self.backbone.mean), "std": list(self.backbone.std)},
-            "centers": None if centers is None else centers.detach().cpu().clone(),
+            "centers": self._centers(method),
             "sample": sample,
             "training": {
                 "seed": self.options.seed,
@@ -301,11 +325,21 @@ class _Run:
                 "protocol": {"name": self.split.name, "sha256": self.split.sha256()},
                 "options": self.options.to_dict(),
                 "weights": self.backbone.weights,
-                "metrics": {name: value for name, value in self.record.items() if name != "seconds"},
+                "metrics": {name: value for name, value in self.record.items() if name not in CLOCKS},
                 "torch": str(torch.__version__),
             },
         }
         checkpoint.save_model(path, self.network.model(bits), content)
+
+    def _centers(self, method: Method) -> torch.Tensor | None:
+        """The centers that training moved; NaN for a class without a training image, which has only what it started
+        from."""
+        centers = method.class_centers()
+        if centers is None:
+            return None
+        labels = self.labels[self.train_positions]
+        trained = labels.any(dim=0) if labels.ndim == 2 else torch.bincount(labels, minlength=len(centers)) > 0
+        return torch.where(trained[:, None], centers.detach().cpu(), torch.nan)
 
     def _sample(self) -> dict[str, Any]:
         """Pixels of a few training images: real pictures for the check of the exported model."""

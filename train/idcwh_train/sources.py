@@ -21,6 +21,7 @@ from .augment import augment
 from .model import Network
 from .reading import read
 from .recipes import Options
+from .workers import Workers
 
 _SIZE_STEP = 16  # pixels: every network takes its multiples
 
@@ -69,9 +70,15 @@ class ImageSource:
     """
 
     def __init__(
-        self, network: Network, dataset: LabelledImages, rows: np.ndarray, options: Options, device: torch.device
+        self,
+        network: Network,
+        dataset: LabelledImages,
+        rows: np.ndarray,
+        options: Options,
+        device: torch.device,
+        workers: Workers,
     ) -> None:
-        self.dataset, self.rows, self.options, self.device = dataset, rows, options, device
+        self.dataset, self.rows, self.options, self.device, self.workers = dataset, rows, options, device, workers
         self.size = len(rows)
         self.failed: dict[str, str] = {}
         self._position = {int(row): i for i, row in enumerate(rows)}
@@ -107,10 +114,11 @@ class ImageSource:
     def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options
         preprocess = Preprocess(options.resize, options.crop)
-        rows = self.rows[positions.numpy()]
+        rows = self.rows[self.workers.part(positions).numpy()]
         found = features.compute(network, self.dataset, rows, preprocess, self.device, options.precision)
         self.failed.update(found.failed)
-        return self._positions(torch.from_numpy(found.rows)), found.x.to(self.device)
+        kept = self._positions(torch.from_numpy(found.rows))
+        return self.workers.gather(kept), self.workers.gather(found.x.to(self.device))
 
     def _positions(self, rows: Tensor) -> Tensor:
         return torch.tensor([self._position[int(row)] for row in rows], dtype=torch.int64)

@@ -99,7 +99,7 @@ class Runner:
         """Train a cell and write its file; False when interrupted."""
         folder = self.out / "runs" / cell.name
         resume = _resumable(folder, cell.options)
-        before = _training_seconds(folder) if resume else 0.0
+        before = _of_epochs(folder, "seconds") if resume else 0.0
         if resume:
             note("going on from its checkpoint")
         started = time.monotonic()
@@ -128,7 +128,11 @@ class Runner:
             note(f"failed: {content['reason']}")
         content |= {
             "protocol": _protocol(folder),
-            "seconds": {"training": _training_seconds(folder), "total": round(time.monotonic() - started + before, 3)},
+            "seconds": {
+                "training": _of_epochs(folder, "seconds"),
+                "training_cpu": _of_epochs(folder, "cpu_seconds"),
+                "total": round(time.monotonic() - started + before, 3),
+            },
             "resumed": resume,
             "versions": versions(),
             "machine": machine(self.device),
@@ -187,11 +191,11 @@ def _protocol(folder: Path) -> dict[str, Any] | None:
     return {"name": content["protocol"], "seed": content["seed"], "sizes": sizes, "sha256": content["sha256"]}
 
 
-def _training_seconds(folder: Path) -> float:
+def _of_epochs(folder: Path, clock: str) -> float:
     """The sum over the epochs, whatever start of the program they were in."""
     try:
         lines = (folder / "log.jsonl").read_text().splitlines()
-        return round(sum(json.loads(line).get("seconds", 0.0) for line in lines), 3)
+        return round(sum(json.loads(line).get(clock, 0.0) for line in lines), 3)
     except (OSError, ValueError):
         return 0.0
 

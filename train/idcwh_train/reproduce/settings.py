@@ -124,7 +124,13 @@ def _machines(cells: list[Result]) -> list[str]:
         groups.setdefault(f"{where}. {what}{source}.", []).append(cell)
     lines = []
     for text, of in groups.items():
-        seconds = sum(cell.content["seconds"]["total"] for cell in of)
+        total, training, cpu = (
+            sum(cell.content["seconds"].get(clock, 0.0) for cell in of) / 60
+            for clock in ("total", "training", "training_cpu")
+        )
+        spent = f"{total:,.1f} minutes, {training:,.1f} of them training"
+        if cpu:  # cells of before it was counted have none
+            spent += f" ({cpu:,.1f} CPU minutes)"
         commands = "; ".join(f"`{command}`" for command in dict.fromkeys(cell.content["command"] for cell in of))
-        lines.append(f"{len(of):,} cells in {seconds / 60:,.1f} minutes on {text} Command: {commands}")
+        lines.append(f"{len(of):,} cells in {spent}, on {text} Command: {commands}")
     return lines

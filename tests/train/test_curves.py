@@ -1,0 +1,51 @@
+"""curves.png: what it draws is what log.jsonl says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_search.errors import IdcwhError
+from idcwh_train import curves
+
+ONE = [
+    {"epoch": 1, "lr": 0.1, "loss": 4.0, "L1": 3.0, "Q": 1.0, "distinct_codes": 5, "encoded": 10, "bit_balance": 0.5,
+     "unlabelled": 0, "seconds": 1.0, "collapse": "5 distinct codes"},
+    {"epoch": 2, "lr": 0.1, "loss": 2.0, "L1": 1.5, "Q": 0.5, "distinct_codes": 8, "encoded": 10, "bit_balance": 0.25,
+     "unlabelled": 0, "seconds": 1.0, "map": 0.75},
+]  # fmt: skip
+SEVERAL = [{"epoch": e, "L1@12": 1.0 / e, "L1@48": 2.0 / e, "map@12": 0.1 * e, "map@48": 0.2 * e} for e in (1, 2, 3)]
+
+
+def lines(axes) -> list[tuple[list[float], list[float]]]:
+    return [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines if len(line.get_xdata())]
+
+
+def test_one_code_length():
+    loss, codes, watched = curves.picture([curves.with_share(record) for record in ONE]).axes
+    assert lines(loss) == [([1, 2], [4.0, 2.0]), ([1, 2], [3.0, 1.5]), ([1, 2], [1.0, 0.5])]
+    assert lines(codes) == [([1, 2], [0.5, 0.25]), ([1, 2], [0.5, 0.8])]
+    assert lines(watched) == [([2], [0.75])], "only epochs that were watched"
+    assert [text.get_text() for text in loss.get_legend().get_texts()] == ["loss", "L1", "Q"]
+
+
+def test_several_code_lengths():
+    loss, codes, watched = curves.picture(SEVERAL).axes
+    assert lines(loss) == [([1, 2, 3], [1.0, 0.5, 1 / 3]), ([1, 2, 3], [2.0, 1.0, 2 / 3])]
+    assert lines(codes) == []
+    assert [text.get_text() for text in watched.get_legend().get_texts()] == ["12 bits", "48 bits"]
+
+
+def test_files(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps(ONE[0]) + "\n")
+    assert curves.draw(tmp_path) is None, "nothing to connect"
+    log.write_text("".join(json.dumps(record) + "\n" for record in ONE))
+    path = curves.draw(tmp_path)
+    assert np.asarray(Image.open(path).convert("L")).std() > 10
+    log.write_text("no JSON\n")
+    with pytest.raises(IdcwhError, match=r"log\.jsonl: not the log of a training"):
+        curves.draw(tmp_path)

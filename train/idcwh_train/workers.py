@@ -1,0 +1,164 @@
+"""Several processes that train one network: what `torchrun` starts, a GPU each.
+
+A batch is cut into one part a worker. Each computes the outputs of its part and gets those of the others, so that a
+method sees the whole batch, as with one process: its pairs, triplets, votes and memories do not depend on the number
+of GPUs. Then the gradients of the parts are added up. After every step all workers hold the same weights and the
+same state of the method; the first one writes the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from idcwh_search.errors import IdcwhError
+
+T = TypeVar("T", bound=nn.Module)
+
+
+class Workers:
+    """One process: nothing to share. `rank` is this worker's number, `count` how many there are."""
+
+    rank, count = 0, 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this one writes files and speaks to the terminal."""
+        return self.rank == 0
+
+    def part(self, rows: Tensor) -> Tensor:
+        """This worker's share of something that all hold, in order."""
+        return rows
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all workers [n, ...], in order of the workers; the gradient goes to the own ones alone."""
+        return rows
+
+    def add_up(
+        self, parameters: Iterable[nn.Parameter], same: Iterable[nn.Parameter], buffers: Iterable[Tensor]
+    ) -> None:
+        """After `backward`: the gradients of `parameters` become their sum over the workers, those of `same`, which
+        are alike on all, and `buffers` (running statistics) their mean."""
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is true for one of them."""
+        return flag
+
+    def merged(self, found: dict[str, str]) -> dict[str, str]:
+        """The entries of all."""
+        return found
+
+    def prepare(self, network: T) -> T:
+        """The network as it trains: with batch norm over the whole batch where that is possible."""
+        return network
+
+
+class Distributed(Workers):
+    """The processes of the default process group, alike on all of them."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.rank, self.count = dist.get_rank(), dist.get_world_size()
+
+    def part(self, rows: Tensor) -> Tensor:
+        return rows.tensor_split(self.count)[self.rank]
+
+    def gather(self, rows: Tensor) -> Tensor:
+        own, at = rows.detach().to(self.device).contiguous(), rows.device
+        sizes = self._all(torch.tensor([len(own)], device=self.device))
+        lengths = [int(size) for size in sizes]
+        padded = own.new_zeros(max(lengths), *own.shape[1:])
+        padded[: len(own)] = own
+        parts: list[Tensor] = [part[:length].to(at) for part, length in zip(self._all(padded), lengths, strict=True)]
+        parts[self.rank] = rows
+        return torch.cat(parts)
+
+    def add_up(
+        self, parameters: Iterable[nn.Parameter], same: Iterable[nn.Parameter], buffers: Iterable[Tensor]
+    ) -> None:
+        mean = [p.grad for p in same if p.grad is not None] + [b for b in buffers if b.is_floating_point()]
+        added = []
+        for p in parameters:
+            if p.grad is None:  # a worker whose part could not be read has none where the others have some
+                p.grad = torch.zeros_like(p)
+            added.append(p.grad)
+        with torch.no_grad():
+            for tensor in mean:
+                tensor.div_(self.count)
+            together = torch.cat([tensor.reshape(-1) for tensor in (*added, *mean)])
+            dist.all_reduce(together)
+            at = 0
+            for tensor in (*added, *mean):
+                tensor.copy_(together[at : at + tensor.numel()].view_as(tensor))
+                at += tensor.numel()
+
+    def any(self, flag: bool) -> bool:
+        found = torch.tensor([int(flag)], device=self.device)
+        dist.all_reduce(found)
+        return bool(found)
+
+    def merged(self, found: dict[str, str]) -> dict[str, str]:
+        parts: list[Any] = [None] * self.count
+        dist.all_gather_object(parts, found)
+        return {key: value for part in parts for key, value in part.items()}
+
+    def prepare(self, network: T) -> T:
+        """On CPUs each worker's batch norm sees its own part: PyTorch synchronizes it on GPUs only."""
+        if self.device.type != "cuda":
+            return network
+        try:
+            from timm.layers import convert_sync_batchnorm  # torch's own loses the activations that timm's norms hold
+        except ImportError:
+            from torch.nn import SyncBatchNorm
+
+            convert_sync_batchnorm = SyncBatchNorm.convert_sync_batchnorm
+        found: T = convert_sync_batchnorm(network)
+        return found
+
+    def _all(self, tensor: Tensor) -> list[Tensor]:
+        parts = [torch.empty_like(tensor) for _ in range(self.count)]
+        dist.all_gather(parts, tensor)
+        return parts
+
+
+def number() -> int:
+    """Which of torchrun's processes this is; 0 without it."""
+    return int(os.environ.get("RANK", "0")) if _started() > 1 else 0
+
+
+def local_device(device: torch.device) -> torch.device:
+    """The GPU of this process among those of its machine."""
+    if device.type != "cuda" or _started() == 1:
+        return device
+    local, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if local >= there:
+        raise IdcwhError(f"torchrun started more processes than there are GPUs here; --nproc-per-node {there}")
+    found = torch.device("cuda", local)
+    torch.cuda.set_device(found)
+    return found
+
+
+@contextlib.contextmanager
+def joined(device: torch.device) -> Iterator[Workers]:
+    """The workers that this process is one of: those that torchrun started, found in the environment, with NCCL between
+    GPUs and Gloo between CPUs; or those of a process group that is there already."""
+    if dist.is_initialized():
+        yield Distributed(device)
+        return
+    if _started() == 1:
+        yield Workers()
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    yield Distributed(device)
+    dist.destroy_process_group()  # not after an error: the others may be in the middle of something
+
+
+def _started() -> int:
+    """How many processes torchrun started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
