@@ -1,6 +1,7 @@
 """Backbones: networks that turn normalised pixels into a feature vector, by name, with or without ImageNet weights.
 
-`googlenet` (and any torchvision classifier that ends in a Linear layer) comes from torchvision, `timm:NAME` from timm.
+`googlenet` (and any torchvision classifier that ends in a Linear layer) comes from torchvision, `timm:NAME` from timm;
+`compact` is ours, for small pictures and training from scratch.
 What has to be known to build the same network again is a plain dictionary that model.pt carries.
 """
 
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
+
+from . import compact
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5)
@@ -57,6 +60,8 @@ def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | No
         config["transform_input"] = weights != "none"
     network, mean, std = _network(config)
     source = "none"
+    if name == "compact" and weights == "imagenet":
+        weights = "none"  # there are none
     if weights != "none":
         state, source = _imagenet(name) if weights == "imagenet" else (_read(Path(weights)), weights)
         _fill(network, state, source, name)
@@ -73,10 +78,14 @@ def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, flo
     name = str(config["name"])
     if name.startswith("timm:"):
         return _timm(name)
+    if name == "compact":
+        return compact.Compact(), compact.MEAN, compact.STD
     from torchvision import models
 
     if name not in models.list_models(module=models):
-        raise IdcwhError(f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...) or timm:NAME")
+        raise IdcwhError(
+            f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
+        )
     if name == "googlenet":
         network = models.googlenet(
             weights=None, aux_logits=False, transform_input=bool(config["transform_input"]), init_weights=True

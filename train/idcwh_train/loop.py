@@ -217,10 +217,8 @@ class Trainer:
 
     def weights(self, network: Network) -> dict[str, Tensor]:
         """What training changes in a network: of a frozen backbone nothing, not even batch norm's statistics."""
-        trained = {name for name, p in self.network.named_parameters() if p.requires_grad}
         whole = network.state_dict()
-        frozen = len(trained) < sum(1 for _ in self.network.parameters())
-        return {name: value for name, value in whole.items() if name.startswith("heads.") or not frozen}
+        return {name: value for name, value in whole.items() if name.startswith("heads.") or not self.options.freeze}
 
     def method_state(self) -> list[dict[str, Tensor]]:
         """What each method learns and remembers."""

@@ -35,12 +35,14 @@ from .interrupt import Stop
 from .loop import CLOCKS, Record, Trainer, load, mixed, named
 from .methods.base import Method, create
 from .model import Network
+from .reading import read_one
 from .recipes import Options
 from .sources import FeatureSource, ImageSource, Source, encode
 from .validation import held_out_map, hold_out
 from .workers import Workers
 
 _SAMPLE = 32
+_WHITENED = 2000  # training images for a first layer that is not trained
 _CHECKPOINT_SECONDS = 30.0
 _WATCHES = 10  # times in a run that the held-out images are looked at
 
@@ -142,6 +144,7 @@ class _Run:
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
         if not len(self.train_positions):
             raise IdcwhError("none of the training images could be read")
+        self._whiten()
         if options.freeze:
             _, x = self.source.embed(self.network, self.train_positions)
             self.network.center.copy_(x.double().mean(dim=0))
@@ -167,6 +170,15 @@ class _Run:
             torch.manual_seed(options.seed)
             layers[bits] = method.head(backbone.features)
         return Network(backbone.network, backbone.features, backbone.mean, backbone.std, layers, options.dropout)
+
+    def _whiten(self) -> None:
+        """A backbone whose first layer is made from pictures, not trained, gets it from some of the training images."""
+        whiten = getattr(self.backbone.network, "whiten", None)
+        if whiten is None or self.backbone.weights != "none" or self.options.freeze:
+            return
+        some = self.rows[self.train_positions[:_WHITENED].numpy()]
+        pixels = read_one(self.dataset, some, self.preprocess).pixels.to(self.device)
+        whiten((pixels.float() - self.network.mean) / self.network.std)
 
     def _source(self, rows: np.ndarray, device: torch.device, cache: Path | None) -> tuple[Source, np.ndarray]:
         if not self.options.freeze:

@@ -1,0 +1,55 @@
+"""The small network for pictures of 32 x 32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from idcwh_search.errors import IdcwhError
+from idcwh_train import backbones, checkpoint, cli, compact
+
+
+def test_whitened_patches_have_no_correlation():
+    torch.manual_seed(0)
+    smooth = torch.nn.functional.avg_pool2d(torch.randn(200, 3, 34, 34), 3, 1)
+    mixed = torch.einsum("ij,njhw->nihw", torch.randn(3, 3), smooth)
+    network = compact.Compact()
+    network.whiten(mixed)
+    out = network.whitening(mixed).permute(0, 2, 3, 1).reshape(-1, 24).double().numpy()
+    np.testing.assert_allclose(out[:, 12:], -out[:, :12])
+    moments = out[:, :12].T @ out[:, :12] / len(out)
+    values = np.linalg.eigvalsh(
+        np.cov(mixed.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, 12).T)
+    )
+    np.testing.assert_allclose(moments, np.diag(np.diag(moments)), atol=1e-4)
+    np.testing.assert_allclose(np.sort(np.diag(moments)), np.sort(values / (values + 5e-4)), atol=2e-3)
+
+
+@pytest.mark.parametrize("side", [16, 32, 45])
+def test_takes_any_size_and_has_no_weights_to_download(side):
+    found = backbones.create("compact", crop=side)
+    assert found.weights == "none" and found.features == compact.WIDTHS[-1]
+    assert found.network.eval()(torch.zeros(2, 3, side, side)).shape == (2, found.features)
+
+
+def test_too_small_a_picture_is_refused():
+    with pytest.raises(IdcwhError, match="compact cannot take pictures of 4 x 4"):
+        backbones.create("compact", crop=4)
+
+
+def test_trains_from_an_archive_and_comes_back(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 4
+    x = rng.integers(0, 120, (80, 32, 32, 3)) + 30 * y[:, None, None, None]
+    np.savez(tmp_path / "set.npz", x=x.astype(np.uint8), y=y)
+    out = tmp_path / "run"
+    command = ["--data", str(tmp_path / "set.npz"), "--query-per-class", "2", "--backbone", "compact", "--resize", "32",
+               "--crop", "32", "--pad", "2", "--flip", "--bits", "8", "--batch-size", "24", "--lr", "0.05"]  # fmt: skip
+    assert cli.main([*command, "--epochs", "2", "--device", "cpu", "--out", str(out)]) == 0
+    model, content = checkpoint.load_model(out / "model.pt")
+    assert content["training"]["weights"] == "none"
+    first = model.backbone.whitening.weight
+    torch.testing.assert_close(first[:12], -first[12:])
+    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]["network"]
+    assert torch.equal(saved["backbone.whitening.weight"], first), "a layer that does not train is kept all the same"
