@@ -22,7 +22,7 @@ import common
 import numpy as np
 
 from idcwh_search.encoder import Encoder
-from idcwh_search.images import list_images
+from idcwh_search.image_lists import list_images
 from idcwh_search.pipeline import encode_files
 from idcwh_search.runtime import load_onnxruntime
 

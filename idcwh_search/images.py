@@ -14,35 +14,27 @@ The rules, in the order in which they apply (they are part of a model: other pix
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
-# ruff: noqa: PTH116, PTH118, PTH120, PTH122, PTH123, PTH206
+# ruff: noqa: PTH116, PTH123
 from __future__ import annotations
 
 import importlib
 import os
 import stat
-import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from . import shards
 from .errors import IdcwhError
 
 Pixels = npt.NDArray[np.uint8]
 
-SUFFIXES = frozenset(
-    f".{name}"
-    for name in (
-        *("jpg", "jpeg", "jpe", "jfif", "png", "apng", "webp", "avif", "gif", "bmp", "dib"),
-        *("tif", "tiff", "jp2", "j2k", "ppm", "pgm", "pbm", "pnm", "tga", "ico"),
-    )
-)
 MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
 
 # What is decoded, whatever the file is called. A closed list: Pillow's others include EPS, which runs Ghostscript.
@@ -115,8 +107,12 @@ class Preprocess:
 
 
 def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
-    """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads."""
+    """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads.
+
+    A path may lead into a tar file (shards.py)."""
     try:
+        if (inside := _in_shard(path)) is not None:
+            return to_pixels(_open(inside, path), preprocess, path)
         status = os.stat(path)  # before opening: opening a named pipe would wait for ever
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableImage(path, "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file")
@@ -126,6 +122,13 @@ def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
             return to_pixels(_open(file, path), preprocess, path)
     except OSError as error:
         raise UnreadableImage(path, error.strerror or str(error)) from error
+
+
+def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:
+    try:
+        return shards.read(path)
+    except IdcwhError as error:  # of the whole archive
+        raise UnreadableImage(path, str(error)) from error
 
 
 def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLike[str] | None = None) -> Pixels:
@@ -141,63 +144,6 @@ def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLik
         return _resample(_rgb(_upright(image)), preprocess)
     except Exception as error:  # a damaged file makes Pillow's decoders raise nearly any exception there is
         raise UnreadableImage(name, _cause(error)) from error
-
-
-def list_images(source: str | os.PathLike[str]) -> list[str]:
-    """The image files that `source` stands for, as paths that can be opened.
-
-    A folder: every file below it with a suffix in SUFFIXES (any case), sorted by path, component by component; names
-    that begin with a dot are passed over, links to folders are followed, each folder once. A file with such a suffix:
-    that file. Any other file, or "-" for standard input: a list, one path a line, relative to the list's folder
-    (standard input: to the current one), in the order of the list; empty lines are passed over. Whether a file can be
-    decoded shows only when it is read. Nothing found is an IdcwhError.
-    """
-    text = os.fspath(source)
-    if text == "-":
-        lines = _lines(sys.stdin.buffer, "") if sys.stdin else []  # None where standard input is closed
-        return _some(lines, "standard input names no images; expected one path a line")
-    path = Path(text)
-    if path.is_dir():
-        found = sorted(_walk(text), key=lambda name: name.split(os.sep))
-        return _some(found, f"{text}: no images in this folder or below it (looked for {' '.join(sorted(SUFFIXES))})")
-    if not path.exists():
-        raise IdcwhError(f"{text}: not found; expected a folder of images, an image, or a text file that lists images")
-    if path.suffix.lower() in SUFFIXES:
-        return [text]
-    with path.open("rb") as file:
-        if b"\0" in file.peek(8192)[:8192]:
-            raise IdcwhError(f"{text}: neither an image, by its suffix, nor a text file that lists images")
-        return _some(_lines(file, os.path.dirname(text)), f"{text}: the list names no images; expected one path a line")
-
-
-def _some(found: list[str], complaint: str) -> list[str]:
-    if not found:
-        raise IdcwhError(complaint)
-    return found
-
-
-def _lines(file: IO[bytes], folder: str) -> list[str]:
-    lines = (os.fsdecode(line.rstrip(b"\r\n")) for line in file)
-    return [os.path.join(folder, line) for line in lines if line.strip()]
-
-
-def _walk(top: str) -> Iterator[str]:
-    seen: set[tuple[int, int]] = set()
-    for folder, below, files in os.walk(top, onerror=_raise, followlinks=True):
-        status = os.stat(folder)
-        if (status.st_dev, status.st_ino) in seen:  # a link back up, or a second way to the same folder
-            below.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        below[:] = sorted(name for name in below if not name.startswith("."))
-        for name in files:
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES:
-                yield os.path.join(folder, name)
-
-
-def _raise(error: OSError) -> None:
-    """A folder that cannot be read is an error: images would be missing and nobody would know."""
-    raise error
 
 
 @cache

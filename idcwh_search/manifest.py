@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import shards
 from .database import Database, part
 from .encoder import Encoder
 from .errors import IdcwhError
@@ -50,7 +51,7 @@ def image_path(database: Database, key: str | None) -> Path | None:
     if key is None:
         return None
     roots = _candidates(database, part(database.manifest, "images"))
-    return next((path for path in (root / key for root in roots) if path.is_file()), None)
+    return next((path for path in (root / key for root in roots) if path.is_file() or shards.stat(path)), None)
 
 
 def images_root(database: Database, given: str | None, default: Path) -> Path:

@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         raise IdcwhError(f"{options.model}: no such file; expected a model.pt written by idcwh-train")
     images = None
     if options.verify is not None:
-        from idcwh_search.images import list_images
+        from idcwh_search.image_lists import list_images
 
         images = list_images(options.verify)
     skipped: list[dict[str, str]] = []

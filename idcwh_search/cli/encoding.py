@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from ..encoder import Encoder
 from ..errors import IdcwhError
 from . import common
 
+SECONDS_BETWEEN_LINES = 60.0
+
 
 def add_options(parser: Any) -> None:
     """Options of the images, the model and the summary."""
@@ -21,13 +24,14 @@ def add_options(parser: Any) -> None:
         "--images",
         required=True,
         metavar="DIR_OR_LIST",
-        help="a folder, a list of paths (one a line; - for stdin), or a manifest (.csv, .jsonl)",
+        help="a folder, a .tar file, a list of paths (one a line; - for stdin), or a manifest (.csv, .jsonl)",
     )
     parser.add_argument(
         "--labels",
         choices=("folder", "none"),
         default="folder",
-        help="label images by their first folder below DIR (default); a manifest has its own",
+        help="label images by their first folder below DIR, in a .tar file by their .cls file or folder (default); a "
+        "manifest has its own",
     )
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)"
@@ -44,23 +48,38 @@ def add_options(parser: Any) -> None:
 class Encoding:
     """Encodes files with a bar; what cannot be read is named and kept in `skipped`."""
 
-    def __init__(self, encoder: Encoder, paths: list[str]) -> None:
+    def __init__(self, encoder: Encoder, paths: list[str], already: int = 0) -> None:
+        """already: images that the database had before, so that none of these being readable is no failure."""
         from ..pipeline import encode_files
 
         self.skipped: list[dict[str, str]] = []
-        self._paths = paths
+        self._paths, self._already = paths, already
         self._bar = common.progress_bar(total=len(paths), unit="image", desc="indexing")
-        self._run = encode_files(encoder, paths, on_skip=self._skip, progress=self._bar.update)
+        self._run = encode_files(encoder, paths, on_skip=self._skip, progress=self._progress)
+        self._said = time.monotonic()
 
     def _skip(self, path: str, reason: str) -> None:
         self.skipped.append({"path": path, "reason": reason})
+        self._bar.set_postfix(skipped=len(self.skipped), refresh=False)
         common.note(f"skipped {path}: {reason}")
+
+    def _progress(self, images: int) -> None:
+        """The bar on a terminal; in a log, a line now and then."""
+        self._bar.update(images)
+        if self._bar.disable and time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
+            self._said = time.monotonic()
+            summary, total = self._run.summary, len(self._paths)
+            left = total - summary.images - summary.skipped
+            common.note(
+                f"{summary.images:,} of {total:,} images, {summary.images_per_second:.0f} images/s, "
+                f"{left:,} left, {summary.skipped} skipped"
+            )
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(numbers of the files, their codes), batch by batch."""
         with self._bar:
             yield from self._run
-        if self._paths and self._run.summary.images == 0:
+        if self._paths and self._run.summary.images == 0 and not self._already:
             raise IdcwhError(f"none of the {len(self._paths)} images could be read; nothing was written")
 
     def summarise(self, target: Path, as_json: bool, **more: Any) -> int:

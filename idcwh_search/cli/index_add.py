@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import shards
 from ..database import Database
 from . import common, encoding
 from .listing import Listing, stamp
+
+if TYPE_CHECKING:
+    from ..encoder import Encoder
 
 BATCH = 512  # images a write: what a crash can make us encode again
 
@@ -64,42 +68,53 @@ def run(options: Any) -> int:
     with Database.open(options.db, "r+") as database:
         listing = Listing(options.images, options.labels)
         root = images_root(database, options.root, listing.root)
-        keys = [os.path.relpath(path, root) for path in listing.paths]
-        known = {
+        news = News(database, listing, [os.path.relpath(path, root) for path in listing.paths])
+        encoder = open_encoder(database, options.model, device=options.device, threads=options.threads)
+        work = news.encode(encoder)
+        pruned = _prune(database, root) if options.prune else 0
+        return work.summarise(
+            Path(options.db), options.json, changed=news.changed, unchanged=news.unchanged, pruned=pruned
+        )
+
+
+class News:
+    """What of a listing is new to a database, or has changed. `keys` are those of the listing in the database."""
+
+    def __init__(self, database: Database, listing: Listing, keys: list[str]) -> None:
+        self._database, self._listing, self._keys = database, listing, keys
+        self._known = {
             key: (number, mark)
             for key, number, mark in zip(
                 database.keys(), database.ids.tolist(), database.stamps().tolist(), strict=True
             )
         }
-        stamps = [stamp(path) for path in listing.paths]
-        todo = [i for i, key in enumerate(keys) if key not in known or known[key][1] != stamps[i]]
-        changed = sum(keys[i] in known for i in todo)
+        known = self._known
+        self._stamps = [stamp(path) for path in listing.paths]  # before they are read: a later change shows next time
+        self._todo = [i for i, key in enumerate(keys) if key not in known or known[key][1] != self._stamps[i]]
+        self.changed = sum(keys[i] in known for i in self._todo)
+        self.unchanged = len(keys) - len(self._todo)
         common.note(
-            f"{len(listing.paths)} images: {len(todo) - changed} new, {changed} changed, "
-            f"{len(listing.paths) - len(todo)} as they were"
+            f"{len(keys)} images: {len(self._todo) - self.changed} new, {self.changed} changed, "
+            f"{self.unchanged} as they were"
         )
-        encoder = open_encoder(database, options.model, device=options.device, threads=options.threads)
-        work = encoding.Encoding(encoder, [listing.paths[i] for i in todo])
-        batch = _Batch(database)
+
+    def encode(self, encoder: Encoder) -> encoding.Encoding:
+        """Encode it into the database, a batch a write."""
+        work = encoding.Encoding(encoder, [self._listing.paths[i] for i in self._todo], self.unchanged)
+        batch = _Batch(self._database)
         for rows, codes in work:
             for row, code in zip(rows, codes, strict=True):
-                i = todo[row]
-                batch.ids.append(known[keys[i]][0] if keys[i] in known else None)
+                i = self._todo[row]
+                key = self._keys[i]
+                batch.ids.append(self._known[key][0] if key in self._known else None)
                 batch.codes.append(code)
-                batch.keys.append(keys[i])
-                batch.labels.append(listing.labels[i])
-                batch.stamps.append(stamps[i])
+                batch.keys.append(key)
+                batch.labels.append(self._listing.labels[i])
+                batch.stamps.append(self._stamps[i])
             if len(batch.ids) >= BATCH:
                 batch.write()
         batch.write()
-        pruned = _prune(database, root) if options.prune else 0
-        return work.summarise(
-            Path(options.db),
-            options.json,
-            changed=changed,
-            unchanged=len(listing.paths) - len(todo),
-            pruned=pruned,
-        )
+        return work
 
 
 def _prune(database: Database, root: Path) -> int:
@@ -107,6 +122,6 @@ def _prune(database: Database, root: Path) -> int:
     gone = [
         number
         for number, key in zip(database.ids.tolist(), database.keys(), strict=True)
-        if key is not None and not (root / key).exists()
+        if key is not None and not (root / key).exists() and shards.stat(root / key) is None
     ]
     return database.remove(gone) if gone else 0

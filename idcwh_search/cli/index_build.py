@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..database import Database
-from ..files import check_target
+from ..errors import IdcwhError
+from ..files import check_target, sync_directory
 from . import common, encoding
+from .index_add import News
 from .listing import Listing, stamp
+
+if TYPE_CHECKING:
+    from ..encoder import Encoder
 
 
 def add_parser(commands: Any) -> None:
@@ -17,6 +22,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--model", required=True, metavar="FILE", help="the model.onnx, made by idcwh-export")
     parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
     parser.add_argument("--force", action="store_true", help="replace an existing database")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep what is done in FILE.part, so that the same command goes on after an interruption",
+    )
     encoding.add_options(parser)
     parser.set_defaults(run=run)
 
@@ -31,7 +41,10 @@ def run(options: Any) -> int:
     listing = Listing(options.images, options.labels)
     encoder = Encoder(options.model, device=options.device, threads=options.threads, batch_size=options.batch_size)
     common.note(f"{len(listing.paths)} images, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
-    writer = Database.build(target, encoder.bits, describe(target, encoder, listing.root), replace=options.force)
+    manifest = describe(target, encoder, listing.root)
+    if options.resume:
+        return _resumable(target, manifest, listing, encoder, options)
+    writer = Database.build(target, encoder.bits, manifest, replace=options.force)
     stamps = [stamp(path) for path in listing.paths]  # before: a picture that changes meanwhile is encoded again later
     with writer:
         work = encoding.Encoding(encoder, listing.paths)
@@ -43,3 +56,29 @@ def run(options: Any) -> int:
                 stamps=[stamps[i] for i in rows],
             )
     return work.summarise(target, options.json)
+
+
+def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder: Encoder, options: Any) -> int:
+    """Into TARGET.part, a batch a write, which takes its name when all images are in it."""
+    part = target.with_name(target.name + ".part")
+    if not part.exists():
+        Database.create(part, encoder.bits, manifest).close()
+    with Database.open(part, "r+") as database:
+        if database.manifest != manifest:
+            raise IdcwhError(
+                f"{part}: was begun with another model or other images; delete it, or give those it was begun with"
+            )
+        news = News(database, listing, listing.keys)
+        work = news.encode(encoder)
+        wanted = set(listing.keys)
+        there = database.keys()
+        gone = [
+            key for key in there if key is not None and key not in wanted
+        ]  # files that were there when it was begun
+        if gone:
+            database.remove(keys=gone)
+        database.compact()
+    common.refuse_existing(target, options.force)
+    part.replace(target)
+    sync_directory(target.parent)
+    return work.summarise(target, options.json, changed=news.changed, unchanged=news.unchanged)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import shards
 from .._core import crc32c
 from ..datasets import SPLIT_FOLDERS
 
@@ -20,7 +21,7 @@ class Listing:
         self._drop_repeats()
 
     def _read(self, source: str, labels: str) -> None:
-        from ..images import list_images
+        from ..image_lists import list_images
 
         path = Path(source)
         if path.suffix.lower() in (".csv", ".jsonl", ".ndjson") and path.is_file():
@@ -29,8 +30,10 @@ class Listing:
         self.paths = list_images(source)
         self.root = path if path.is_dir() else Path() if source == "-" else path.parent
         self.keys = [os.path.relpath(name, self.root) for name in self.paths]
-        inside = labels == "folder" and path.is_dir()
-        self.labels = [_folder_label(key) if inside else None for key in self.keys]
+        self.labels = [None] * len(self.keys)
+        if labels == "folder":
+            inside = path.is_dir()
+            self.labels = [_label(name, key, inside) for name, key in zip(self.paths, self.keys, strict=True)]
 
     def _from_manifest(self, source: str) -> None:
         from .. import datasets
@@ -56,6 +59,14 @@ class Listing:
         self.labels = [self.labels[i] for i in kept]
 
 
+def _label(path: str, key: str, inside: bool) -> str | None:
+    """What is said beside a picture in an archive, else its folder there; else its folder below a given one."""
+    place = shards.split(path)
+    if place is not None:
+        return shards.label(path) or _folder_label(place[1])
+    return _folder_label(key) if inside else None
+
+
 def _folder_label(key: str) -> str | None:
     """The first folder of a relative path that is not the name of a split; None where there is none."""
     return next((part for part in Path(key).parts[:-1] if part not in SPLIT_FOLDERS and part != ".."), None)
@@ -64,6 +75,8 @@ def _folder_label(key: str) -> str | None:
 def stamp(path: str) -> int:
     """What tells whether a file has changed since: a checksum of its size and time, never 0; 0 where there is none."""
     try:
+        if inside := shards.stat(path):
+            return crc32c(" ".join(map(str, inside)).encode()) or 1
         status = Path(path).stat()
     except OSError:
         return 0

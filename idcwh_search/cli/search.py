@@ -98,7 +98,7 @@ def _codes(options: Any, database: Database) -> Queries:
 
 
 def _encode(options: Any, database: Database) -> Queries:
-    from ..images import list_images
+    from ..image_lists import list_images
     from ..pipeline import encode_files
 
     paths = [path for source in options.query for path in list_images(source)]

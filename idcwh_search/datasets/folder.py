@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import IdcwhError
-from ..images import SUFFIXES
+from ..image_lists import SUFFIXES
 from .labelled import LabelledImages, in_label_order
 
 SPLIT_FOLDERS = frozenset({"train", "test", "val", "valid", "validation"})

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from idcwh_export import graph
-from idcwh_search.images import Preprocess, list_images, load_image
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess, load_image
 from idcwh_search.modelinfo import ModelInfo
 from idcwh_train.model import HashModel
 

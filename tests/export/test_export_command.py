@@ -22,7 +22,8 @@ from onnx import numpy_helper
 from idcwh_export import export, graph
 from idcwh_export.cli import main
 from idcwh_search.encoder import Encoder
-from idcwh_search.images import Preprocess, list_images, load_image
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess, load_image
 from idcwh_train import backbones
 from idcwh_train.checkpoint import load_model, save_model
 from idcwh_train.model import HashModel

@@ -16,7 +16,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess, UnreadableImage, list_images, load_image, to_pixels
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess, UnreadableImage, load_image, to_pixels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, which a test cannot keep switched off
 SMALL = Preprocess(resize=24, crop=20)

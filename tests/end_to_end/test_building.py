@@ -1,0 +1,147 @@
+"""idcwh-index build from archives, and builds that are killed and go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import idcwh_search as ih
+from idcwh_search.cli import index, search
+
+
+def build(model: Path, images: Path, database: Path, *more: str, status: int = 0) -> None:
+    assert index.main(["build", "--model", str(model), "--images", str(images), "--db", str(database), *more]) == status
+
+
+def tar(folder: Path, path: Path, *, labels: bool = False) -> Path:
+    """A WebDataset shard of a folder of classes: 0000.png, 0000.cls, ..., or with the folders kept."""
+    with tarfile.open(path, "w") as archive:
+        for i, picture in enumerate(sorted(folder.rglob("*.png"))):
+            if labels:
+                (folder / "label").write_text(picture.parent.name)
+                archive.add(picture, f"{i:04d}.png")
+                archive.add(folder / "label", f"{i:04d}.cls")
+                (folder / "label").unlink()
+            else:
+                archive.add(picture, str(picture.relative_to(folder)))
+    return path
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_an_archive_gives_the_codes_of_its_pictures(
+    model: Path, pictures: Path, tmp_path: Path, codes_by_hand: Callable[..., np.ndarray], labels: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "shards").mkdir()
+    archive = tar(pictures, tmp_path / "shards" / "000.tar", labels=labels)
+    database = tmp_path / "codes.bin"
+    build(model, tmp_path / "shards", database)
+    files = sorted(pictures.rglob("*.png"))
+    with ih.Database.open(database) as db:
+        assert [db.get(i).tolist() for i in range(len(db))] == codes_by_hand(files).tolist()
+        assert db.labels() == [path.parent.name for path in files]
+        names = [f"{i:04d}.png" if labels else str(path.relative_to(pictures)) for i, path in enumerate(files)]
+        assert db.keys() == [f"000.tar/{name}" for name in names]
+
+    page = tmp_path / "page.html"
+    capsys.readouterr()
+    query = ["--query", f"{archive}/{names[2]}", "--json", "--html", str(page)]
+    assert search.main(["--db", str(database), *query]) == 0
+    hits = json.loads(capsys.readouterr().out)
+    assert f"000.tar/{names[2]}" in json.dumps(hits, ensure_ascii=False)
+    assert "no picture" not in page.read_text(), "thumbnails of pictures in the archive"
+
+    with tarfile.open(archive, "a") as more:  # a shard that grows: its pictures count as changed
+        more.add(files[0], "new.png")
+    assert index.main(["add", str(database), "--images", str(tmp_path / "shards"), "--prune"]) == 0
+    with ih.Database.open(database) as db:
+        assert len(db) == len(files) + 1 and db.find(["000.tar/new.png"]).tolist() == [len(files)]
+    archive.unlink()
+    tar(pictures / "cat", tmp_path / "shards" / "001.tar")
+    assert index.main(["add", str(database), "--images", str(tmp_path / "shards"), "--prune"]) == 0
+    with ih.Database.open(database) as db:
+        assert {key.split("/")[0] for key in db.keys()} == {"001.tar"}  # noqa: SIM118
+
+
+KILLED = """
+import os, signal, sys
+from idcwh_search.cli import index, index_add
+index_add.BATCH = 8
+write, writes = index_add._Batch.write, 0
+
+def counted(self):
+    global writes
+    write(self)
+    writes += 1
+    if writes == 3:
+        os.kill(os.getpid(), signal.{signal})
+
+index_add._Batch.write = counted
+sys.exit(index.main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(100):
+        Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8)).save(folder / f"{i:03d}.png")
+    (folder / "050.png").write_bytes(b"no picture")
+    return folder
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT", "SIGTERM"])
+def test_a_killed_build_goes_on(
+    model: Path, many: Path, tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, whole = tmp_path / "codes.bin", tmp_path / "whole.bin"
+    command = ["build", "--model", str(model), "--images", str(many), "--db", str(database), "--batch-size", "4"]
+    script = KILLED.replace("{signal}", how)
+    done = subprocess.run([sys.executable, "-c", script, *command, "--resume"], capture_output=True, text=True)
+    assert done.returncode == {"SIGKILL": -signal.SIGKILL, "SIGINT": 130, "SIGTERM": 143}[how], done.stderr
+    assert not database.exists()
+    with ih.Database.open(f"{database}.part") as db:
+        assert 24 <= len(db) < 99
+
+    (many / "000.png").unlink()  # what changed meanwhile is seen
+    os.utime(many / "001.png", ns=(1, 1))
+    capsys.readouterr()
+    build(model, many, database, "--resume", "--json", status=3)
+    said = json.loads(capsys.readouterr().out)
+    assert said["images"] + said["unchanged"] == 98 and said["changed"] == 1 and len(said["skipped"]) == 1
+    assert not Path(f"{database}.part").exists()
+    build(model, many, whole, status=3)
+    with ih.Database.open(database) as one, ih.Database.open(whole) as two:
+        one.verify()
+        assert one.manifest == two.manifest and sorted(one.keys()) == sorted(two.keys())
+        order = [key for key in one.keys() if key != "001.png"]  # noqa: SIM118
+        assert order == two.keys()[1:], "in the order of the list, but for the one that changed"
+        for key in two.keys():  # noqa: SIM118
+            assert one.get(one.find([key])[0]).tolist() == two.get(two.find([key])[0]).tolist()
+
+
+def test_a_build_goes_on_with_its_own_model_only(
+    model: Path, make_model: Callable[..., Path], pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = tmp_path / "codes.bin"
+    build(model, pictures, database, "--resume")
+    shutil.move(database, f"{database}.part")
+    other = make_model(tmp_path / "other.onnx", seed=1)
+    build(other, pictures, database, "--resume", status=1)
+    assert "codes.bin.part: was begun with another model or other images; delete it" in capsys.readouterr().err
+    build(model, pictures, database, "--resume")
+    with ih.Database.open(database) as db:
+        assert len(db) == 6

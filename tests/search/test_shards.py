@@ -1,0 +1,152 @@
+"""Pictures in tar files; the archives are written by Python's tarfile and by GNU tar."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_search import shards
+from idcwh_search.errors import IdcwhError
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess, UnreadableImage, load_image
+
+SMALL = Preprocess(20, 16)
+
+
+def png(number: int) -> bytes:
+    buffer = io.BytesIO()
+    rng = np.random.default_rng(number)
+    Image.fromarray(rng.integers(0, 256, (30, 24 + number, 3), np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def write(path: Path, files: dict[str, bytes], format: int = tarfile.PAX_FORMAT) -> Path:
+    with tarfile.open(path, "w", format=format) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+def test_a_picture_in_an_archive_is_that_picture(tmp_path, format):
+    long = f"{'d' * 90}/{'n' * 60}.png"  # longer than the name field of a header, short enough for ustar's prefix
+    files = {"0.png": png(0), "cat/Käthe 日本.png": png(1), long: png(2), "0.cls": b"7", "notes.txt": b"-"}
+    archive = write(tmp_path / "a.tar", files, format)
+    pictures = [f"{archive}/{name}" for name in files if name.endswith(".png")]
+    assert list_images(archive) == pictures
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda path: load_image(path, SMALL), pictures * 20))
+    for i, pixels in enumerate(found):
+        (tmp_path / "outside.png").write_bytes(png(i % 3))
+        np.testing.assert_array_equal(pixels, load_image(tmp_path / "outside.png", SMALL))
+
+
+def test_what_gnu_tar_writes(tmp_path):
+    for i in range(3):
+        (tmp_path / f"{i}.jpg").write_bytes(png(i))
+    (tmp_path / "link.jpg").symlink_to("0.jpg")
+    with (tmp_path / "hole.png").open("wb") as file:
+        file.truncate(1 << 20)
+    names = ["0.jpg", "1.jpg", "link.jpg", "hole.png"]
+    subprocess.run(["tar", "--sparse", "-cf", "b.TAR", *names], cwd=tmp_path, check=True)
+    subprocess.run(["tar", "-rf", "b.TAR", "2.jpg"], cwd=tmp_path, check=True)
+    assert [Path(path).name for path in list_images(tmp_path / "b.TAR")] == ["0.jpg", "1.jpg", "2.jpg"]
+
+
+def test_of_a_name_that_comes_twice_the_last(tmp_path):
+    for content, how in (("1", "-cf"), ("2", "-rf")):
+        (tmp_path / "x.png").write_text(content)
+        subprocess.run(["tar", how, "a.tar", "x.png"], cwd=tmp_path, check=True)
+    assert list_images(tmp_path / "a.tar") == [f"{tmp_path}/a.tar/x.png"]
+    assert shards.read(tmp_path / "a.tar" / "x.png").read() == b"2"
+
+
+def test_archives_among_other_things(tmp_path):
+    write(tmp_path / "b.tar", {"z.png": png(0), "a.png": png(1), ".hidden.png": png(1)})
+    (tmp_path / "a.png").write_bytes(png(2))
+    (tmp_path / "c.png").write_bytes(png(2))
+    expected = ["a.png", "b.tar/z.png", "b.tar/a.png", "c.png"]
+    assert [path[len(str(tmp_path)) + 1 :] for path in list_images(tmp_path)] == expected
+    (tmp_path / "list.txt").write_text("c.png\nb.tar\nb.tar/a.png\n")
+    expected = ["c.png", "b.tar/z.png", "b.tar/a.png", "b.tar/a.png"]
+    assert [path[len(str(tmp_path)) + 1 :] for path in list_images(tmp_path / "list.txt")] == expected
+    assert list_images(f"{tmp_path}/b.tar/a.png") == [f"{tmp_path}/b.tar/a.png"]
+
+
+def test_labels_lie_beside_the_pictures(tmp_path):
+    texts = {"x/1.cls": b" cat\n", "2.cls": b"dog", "x/3.cls": b"", "x/4.cls": bytes(5000)}
+    pictures = dict.fromkeys(("x/1.left.png", "x/2.png", "x/3.png", "x/4.png"), b"")
+    archive = write(tmp_path / "a.tar", {**pictures, **texts})
+    assert shards.label(f"{archive}/x/1.left.png") == "cat"
+    for name in ("x/2.png", "x/3.png", "x/4.png"):
+        assert shards.label(f"{archive}/{name}") is None
+
+
+def test_a_change_of_the_archive_is_seen(tmp_path):
+    archive = write(tmp_path / "a.tar", {"0.png": png(0)})
+    before = shards.stat(f"{archive}/0.png")
+    assert before == shards.stat(f"{archive}/0.png") and shards.stat(f"{archive}/1.png") is None
+    write(archive, {"x.png": png(2), "0.png": png(1)})
+    assert shards.stat(f"{archive}/0.png") != before
+    with pytest.raises(UnreadableImage, match=r"a\.tar/9\.png: no such file in the archive"):
+        load_image(f"{archive}/9.png", SMALL)
+
+
+def test_damaged_archives(tmp_path):
+    whole = write(tmp_path / "whole.tar", {f"{i}.png": png(i) for i in range(4)}).read_bytes()
+    cut, refused, problem = tmp_path / "cut.tar", 0, r"cut\.tar: (not a tar file, or a damaged one|a damaged tar file)"
+    names = {f"{cut}/{i}.png" for i in range(4)}
+    for size in range(0, 4 * 3000, 137):
+        cut.write_bytes(whole[:size])
+        try:
+            found = list_images(cut)
+        except IdcwhError as error:
+            refused += 1
+            assert str(error).startswith(f"{cut}: ")
+        else:
+            assert set(found) <= names
+            for path in found:
+                np.testing.assert_array_equal(
+                    load_image(path, SMALL), load_image(f"{tmp_path}/whole.tar/{path[-5:]}", SMALL)
+                )
+    assert refused > 50
+    for content in (b"", b"no tar", bytes(100)):
+        cut.write_bytes(content)
+        with pytest.raises(IdcwhError, match=problem):
+            list_images(cut)
+        with pytest.raises(UnreadableImage, match=r"cut\.tar"):
+            load_image(f"{cut}/0.png", SMALL)
+    with pytest.raises(IdcwhError, match=r"no images in this archive"):
+        list_images(write(tmp_path / "none.tar", {"a.txt": b""}))
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.TGZ", "a.tar.zst"])
+def test_compressed_archives_are_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x1f\x8b")
+    with pytest.raises(IdcwhError, match=r"decompress it to a \.tar first"):
+        list_images(tmp_path / name)
+
+
+@pytest.mark.parametrize("url", ["https://example.com/a.jpg", "s3://bucket/a.tar", "HTTP://x/y.png"])
+def test_nothing_is_downloaded(tmp_path, url):
+    with pytest.raises(IdcwhError, match="nothing is downloaded"):
+        list_images(url)
+    (tmp_path / "list.txt").write_text(f"a.jpg\n{url}\n")
+    with pytest.raises(IdcwhError, match=f"line 2: {url}"):
+        list_images(tmp_path / "list.txt")
+
+
+def test_a_folder_may_be_called_like_an_archive(tmp_path):
+    (tmp_path / "x.tar").mkdir()
+    (tmp_path / "x.tar" / "a.png").write_bytes(png(0))
+    assert list_images(tmp_path / "x.tar") == [f"{tmp_path}/x.tar/a.png"]
+    assert load_image(f"{tmp_path}/x.tar/a.png", SMALL).shape == (16, 16, 3)
