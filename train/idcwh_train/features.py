@@ -13,7 +13,7 @@ import json
 import os
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
+from . import inference
 from .fold import folded
 from .model import Embedder
 from .reading import Batch, ahead, read, read_one
@@ -84,13 +85,18 @@ def compute(
     precision: str = "float32",
 ) -> Features:
     """The features of pictures `rows` of the set as everything is encoded: eval mode, no augmentation, batch norm
-    folded away. The backbone computes in `precision` on CUDA, always in float32 on a CPU.
+    folded away. The backbone computes in `precision` on CUDA, always in float32 on a CPU, for many pictures through
+    ONNX Runtime where it is installed.
     """
     size = _BATCH[device.type]
     generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
     example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator).to(device)
     training = model.backbone.training
-    network = folded(model.backbone, example).to(memory_format=torch.channels_last)
+    network: Callable[[Tensor], Tensor] | None = None
+    if device.type == "cpu" and len(rows) >= inference.ENOUGH:
+        network = inference.session(model.backbone.eval(), example)
+    if network is None:
+        network = folded(model.backbone, example).to(memory_format=torch.channels_last)
     mean, std = model.mean.to(device), model.std.to(device)
     half = device.type == "cuda" and precision == "bfloat16"
 

@@ -1,0 +1,66 @@
+"""A backbone through ONNX Runtime gives what PyTorch gives."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from idcwh_search.datasets import load
+from idcwh_search.images import Preprocess
+from idcwh_train import backbones, features, inference
+from idcwh_train.model import Embedder
+
+
+def test_any_number_of_images_in_any_thread_alone():
+    torch.manual_seed(0)
+    network = backbones.create("timm:test_resnet", "none", 32, seed=0).network.eval()
+    run = inference.session(network, torch.randn(2, 3, 32, 32))
+    for n in (1, 2, 7):
+        x = torch.randn(n, 3, 32, 32).to(memory_format=torch.channels_last)
+        with torch.inference_mode():
+            torch.testing.assert_close(run(x), network(x), rtol=1e-4, atol=1e-5)
+
+
+class Changed(nn.Module):
+    """Exports as another function than it computes."""
+
+    def forward(self, x):
+        return x + 1 if torch.compiler.is_exporting() else x
+
+
+class Choice(nn.Module):
+    """Cannot be exported."""
+
+    def forward(self, x):
+        return x if bool(x.sum() > 0) else -x
+
+
+@pytest.mark.parametrize("network", [Changed(), Choice()])
+def test_what_is_not_the_network_is_not_used(network):
+    assert inference.session(network, torch.rand(2, 4)) is None
+
+
+def test_without_onnxruntime_it_is_pytorch(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
+    assert inference.session(nn.Identity(), torch.rand(2, 4)) is None
+
+
+def test_features_are_the_same_both_ways(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", x=rng.integers(0, 256, (30, 32, 32, 3), np.uint8), y=np.arange(30) % 3)
+    backbone = backbones.create("timm:test_resnet", "none", 32, seed=0)
+    model = Embedder(backbone.network, backbone.features, backbone.mean, backbone.std)
+    given = (model, load(str(tmp_path / "a.npz")), np.arange(30), Preprocess(32, 32), torch.device("cpu"))
+    plain = features.compute(*given)
+    used, session = [], inference.session
+    monkeypatch.setattr(inference, "ENOUGH", 1)
+    monkeypatch.setattr(inference, "session", lambda *a: used.append(session(*a)) or used[-1])
+    fast = features.compute(*given)
+    assert used[0] is not None
+    torch.testing.assert_close(fast.x, plain.x, rtol=1e-4, atol=1e-5)
+    assert fast.rows.tolist() == plain.rows.tolist()
