@@ -1,25 +1,33 @@
-"""How fast pictures become codes: the pipeline that reads files, against ONNX Runtime alone on batches in memory.
+"""How fast pictures become codes: the pipeline that reads files, against ONNX Runtime alone on batches in memory, and
+against reading alone.
 
     python benchmarks/encode.py model.onnx --images DIR
+    python benchmarks/encode.py model.onnx --images DIR --enlarge 4000 3000     as JPEG files of 12 megapixels
 
-Three things take turns, so that what else the machine does meets all of them alike:
+Four things take turns, so that what else the machine does meets all of them alike:
 
     session    ONNX Runtime as it comes: default options, all cores in one run, batches of 32 pictures in memory
     parallel   the session as the pipeline uses it: a single-threaded run a core, batches of 8, pictures in memory
+    decode     reading, decoding and resizing alone, a thread a core
     pipeline   encode_files from the files on: reading, decoding, resizing, encoding (what idcwh-index build does)
 
-The table gives the images/s of the median round and the ratios of the medians. Files are read once before, so that
-the disk is not measured.
+The most that a pipeline can reach is 1 / (1 / parallel + 1 / decode), since both need the same cores. The table gives
+the images/s of the median round and the ratios of the medians. Files are read once before, so that the disk is not
+measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import common
 import numpy as np
+from PIL import Image
 
 from idcwh_search.encoder import Encoder
 from idcwh_search.image_lists import list_images
@@ -53,6 +61,24 @@ def run_parallel(encoder: Encoder, pixels: np.ndarray) -> None:
         worker.join()
 
 
+def run_decode(encoder: Encoder, paths: list[str]) -> None:
+    """The pictures made ready for the model, and thrown away."""
+    with ThreadPoolExecutor(encoder.threads) as pool:
+        for _ in pool.map(encoder.pixels, paths, chunksize=4):
+            pass
+
+
+def enlarged(paths: list[str], size: tuple[int, int], folder: str) -> list[str]:
+    """The pictures as JPEG files of this size, with some noise, so that they are not cheaper than photographs."""
+    rng, made = np.random.default_rng(0), []
+    noise = rng.normal(0, 6, (size[1], size[0], 1))
+    for i, path in enumerate(paths):
+        large = np.asarray(Image.open(path).convert("RGB").resize(size, Image.Resampling.BICUBIC))
+        made.append(f"{folder}/{i:04d}.jpg")
+        Image.fromarray(np.clip(large + noise, 0, 255).astype(np.uint8)).save(made[-1], quality=90)
+    return made
+
+
 def run_pipeline(encoder: Encoder, paths: list[str], shares: list[float]) -> None:
     """From the files on; notes the part of the work that was the model's."""
     run = encode_files(encoder, paths)
@@ -62,25 +88,35 @@ def run_pipeline(encoder: Encoder, paths: list[str], shares: list[float]) -> Non
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """What to measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model.onnx")
     parser.add_argument("--images", required=True, help="a folder of pictures, or a list of them")
     parser.add_argument("--limit", type=int, default=256, help="take so many of them (default: 256)")
+    parser.add_argument("--enlarge", type=int, nargs=2, metavar=("W", "H"), help="encode them as JPEG files this large")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure (default: 60)")
     parser.add_argument("--threads", type=int, help="cores to use (default: all)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
     options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        measure(options, stack)
 
+
+def measure(options: Any, stack: contextlib.ExitStack) -> None:
+    """The four ways in turn; the files that were made go with the stack."""
     encoder = Encoder(options.model, device="cpu", threads=options.threads)
     found = list_images(options.images)
     paths = found[:: max(1, len(found) // options.limit)][: options.limit]
+    if options.enlarge:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        paths = enlarged(paths, tuple(options.enlarge), folder)
     pixels = np.stack([encoder.pixels(path) for path in paths])
     session, shares = plain_session(encoder.path, encoder.threads), []
     times = common.alternate(
         {
             "session": lambda: run_session(session, pixels),
             "parallel": lambda: run_parallel(encoder, pixels),
+            "decode": lambda: run_decode(encoder, paths),
             "pipeline": lambda: run_pipeline(encoder, paths, shares),
         },
         seconds=options.seconds,
@@ -94,8 +130,9 @@ def main() -> None:
     for name, seconds in middle.items():
         fastest, slowest = len(paths) / min(times[name]), len(paths) / max(times[name])
         print(f"{name:10} {len(paths) / seconds:8.1f} images/s   ({slowest:.1f} to {fastest:.1f})")
-    against = {name: middle[name] / middle["pipeline"] for name in ("session", "parallel")}
-    print(f"pipeline / session {against['session']:.2f}, pipeline / parallel {against['parallel']:.2f}")
+    against = {name: middle[name] / middle["pipeline"] for name in ("session", "parallel", "decode")}
+    against["what both together allow"] = (middle["parallel"] + middle["decode"]) / middle["pipeline"]
+    print(", ".join(f"pipeline / {name} {ratio:.2f}" for name, ratio in against.items()))
     print(f"part of the pipeline's work that is the model's: {np.median(shares):.2f}")
     row = {**about, "images": len(paths), "images_per_second": {k: len(paths) / v for k, v in middle.items()}}
     common.write_json(options.json, here, [{**row, "model_share": float(np.median(shares)), "seconds": times}])

@@ -1,0 +1,54 @@
+"""Memory of a long run: pictures become codes, and the resident size of the process is read as it goes on.
+
+    python benchmarks/memory.py model.onnx --images DIR [--count 100000]
+
+The pictures are gone through again and again until `count` were encoded. It should stop growing early on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import common
+
+from idcwh_search.encoder import Encoder
+from idcwh_search.image_lists import list_images
+from idcwh_search.pipeline import encode_files
+
+STEPS = 20
+
+
+def resident() -> int:
+    """Bytes of memory that this process has now."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="a model.onnx")
+    parser.add_argument("--images", required=True, help="a folder of pictures, or a list of them")
+    parser.add_argument("--count", type=int, default=100_000, help="how many to encode (default: 100,000)")
+    parser.add_argument("--threads", type=int, help="cores to use (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    options = parser.parse_args()
+
+    encoder = Encoder(options.model, device="cpu", threads=options.threads)
+    found = list_images(options.images)
+    paths = [found[i % len(found)] for i in range(options.count)]
+    here = common.machine("onnxruntime-gpu", "onnxruntime", "pillow", "numpy")
+    print(common.describe(here))
+    run, done, rows = encode_files(encoder, paths), 0, []
+    for positions, _ in run:
+        before, done = done, done + len(positions)
+        if done * STEPS // options.count > before * STEPS // options.count:
+            rows.append({"images": done, "bytes": resident()})
+            rate = run.summary.images_per_second
+            print(f"{done:9,} images {rows[-1]['bytes'] / 1e6:8.1f} MB {rate:8.1f} images/s", flush=True)
+    common.write_json(options.json, here, rows)
+
+
+if __name__ == "__main__":
+    main()
