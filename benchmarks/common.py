@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
 import platform
 import statistics
 import sys
@@ -13,27 +11,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-# The flags that decide which kernels run.
-_FLAGS = ("popcnt", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512_vpopcntdq", "avx512_bitalg", "asimd")
+from idcwh_search.machine import processor, version
 
 
 def machine(*packages: str) -> dict[str, Any]:
     """Processor, its flags, cores this process may use, Python, and the versions of these packages."""
-    fields: dict[str, str] = {}
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().split("\n\n")[0].splitlines():
-            key, _, value = line.partition(":")
-            fields[key.strip()] = value.strip()
-    flags = set(fields.get("flags", fields.get("Features", "")).split())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "cpu": fields.get("model name", platform.processor()),
-        "family": f"{fields.get('cpu family', '?')}/{fields.get('model', '?')}",
-        "flags": [flag for flag in _FLAGS if flag in flags],
-        "cores": cores,
+        **processor(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in packages},
+        "packages": {name: version(name) for name in packages},
     }
 
 
@@ -77,10 +63,3 @@ def write_json(path: str | None, machine: Mapping[str, Any], rows: list[dict[str
     if path:
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
         Path(path).write_text(json.dumps({"command": command, "machine": machine, "rows": rows}, indent=1) + "\n")
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"

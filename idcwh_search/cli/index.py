@@ -17,6 +17,7 @@ from . import (
 EPILOG = """examples:
   idcwh-index build --model model.onnx --images photos/ --db codes.bin
   find . -name '*.jpg' | idcwh-index build --model model.onnx --images - --db codes.bin
+  idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume     (.tar files; again after a stop)
   idcwh-index add codes.bin --images photos/       (only what is new or changed)
   idcwh-index remove codes.bin --keys cats/tom.jpg
   idcwh-index info codes.bin
