@@ -97,7 +97,7 @@ def folder(tmp_path_factory) -> Path:
 
 def test_report_with_pictures(folder):
     table = tables.TABLES["cifar10-mini"]
-    md, page = report.write(folder, table, None)
+    md, page, _ = report.write(folder, table, None)
     text = md.read_text()
     links = re.findall(r"!\[.*?\]\((.*?)\)", text)
     assert {link.rsplit("-", 1)[1] for link in links} == {
@@ -135,6 +135,26 @@ def test_report_with_pictures(folder):
     assert len(columns) == 2
     for values in columns.values():
         assert [value for value, bold in values if bold] == [max(values)[0]]
+
+
+def test_numbers_of_all_cells_in_one_file(folder):
+    numbers = report.write(folder, tables.TABLES["cifar10-mini"], None, figures=False)[2]
+    found = json.loads(numbers.read_text())
+    assert found["table"] == "cifar10-mini" and len(found["groups"]) == 1
+    (group,) = found["groups"]
+    assert group["machine"]["cpu"] == "A <CPU>" and group["command"] == "idcwh-reproduce cifar10-mini | tee 'a & b'"
+    assert list(group["protocols"]) == ["0", "1"]
+    assert len(group["cells"]) == len(list((folder / "cells").glob("*.json"))) == 22
+    assert numbers.read_text().count("\n") < 22 + 20, "a line a cell"
+    for cell in group["cells"]:
+        if cell["method"] == "idcwh-single":
+            (bits,) = cell["numbers"]
+            whole = evaluate_again(folder, "idcwh-single", int(bits), cell["seed"])
+            assert (
+                cell["numbers"][bits]["map"] == whole["map"]
+                and cell["numbers"][bits]["health"]["d_w"] == whole["health"]["d_w"]
+            )
+    assert [cell["reason"] for cell in group["cells"] if cell["status"] == "failed"] == ["the loss is not <finite>"]
 
 
 def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:

@@ -26,7 +26,7 @@ examples:
 
 Each combination of method, code length and seed is a cell: one training, then one look at the queries. A finished cell
 is a file in DIR/cells; what is there, made with the same settings, is not made again. DIR/report.md and
-DIR/report.html are written at the end.
+DIR/report.html are written at the end, and DIR/results.json with all numbers.
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some cells failed or some images could not be read, 130 interrupted
 (start the same command again to go on)

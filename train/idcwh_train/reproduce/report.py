@@ -9,7 +9,7 @@ from typing import Any
 
 from idcwh_search.files import replacing
 
-from . import ablation, cells, document, map_table, paper, settings, tables
+from . import ablation, cells, document, map_table, paper, settings, summary, tables
 from .document import Block, Entry, Figure, Folded, Heading, Paragraph, Table
 from .map_table import NO_DATA, NOT_RUN
 from .results import Results, gather
@@ -17,7 +17,7 @@ from .tables import display
 
 
 def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool = True) -> list[Path]:
-    """report.md and report.html, of DIR/cells. unavailable: why the table's data could not be read, if so."""
+    """report.md, report.html and results.json, of DIR/cells. unavailable: why the table's data could not be read."""
     found = gather(cells.read_all(out / "cells"))
     blocks: list[Block] = [
         Heading(f"{table.title}: the paper's table, reproduced", 1),
@@ -26,14 +26,15 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     for results in found or [None]:  # type: ignore[list-item]
         blocks += _section(out, table, results, unavailable, figures)
     blocks += [Heading("The paper's table as printed"), _printed(table), *_doubts(table)]
-    md, page = out / "report.md", out / "report.html"
+    md, page, numbers = out / "report.md", out / "report.html", summary.path(out)
     for path, text in (
         (md, document.markdown(blocks, out)),
         (page, document.page(f"{table.title}, reproduced", blocks)),
+        (numbers, summary.text(table.name, (cell for results in found for cell in results.cells))),
     ):
         with replacing(path) as file:
             file.write(text.encode())
-    return [md, page]
+    return [md, page, numbers]
 
 
 def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | None) -> list[Block]:
