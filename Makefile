@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
-SOURCES := setup.py pyproject.toml csrc/sources.txt $(shell find csrc/src csrc/include csrc/bindings -type f 2>/dev/null)
+SOURCES := setup.py pyproject.toml csrc/sources.txt csrc/sources_encoder.txt $(shell find csrc/src csrc/include csrc/bindings -type f 2>/dev/null)
 
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint style tidy bench clean
+# In CI idcwh::Encoder has to be built and tested; elsewhere a machine without ONNX Runtime's headers does without it.
+export IDCWH_REQUIRE_ENCODER := $(CI)
+
+.PHONY: headers demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint style tidy bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,16 +36,22 @@ define cmake
 	$(BIN)/cmake --build build/$(1) $(if $(3),--target $(3))
 endef
 
+# idcwh::Encoder: headers to compile it, and ONNX Runtime itself to run it in the tests.
+headers:
+	@sh csrc/cmake/onnxruntime_headers.sh build/onnxruntime || test -z "$(IDCWH_REQUIRE_ENCODER)"
+ENCODER = $$(test ! -e build/onnxruntime/onnxruntime_c_api.h || echo -DIDCWH_ONNXRUNTIME_INCLUDE=$(CURDIR)/build/onnxruntime) \
+	-DIDCWH_ONNXRUNTIME=$$(ls $(abspath $(VENV))/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* | head -n 1)
+
 # The objects are those of the Python module where `pip install -e` has kept them; the other builds compile for themselves.
 OBJECTS := $(CURDIR)/build/objects/csrc
 test-cpp: $(VENV)/dev.stamp
-	$(call cmake,csrc,-DIDCWH_OBJECTS=$$(test -d $(OBJECTS) && echo $(OBJECTS)))
+	$(call cmake,csrc,-DIDCWH_OBJECTS=$$(test -d $(OBJECTS) && echo $(OBJECTS)) $(ENCODER))
 	$(BIN)/ctest --test-dir build/csrc --output-on-failure -j 2
 
 # Address and undefined behaviour, then threads, with readers and a writer side by side for longer. The structures are made
 # and searched by the tests of the index; their own tests are long sums on one thread, which take minutes there.
 test-sanitize: $(VENV)/dev.stamp
-	$(call cmake,address,-DIDCWH_SANITIZE=address)
+	$(call cmake,address,-DIDCWH_SANITIZE=address $(ENCODER))
 	$(BIN)/ctest --test-dir build/address --output-on-failure -j2
 	$(call cmake,thread,-DIDCWH_SANITIZE=thread,thread_tests)
 	IDCWH_TEST_SECONDS=30 $(BIN)/ctest --test-dir build/thread --output-on-failure -j 2 -L threads
@@ -78,13 +87,14 @@ style: $(VENV)/dev.stamp
 
 # Minutes, not seconds.
 tidy: $(VENV)/dev.stamp
-	find csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -Wno-deprecated-declarations
+	find csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -isystem build/onnxruntime -Wno-deprecated-declarations
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/database.py
 	$(BIN)/python benchmarks/encode.py
+	$(BIN)/python benchmarks/preprocess.py
 	$(call cmake,bench,-DIDCWH_BENCH=ON -DIDCWH_TESTS=OFF)
 	for name in bandwidth scan groups multi_index; do build/bench/bench/bench_$$name || exit; done
 
@@ -99,6 +109,6 @@ $(VENV)/demo.stamp: $(VENV)/bin/pip $(SOURCES)
 	$(BIN)/pip install --no-compile -e '.[demo]'
 	touch $@
 
-$(VENV)/dev.stamp: $(VENV)/bin/pip $(SOURCES)
+$(VENV)/dev.stamp: $(VENV)/bin/pip $(SOURCES) | headers
 	$(BIN)/pip install --no-compile -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp

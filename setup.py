@@ -1,10 +1,14 @@
 """Build of the compiled part and the package layout; everything else is in pyproject.toml.
 
-The C++ sources are listed once, in csrc/sources.txt, which csrc/CMakeLists.txt reads as well. They are compiled once,
-for the Python module and for the library (idcwh_search/lib) that C and C++ programs link; a wheel also carries the
-headers (idcwh_search/include). See idcwh_search/linking.py.
+The C++ sources are listed once, in csrc/sources.txt and csrc/sources_encoder.txt, which csrc/CMakeLists.txt reads as
+well. They are compiled once, for the Python module and for the libraries (idcwh_search/lib) that C and C++ programs
+link; a wheel also carries the headers (idcwh_search/include). See idcwh_search/linking.py.
+
+The library idcwh_encoder has idcwh::Encoder where ONNX Runtime's headers are: in the folder that the environment
+variable IDCWH_ONNXRUNTIME_INCLUDE names, where `make` has put them (build/onnxruntime), or in /usr/include/onnxruntime.
 """
 
+import os
 import re
 import shutil
 import sys
@@ -16,6 +20,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
 SOURCES = [f"csrc/{line}" for line in Path("csrc/sources.txt").read_text().split()]
+ENCODER = [f"csrc/{line}" for line in Path("csrc/sources_encoder.txt").read_text().split()]
+ONNXRUNTIME = [os.environ.get("IDCWH_ONNXRUNTIME_INCLUDE"), "build/onnxruntime", "/usr/include/onnxruntime"]
 BINDINGS = sorted(str(path) for path in Path("csrc/bindings").glob("*.cpp"))
 HEADERS = sorted(str(path) for pattern in ("*.hpp", "*.h") for path in Path("csrc").rglob(pattern))
 SMALL = re.compile("storage/|c_api|index/(compact|explain|index|planner|structures)")  # as in CMakeLists.txt
@@ -33,7 +39,7 @@ core = Pybind11Extension(
 
 
 class BuildWithLibrary(build_ext):
-    """Makes libidcwh of the objects of the Python module, and puts the headers beside it."""
+    """Makes libidcwh of the objects of the Python module, libidcwh_encoder, and puts the headers beside them."""
 
     def finalize_options(self):
         """`pip install -e` keeps the objects, for the C++ tests (IDCWH_OBJECTS in CMakeLists.txt)."""
@@ -47,7 +53,7 @@ class BuildWithLibrary(build_ext):
 
         def compile_as_meant(obj, source, suffix, arguments, options, defines):
             more = []
-            if source.startswith("csrc/src/kernels/"):
+            if source.startswith("csrc/src/kernels/") or source == "csrc/src/images/passes.cpp":
                 more = ["-O3"]
             elif SMALL.search(source):
                 more = ["-Os"]
@@ -63,19 +69,38 @@ class BuildWithLibrary(build_ext):
             self.force = True
         super().build_extension(ext)
 
-        archive, *shared = self.library_files(package)
+        self.make_library(package, "idcwh", objects, [])
+        self.make_library(package, "idcwh_encoder", self.encoder_objects(), [f"-L{package / 'lib'}", "-lidcwh", "-ldl"])
+        shutil.copytree(INCLUDE, package / "include" / "idcwh", dirs_exist_ok=True)
+
+    def encoder_objects(self):
+        """Pixels are a matter of every rounding: see csrc/src/images/axis.cpp."""
+        found = [folder for folder in ONNXRUNTIME if folder and Path(folder, "onnxruntime_c_api.h").exists()]
+        if (wish := ONNXRUNTIME[0]) and wish not in found:
+            raise SystemExit(f"IDCWH_ONNXRUNTIME_INCLUDE: no onnxruntime_c_api.h in {wish}")
+        return self.compiler.compile(
+            ENCODER,
+            output_dir=self.build_temp,
+            include_dirs=[*core.include_dirs, *found[:1]],
+            extra_postargs=[*core.extra_compile_args, "-ffp-contract=off"],
+            depends=HEADERS,
+        )
+
+    def make_library(self, package, name, objects, libraries):
+        """Static, and on Linux shared."""
+        archive, *shared = (file for file in self.library_files(package) if file.name.split(".")[0] == f"lib{name}")
         if newer_group(objects, str(archive)):
             archive.parent.mkdir(parents=True, exist_ok=True)
             archive.unlink(missing_ok=True)  # ar would keep members whose sources are gone
-            self.compiler.create_static_lib(objects, "idcwh", output_dir=str(archive.parent), target_lang="c++")
+            self.compiler.create_static_lib(objects, name, output_dir=str(archive.parent), target_lang="c++")
         if shared:
-            library, name = shared
-            options = [f"-Wl,-soname,{library.name}", "-Wl,--no-undefined", "-Wl,-s", "-pthread"]
+            library, link = shared
+            options = [f"-Wl,-soname,{library.name}", "-Wl,--no-undefined", "-Wl,-s", "-Wl,-rpath,$ORIGIN", "-pthread"]
             options.append("-Wl,--version-script=csrc/cmake/exports.map")
+            options += libraries
             self.compiler.link_shared_object(objects, str(library), extra_postargs=options, target_lang="c++")
-            # A wheel holds no links: what -lidcwh finds first is a line for the linker.
-            name.write_text(f"INPUT({library.name})\n")
-        shutil.copytree(INCLUDE, package / "include" / "idcwh", dirs_exist_ok=True)
+            # A wheel holds no links: what -l finds first is a line for the linker.
+            link.write_text(f"INPUT({library.name})\n")
 
     def copy_extensions_to_source(self):
         """In place, the headers are those of csrc/include and only the library has to be beside the module."""
@@ -87,9 +112,11 @@ class BuildWithLibrary(build_ext):
 
     @staticmethod
     def library_files(package):
-        names = ["libidcwh.a"]
-        if sys.platform == "linux":
-            names += [f"libidcwh.so.{SOVERSION}", "libidcwh.so"]
+        names = []
+        for name in ("libidcwh", "libidcwh_encoder"):
+            names.append(f"{name}.a")
+            if sys.platform == "linux":
+                names += [f"{name}.so.{SOVERSION}", f"{name}.so"]
         return [package / "lib" / name for name in names]
 
 

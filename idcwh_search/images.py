@@ -10,7 +10,10 @@ The rules, in the order in which they apply (they are part of a model: other pix
 4. Transparency, of whatever kind, is laid over white.
 5. One antialiased resampling takes the centred square whose side is crop / resize of the shorter side to crop x crop:
    scaling the shorter side to `resize` and cutting the centre out, in one step, with no rounding of the longer side,
-   and without ever making the pixels that are cut away (a 1 x 10000 picture costs no more than another).
+   and without ever making the pixels that are cut away (a 1 x 10000 picture costs no more than another). Its two
+   passes, each rounded to 8 bits, go along the rows first and then along the columns.
+
+csrc/src/images does step 5 in C++, byte for byte the same.
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
@@ -18,6 +21,7 @@ The rules, in the order in which they apply (they are part of a model: other pix
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import stat
 import warnings
@@ -55,6 +59,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_TALL = 8  # heights to a width
 _ORIENTATION = 0x0112  # the EXIF tag
 
 
@@ -228,9 +233,18 @@ def _from_lab(image: Image.Image) -> Image.Image:
 
 
 def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
+    """Rule 5, across and then down: in one call Pillow takes the passes in an order that depends on its version."""
     width, height = image.size
-    side = min(width, height) * preprocess.crop / preprocess.resize
+    crop, how = preprocess.crop, _RESAMPLING[preprocess.interpolation]
+    side = min(width, height) * crop / preprocess.resize
     left, top = (width - side) / 2, (height - side) / 2
-    box = (left, top, min(left + side, width), min(top + side, height))
-    out = (preprocess.crop, preprocess.crop)
-    return np.array(image.resize(out, _RESAMPLING[preprocess.interpolation], box=box))
+    first, last = 0, height
+    if height > width:  # from here on the rows that cannot matter were never there
+        margin = 4 * math.ceil(max(side / crop, 1))  # more than the widest filter reaches
+        first, last = max(int(top) - margin, 0), min(int(top + side) + margin, height)
+    rows = (first, last)
+    if height > _TALL * width:  # few are left; Pillow's box, in single precision, could not name them
+        image, rows = image.crop((0, first, width, last)), (0, last - first)
+    top, height = top - first, last - first
+    image = image.resize((crop, height), how, box=(left, rows[0], min(left + side, width), rows[1]))
+    return np.array(image.resize((crop, crop), how, box=(0, top, crop, min(top + side, height))))

@@ -26,7 +26,8 @@ struct idcwh_snapshot {
 namespace idcwh::c_api {
 
 // Keeps the message of the exception that is being handled for idcwh_last_error, and returns its status.
-int status_of_exception() noexcept;
+// Exported for the library idcwh_encoder, whose functions fail in the same way.
+IDCWH_API int status_of_exception() noexcept;
 
 template <class Body>
 int guarded(Body body) noexcept {
@@ -38,7 +39,7 @@ int guarded(Body body) noexcept {
     }
 }
 
-[[noreturn]] void fail_null(const char* name);
+[[noreturn]] IDCWH_API void fail_null(const char* name);
 
 template <class T>
 T& expected(T* pointer, const char* name) {

@@ -1,0 +1,175 @@
+// From a picture to its neighbours, in one C++ program: idcwh::Encoder makes the code, idcwh::Database finds it.
+//
+//     example_image_service MODEL.onnx build CODES.bin FILE.ppm ...    a new database of these pictures
+//     example_image_service MODEL.onnx ask CODES.bin [K] < FILE.ppm    pictures on standard input, one after the other;
+//                                                                      for each its K nearest: distance, id, key
+//     example_image_service MODEL.onnx                                 a database in memory, asked by four threads
+//
+// Pictures are binary PPM (P6), the plainest RGB there is: `djpeg photo.jpg`, `convert photo.png ppm:-` and ffmpeg
+// write it, and a service puts its own decoder in the place of `read_ppm`. ONNX Runtime's library is found through
+// IDCWH_ONNXRUNTIME.
+#include <idcwh/database.hpp>
+#include <idcwh/encoder.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Image {
+    std::size_t width, height;
+    std::vector<std::uint8_t> rgb;
+    idcwh::Picture picture() const { return {rgb.data(), width, height}; }
+};
+
+// A whole number of a PPM's head, and the one blank behind it.
+std::size_t number(std::FILE* file) {
+    int c = std::fgetc(file);
+    while (c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '#') {
+        if (c == '#')
+            while (c != '\n' && c != EOF) c = std::fgetc(file);
+        c = std::fgetc(file);
+    }
+    std::size_t value = 0;
+    if (c < '0' || c > '9') throw std::runtime_error("not a PPM: a number was expected");
+    for (; c >= '0' && c <= '9'; c = std::fgetc(file))
+        if ((value = 10 * value + static_cast<std::size_t>(c - '0')) > idcwh::Preprocess::max_pixels)
+            throw std::runtime_error("a PPM of too many pixels");
+    return value;
+}
+
+// The next picture, or nothing at the end of the file.
+std::optional<Image> read_ppm(std::FILE* file) {
+    const int first = std::fgetc(file);
+    if (first == EOF) return std::nullopt;
+    if (first != 'P' || std::fgetc(file) != '6')
+        throw std::runtime_error("not a binary PPM: it does not begin with P6");
+    Image image{number(file), number(file), {}};
+    if (number(file) != 255) throw std::runtime_error("a PPM whose samples are not of 8 bits");
+    if (!image.width || image.height > idcwh::Preprocess::max_pixels / image.width)
+        throw std::runtime_error("a PPM of no pixels, or of too many");
+    image.rgb.resize(3 * image.width * image.height);
+    if (std::fread(image.rgb.data(), 1, image.rgb.size(), file) != image.rgb.size())
+        throw std::runtime_error("a PPM that is cut off");
+    return image;
+}
+
+// A picture that cannot be read is named and passed over: exit status 3.
+int build(const idcwh::Encoder& encoder, const char* path, int files, char** names) {
+    idcwh::DatabaseBuilder builder(path, encoder.bits(), encoder.manifest(path, "."), true);
+    std::vector<std::uint8_t> code(encoder.code_bytes());
+    int skipped = 0;
+    for (int i = 0; i < files; ++i) {
+        std::FILE* file = std::fopen(names[i], "rb");
+        try {
+            const auto image = file ? read_ppm(file) : std::nullopt;
+            if (!image) throw std::runtime_error("not there, or empty");
+            encoder.encode(image->picture(), code.data());
+            idcwh::NewItems items{code.data(), 1};
+            const std::string_view key = names[i];
+            items.keys = &key;
+            builder.add(items);
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "skipped %s: %s\n", names[i], error.what());
+            ++skipped;
+        }
+        if (file) std::fclose(file);
+    }
+    builder.publish();
+    return skipped ? 3 : 0;
+}
+
+int ask(const idcwh::Encoder& encoder, const char* path, std::size_t k) {
+    const auto database = idcwh::Database::open(path);
+    const auto view = database.snapshot();
+    encoder.check_manifest(view.manifest());  // codes of another model would give answers that mean nothing
+    std::vector<std::uint8_t> code(encoder.code_bytes());
+    std::vector<std::int32_t> distances(std::min(k, view.size()));
+    std::vector<std::int64_t> ids(distances.size());
+    while (const auto image = read_ppm(stdin)) {
+        encoder.encode(image->picture(), code.data());
+        const std::size_t kept = view.topk(code.data(), 1, k, distances.data(), ids.data());
+        for (std::size_t i = 0; i < kept; ++i) {
+            const auto key = view.key(ids[i]);
+            std::printf("%d %lld %.*s\n", distances[i], static_cast<long long>(ids[i]), static_cast<int>(key.size()),
+                        key.data());
+        }
+        std::printf("\n");  // the end of an answer
+        std::fflush(stdout);
+    }
+    return 0;
+}
+
+// Requests in parallel: each thread decodes (here: makes up), encodes and searches for itself. A picture is its own
+// nearest neighbour, at distance 0.
+int demonstrate(const idcwh::Encoder& encoder) {
+    std::vector<Image> images;
+    std::mt19937 random(1);
+    for (std::size_t i = 0; i < 40; ++i) {
+        Image image{20 + random() % 100, 20 + random() % 100, {}};
+        image.rgb.resize(3 * image.width * image.height);
+        for (auto& byte : image.rgb) byte = static_cast<std::uint8_t>(random());
+        images.push_back(std::move(image));
+    }
+    std::vector<idcwh::Picture> pictures;
+    for (const auto& image : images) pictures.push_back(image.picture());
+    std::vector<std::uint8_t> codes(images.size() * encoder.code_bytes());
+    encoder.encode(pictures.data(), pictures.size(), codes.data());
+    idcwh::Index index(encoder.bits());
+    index.add(codes.data(), images.size());
+
+    std::atomic<int> answered{0}, wrong{0};
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            for (std::size_t i = t; i < images.size(); i += 4) {
+                std::vector<std::uint8_t> code(encoder.code_bytes());
+                encoder.encode(images[i].picture(), code.data());
+                std::int32_t distance = -1;
+                std::int64_t id = -1;
+                index.snapshot().topk(code.data(), 1, 1, &distance, &id);
+                const auto equal =
+                    std::memcmp(code.data(), codes.data() + static_cast<std::size_t>(id) * code.size(), code.size());
+                if (distance != 0 || equal != 0) ++wrong;
+                ++answered;
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    std::printf("%d answers (%d wrong), %u bits, ONNX Runtime %s on %s (%s)\n", answered.load(), wrong.load(),
+                encoder.bits(), encoder.runtime().c_str(), encoder.device() == idcwh::Device::cuda ? "cuda" : "cpu",
+                encoder.why().c_str());
+    return wrong || answered != 40;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string what = argc > 2 ? argv[2] : "";
+    if (argc < 2 || argc == 3 || (argc > 3 && what != "build" && what != "ask")) {
+        std::fprintf(stderr, "usage: %s MODEL.onnx [build CODES.bin FILE.ppm ... | ask CODES.bin [K]]\n", argv[0]);
+        return 2;
+    }
+    try {
+        idcwh::EncoderOptions options;
+        options.threads = 1;  // requests in parallel share no run; see docs/cpp.md
+        const idcwh::Encoder encoder(argv[1], options);
+        if (what == "build") return build(encoder, argv[3], argc - 4, argv + 4);
+        if (what == "ask") return ask(encoder, argv[3], argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 10);
+        return demonstrate(encoder);
+    } catch (const idcwh::Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        const bool no_runtime = error.code() == idcwh::ErrorCode::unsupported && !std::getenv("IDCWH_REQUIRE_ENCODER");
+        return no_runtime && argc == 2 ? 77 : 1;  // 77: skipped, for CTest
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,84 @@
+// Encoder: a model.onnx in a C++ program, from pictures to packed codes, bit for bit those of Python's.
+//
+//     const idcwh::Encoder encoder("model.onnx");
+//     std::vector<std::uint8_t> code(encoder.code_bytes());
+//     encoder.encode(idcwh::Picture{rgb, width, height}, code.data());
+//
+// It runs on ONNX Runtime, whose shared library it loads when an encoder is made: that of the pip wheel serves, any
+// version from 1.11 on. Nothing of it is linked. The library must have been built where ONNX Runtime's headers were
+// found (docs/cpp.md); where they were not, making an encoder is Error(unsupported).
+//
+// In the library idcwh_encoder (target idcwh::encoder, -lidcwh_encoder).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "preprocess.hpp"
+
+namespace idcwh {
+
+enum class Device { automatic, cpu, cuda };
+
+struct EncoderOptions {
+    // ONNX Runtime's shared library, by path or by name. Empty: the environment variable IDCWH_ONNXRUNTIME, else
+    // libonnxruntime.so.1 wherever the system looks for libraries.
+    std::string library;
+    // cuda: a GPU, or Error(unsupported) says why not. automatic: a GPU where one can be had, and why() says why not.
+    Device device = Device::automatic;
+    // Of one run on the CPU. 0: as many cores as the process may use. A service with requests in parallel takes 1.
+    unsigned threads = 0;
+    // Pictures a run, at most. 0: 8 on the CPU, 64 on a GPU.
+    unsigned batch_size = 0;
+};
+
+// Any number of threads may use one at the same time; each waits for its own run only. Threads never spin.
+class IDCWH_API Encoder {
+public:
+    // SystemError: the file cannot be read. Error(damaged): no model, not one of ours, or not what its metadata says.
+    // Error(unsupported): no ONNX Runtime, or not the device that was asked for.
+    explicit Encoder(const std::string& path, const EncoderOptions& options = {});
+    ~Encoder();
+    Encoder(Encoder&&) noexcept;
+    Encoder& operator=(Encoder&&) noexcept;
+
+    // Whether the library was built with ONNX Runtime's headers.
+    static bool built() noexcept;
+
+    unsigned bits() const;
+    std::size_t code_bytes() const;  // of one code
+    const Preprocess& preprocess() const;
+    const std::vector<std::string>& classes() const;  // names, in label order
+    const std::string& path() const;
+    const std::string& fingerprint() const;  // SHA-256 of the file, as a database's manifest has it
+    Device device() const;                   // cpu or cuda: what it runs on
+    const std::string& why() const;          // one line: why that device
+    const std::string& runtime() const;      // the version of ONNX Runtime
+    std::optional<std::string> metadata(const std::string& key) const;  // "idcwh_method", ...
+
+    // n pictures that went through preprocess(), uint8 [n][crop][crop][3], to codes [n][code_bytes()] and, where it is
+    // not null, logits [n][bits()]. Bit i of a code is logit i >= 0.
+    void encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits = nullptr) const;
+    // Pictures of any size.
+    void encode(const Picture* pictures, std::size_t n, std::uint8_t* codes, float* logits = nullptr) const;
+    void encode(const Picture& picture, std::uint8_t* code, float* logits = nullptr) const {
+        encode(&picture, 1, code, logits);
+    }
+
+    // What a new database says of its model: for Database::create. Where `images` is not empty, keys are paths below
+    // it.
+    std::string manifest(const std::string& database_path, const std::string& images = "") const;
+    // Error(invalid_argument), with both fingerprints, unless the manifest of a database says that this model made it.
+    void check_manifest(std::string_view manifest) const;
+
+private:
+    struct Parts;
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace idcwh

@@ -1,0 +1,144 @@
+// Encoder: a session, what its model says, and batches. The manifest that ties a database to its model is manifest.cpp.
+#include "encoder/parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "encoder/sha256.hpp"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace idcwh {
+namespace {
+
+constexpr unsigned max_threads = 1024;
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+// The whole file at once, so that what is fingerprinted is what runs.
+std::string read(const std::string& path) {
+    const auto refuse = [&] {
+        throw SystemError(errno, path, "cannot be read; expected a model.onnx written by idcwh-export");
+    };
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+    if (!file) refuse();
+    std::string bytes;
+    for (std::size_t got = 1; got;) {
+        const std::size_t before = bytes.size(), step = std::max<std::size_t>(before / 2, 1 << 20);
+        bytes.resize(before + step);
+        got = std::fread(bytes.data() + before, 1, step, file.get());
+        bytes.resize(before + got);
+    }
+    if (std::ferror(file.get())) refuse();
+    return bytes;
+}
+
+// The affinity mask, and a container's CPU quota, rounded up.
+unsigned available_cores() {
+    unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+    std::ifstream file("/sys/fs/cgroup/cpu.max");
+    double quota = 0, period = 0;
+    if (file >> quota >> period && quota > 0 && period > 0)
+        cores = std::min(cores, static_cast<unsigned>(std::min(std::ceil(quota / period), 1.0 * max_threads)));
+#endif
+    return std::min(cores, max_threads);
+}
+
+EncoderOptions completed(EncoderOptions options) {
+    if (options.threads > max_threads)
+        fail("threads must be at most " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
+    if (options.device < Device::automatic || options.device > Device::cuda)
+        fail("device must be automatic, cpu or cuda, not " + std::to_string(static_cast<int>(options.device)));
+    if (!options.threads) options.threads = available_cores();
+    return options;
+}
+
+}  // namespace
+
+Encoder::Parts::Parts(const std::string& path, const std::string& model, const EncoderOptions& options)
+    : path(path),
+      fingerprint(sha256(model)),
+      session(model, path, options),
+      info(read_model_info(session, path)),
+      batch_size(options.batch_size                 ? options.batch_size
+                 : session.device() == Device::cuda ? 64
+                                                    : 8) {}
+
+Encoder::Encoder(const std::string& path, const EncoderOptions& options)
+    : parts_(std::make_unique<Parts>(path, read(path), completed(options))) {}
+Encoder::~Encoder() = default;
+Encoder::Encoder(Encoder&&) noexcept = default;
+Encoder& Encoder::operator=(Encoder&&) noexcept = default;
+
+bool Encoder::built() noexcept { return Session::built(); }
+unsigned Encoder::bits() const { return parts_->info.bits; }
+std::size_t Encoder::code_bytes() const { return (parts_->info.bits + 7) / 8; }
+const Preprocess& Encoder::preprocess() const { return parts_->info.preprocess; }
+const std::vector<std::string>& Encoder::classes() const { return parts_->info.classes; }
+const std::string& Encoder::path() const { return parts_->path; }
+const std::string& Encoder::fingerprint() const { return parts_->fingerprint; }
+Device Encoder::device() const { return parts_->session.device(); }
+const std::string& Encoder::why() const { return parts_->session.why(); }
+const std::string& Encoder::runtime() const { return parts_->session.runtime(); }
+std::optional<std::string> Encoder::metadata(const std::string& key) const { return parts_->session.metadata(key); }
+
+void Encoder::encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits) const {
+    if (!n) return;
+    if (!pixels || !codes) fail(std::string(pixels ? "codes" : "pixels") + " is null; a valid pointer was expected");
+    const std::size_t bytes = preprocess().bytes(), size = parts_->batch_size;
+    if (n > std::numeric_limits<std::ptrdiff_t>::max() / std::max(bytes, std::size_t{4} * bits()))
+        fail(std::to_string(n) + " pictures do not fit the address space");
+    for (std::size_t begin = 0; begin < n; begin += size) {
+        const std::size_t count = std::min(size, n - begin);
+        parts_->run(pixels + begin * bytes, count, codes + begin * code_bytes(),
+                    logits ? logits + begin * bits() : nullptr);
+    }
+}
+
+void Encoder::encode(const Picture* pictures, std::size_t n, std::uint8_t* codes, float* logits) const {
+    if (!n) return;
+    if (!pictures || !codes)
+        fail(std::string(pictures ? "codes" : "pictures") + " is null; a valid pointer was expected");
+    const std::size_t bytes = preprocess().bytes(), size = std::min<std::size_t>(parts_->batch_size, n);
+    std::vector<std::uint8_t> pixels(size * bytes);
+    for (std::size_t begin = 0; begin < n; begin += size) {
+        const std::size_t count = std::min(size, n - begin);
+        for (std::size_t i = 0; i < count; ++i) preprocess()(pictures[begin + i], pixels.data() + i * bytes);
+        parts_->run(pixels.data(), count, codes + begin * code_bytes(), logits ? logits + begin * bits() : nullptr);
+    }
+}
+
+void Encoder::Parts::run(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits) const {
+    const std::size_t bytes = info.preprocess.bytes(), code_bytes = (info.bits + 7) / 8;
+    Session::Batch batch{pixels,
+                         static_cast<std::int64_t>(n),
+                         info.preprocess.crop(),
+                         static_cast<std::int64_t>(code_bytes),
+                         info.bits,
+                         codes,
+                         logits};
+    if (session.device() != Device::cuda || n == 1 || n == batch_size) return session.run(batch);
+    // cuDNN plans anew for every batch size it has not seen, which takes longer than the run itself: so there are two,
+    // the full batch and the single query.
+    std::vector<std::uint8_t> full_pixels(batch_size * bytes), full_codes(batch_size * code_bytes);
+    std::vector<float> full_logits(logits ? std::size_t{batch_size} * info.bits : 0);
+    std::memcpy(full_pixels.data(), pixels, n * bytes);
+    batch.image = full_pixels.data(), batch.codes = full_codes.data(), batch.n = batch_size;
+    if (logits) batch.logits = full_logits.data();
+    session.run(batch);
+    std::memcpy(codes, full_codes.data(), n * code_bytes);
+    if (logits) std::memcpy(logits, full_logits.data(), n * info.bits * sizeof(float));
+}
+
+}  // namespace idcwh

@@ -1,0 +1,50 @@
+// Which model made a database: written into its manifest and compared with it, as manifest.py does.
+#include "encoder/json.hpp"
+#include "encoder/parts.hpp"
+
+#include <filesystem>
+
+namespace idcwh {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where something lies: relative to the database (survives moving both) and absolute (survives moving the database).
+std::string place(const std::string& path, const std::string& database) {
+    std::error_code ignored;
+    const fs::path absolute = fs::weakly_canonical(fs::absolute(path), ignored);
+    const fs::path folder = fs::weakly_canonical(fs::absolute(database), ignored).parent_path();
+    return "\"path\": " + json::quoted(absolute.lexically_relative(folder).string()) +
+           ", \"absolute\": " + json::quoted(absolute.string());
+}
+
+}  // namespace
+
+std::string Encoder::manifest(const std::string& database_path, const std::string& images) const {
+    std::string text = "{\"model\": {\"sha256\": " + json::quoted(fingerprint()) +
+                       ", \"bits\": " + std::to_string(bits()) +
+                       ", \"method\": " + metadata("idcwh_method").value_or("{}") +
+                       ", \"backbone\": " + metadata("idcwh_backbone").value_or("{}") +
+                       ", \"preprocess\": " + preprocess().to_json() + ", " + place(path(), database_path) + "}";
+    if (!images.empty()) text += ", \"images\": {" + place(images, database_path) + "}";
+    return text + "}";
+}
+
+void Encoder::check_manifest(std::string_view manifest) const {
+    std::string found;
+    try {
+        const json::Value read = json::parse(manifest);
+        const json::Value* model = read.find("model");
+        const json::Value* sha256 = model ? model->find("sha256") : nullptr;
+        if (sha256 && sha256->kind == json::Value::Kind::string) found = sha256->text;
+    } catch (const Error& error) {
+        throw Error(ErrorCode::invalid_argument, "the manifest of the database is " + std::string(error.what()));
+    }
+    if (found == fingerprint()) return;
+    throw Error(ErrorCode::invalid_argument, path() + ": its fingerprint is " + fingerprint() +
+                                                 ", but the codes in the database were made " +
+                                                 (found.empty() ? "without a model" : "by the model " + found) +
+                                                 "; take the model that made them, or build the database again");
+}
+
+}  // namespace idcwh

@@ -1,0 +1,129 @@
+#include "encoder/model_info.hpp"
+
+#include <algorithm>
+
+#include "encoder/json.hpp"
+
+namespace idcwh {
+namespace {
+
+constexpr unsigned max_bits = 65535;  // what a search takes
+
+using Kind = json::Value::Kind;
+
+class Reader {
+public:
+    Reader(const Session& session, const std::string& name) : session_(session), name_(name) {}
+
+    ModelInfo read() const {
+        const auto format = session_.metadata("idcwh_format");
+        if (!format) fail("an ONNX model without idcwh metadata; expected one written by idcwh-export");
+        if (*format != "1") fail("metadata of format " + *format + "; this version of idcwh reads format 1");
+        fixed("idcwh_bit_order", "little");  // no other is defined
+        fixed("idcwh_threshold", ">= 0");
+        ModelInfo info{bits(), preprocess(), {}};
+        for (const auto& value : json_of("idcwh_classes", Kind::array).items) info.classes.push_back(value.text);
+        json_of("idcwh_method", Kind::object);
+        json_of("idcwh_backbone", Kind::object);
+        return info;
+    }
+
+    void check_signature(const ModelInfo& info) const {
+        const auto inputs = session_.inputs(), outputs = session_.outputs();
+        const Tensor *image = find(inputs, "image"), *codes = find(outputs, "codes"), *logits = find(outputs, "logits");
+        if (inputs.size() != 1 || !image || !codes || !logits)
+            fail("expected the input image and the outputs codes and logits, not [" + list(inputs) + "] and [" +
+                 list(outputs) + "]");
+        const std::int64_t side = info.preprocess.crop();
+        check(*image, "uint8", {side, side, 3});
+        check(*codes, "uint8", {(info.bits + 7) / 8});
+        check(*logits, "float", {info.bits});
+    }
+
+private:
+    [[noreturn]] void fail(const std::string& message) const {
+        throw Error(ErrorCode::damaged, name_ + ": " + message);
+    }
+
+    void fixed(const char* key, const char* expected) const {
+        const auto value = session_.metadata(key);
+        if (!value || *value != expected)
+            fail(std::string(key) + " is " + (value ? "'" + *value + "'" : "missing") + "; expected '" + expected +
+                 "'");
+    }
+
+    unsigned bits() const {
+        const std::string text = session_.metadata("idcwh_bits").value_or("");
+        const bool digits = !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == text.npos;
+        const unsigned long value = digits ? std::stoul(text) : 0;
+        if (value < 1 || value > max_bits)
+            fail("idcwh_bits is '" + text + "'; expected a whole number from 1 to " + std::to_string(max_bits));
+        return static_cast<unsigned>(value);
+    }
+
+    Preprocess preprocess() const {
+        json_of("idcwh_preprocess", Kind::object);
+        try {
+            return Preprocess::from_json(*session_.metadata("idcwh_preprocess"));
+        } catch (const Error& error) {
+            fail(std::string("idcwh_preprocess: ") + error.what());
+        }
+    }
+
+    json::Value json_of(const char* key, Kind kind) const {
+        json::Value value, expected;
+        expected.kind = kind;
+        try {
+            value = json::parse(session_.metadata(key).value_or(""));
+        } catch (const Error&) {
+            fail(std::string(key) + " is missing or not JSON; export the model again");
+        }
+        if (value.kind != kind)
+            fail(std::string(key) + " is " + value.kind_name() + "; expected " + expected.kind_name());
+        return value;
+    }
+
+    static const Tensor* find(const std::vector<Tensor>& tensors, const char* name) {
+        const auto found =
+            std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
+        return found == tensors.end() ? nullptr : &*found;
+    }
+
+    static std::string list(const std::vector<Tensor>& tensors) {
+        std::string text;
+        for (const auto& tensor : tensors) text += (text.empty() ? "" : ", ") + tensor.name;
+        return text;
+    }
+
+    static std::string shape(const std::vector<std::int64_t>& sizes) {
+        std::string text;
+        for (const auto size : sizes) text += (text.empty() ? "" : ", ") + (size < 0 ? "n" : std::to_string(size));
+        return "[" + text + "]";
+    }
+
+    void check(const Tensor& tensor, const char* type, std::vector<std::int64_t> expected) const {
+        expected.insert(expected.begin(), -1);
+        const bool fits = tensor.shape.size() == expected.size() &&
+                          std::equal(expected.begin() + 1, expected.end(), tensor.shape.begin() + 1);
+        if (tensor.type != type || !fits)
+            fail(tensor.name + " is " + tensor.type + " " + shape(tensor.shape) + "; its metadata says " + type + " " +
+                 shape(expected));
+        if (tensor.shape[0] >= 0)
+            fail(tensor.name + " takes exactly " + std::to_string(tensor.shape[0]) +
+                 " images at a time; expected any number");
+    }
+
+    const Session& session_;
+    const std::string& name_;
+};
+
+}  // namespace
+
+ModelInfo read_model_info(const Session& session, const std::string& name) {
+    const Reader reader(session, name);
+    ModelInfo info = reader.read();
+    reader.check_signature(info);
+    return info;
+}
+
+}  // namespace idcwh

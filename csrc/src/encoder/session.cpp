@@ -1,0 +1,225 @@
+// One session, opened the way runtime.py opens it: quiet, threads that do not spin, on CUDA without the card's
+// shortcuts.
+#include "encoder/session.hpp"
+
+#include "encoder/onnxruntime.hpp"
+
+#if defined(IDCWH_ONNXRUNTIME)
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace idcwh {
+namespace {
+
+using ort::Api;
+using ort::Owned;
+
+constexpr const char* cuda_provider = "CUDAExecutionProvider";
+constexpr int silent = ORT_LOGGING_LEVEL_FATAL;  // what goes wrong arrives as a status, and we say it in one line
+
+// What keeps this ONNX Runtime from using a GPU, as far as can be told without loading its CUDA libraries; or "".
+std::string cuda_obstacle(const Api& api) {
+    char** providers = nullptr;
+    int count = 0;
+    api.check(api->GetAvailableProviders(&providers, &count), ErrorCode::unsupported, "ONNX Runtime has no providers");
+    const bool built =
+        std::any_of(providers, providers + count, [](const char* name) { return !std::strcmp(name, cuda_provider); });
+    static_cast<void>(api.message(api->ReleaseAvailableProviders(providers, count)));
+    if (!built) return "this ONNX Runtime " + api.version() + " was built without CUDA";
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!driver) return "no GPU found: the NVIDIA driver is not installed, or not visible in this container";
+    const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+    const auto devices = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+    int found = 0;
+    int status = init && devices ? init(0) : -1;
+    if (!status) status = devices(&found);
+    if (status || !found) return "the NVIDIA driver finds no GPU (status " + std::to_string(status) + ")";
+    return "";
+}
+
+// "" when CUDA was added to the options, else why not.
+std::string add_cuda(const Api& api, OrtSessionOptions* options) {
+    Owned<OrtCUDAProviderOptionsV2> cuda(api->ReleaseCUDAProviderOptions);
+    if (auto why = api.message(api->CreateCUDAProviderOptions(cuda.out())); !why.empty()) return why;
+    const char* names[] = {"use_tf32", "cudnn_conv_algo_search", "arena_extend_strategy"};
+    const char* values[] = {"0", "HEURISTIC", "kSameAsRequested"};
+    if (auto why = api.message(api->UpdateCUDAProviderOptions(cuda.get(), names, values, 3)); !why.empty()) return why;
+    return api.message(api->SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda.get()));
+}
+
+}  // namespace
+
+struct Session::Parts {
+    explicit Parts(const std::string& library)
+        : api(library), env(api->ReleaseEnv), memory(api->ReleaseMemoryInfo), session(api->ReleaseSession) {}
+
+    // Opens `model`; "" or why it could not be opened.
+    std::string open(std::string_view model, unsigned threads, bool cuda) {
+        Owned<OrtSessionOptions> options(api->ReleaseSessionOptions);
+        const auto set = [&](OrtStatus* status) {
+            api.check(status, ErrorCode::unsupported, "ONNX Runtime refuses an option");
+        };
+        set(api->CreateSessionOptions(options.out()));
+        set(api->SetSessionLogSeverityLevel(options.get(), silent));
+        set(api->SetIntraOpNumThreads(options.get(), static_cast<int>(threads)));
+        set(api->SetInterOpNumThreads(options.get(), 1));
+        set(api->AddSessionConfigEntry(options.get(), "session.intra_op.allow_spinning", "0"));
+        if (cuda)
+            if (auto obstacle = add_cuda(api, options.get()); !obstacle.empty()) return obstacle;
+        return api.message(
+            api->CreateSessionFromArray(env.get(), model.data(), model.size(), options.get(), session.out()));
+    }
+
+    std::vector<Tensor> tensors(bool input) const;
+
+    Api api;
+    Owned<OrtEnv> env;
+    Owned<OrtMemoryInfo> memory;
+    Owned<OrtSession> session;
+    Device device = Device::cpu;
+    std::string why = "asked for";
+};
+
+Session::Session(std::string_view model, const std::string& name, const EncoderOptions& options)
+    : parts_(std::make_unique<Parts>(options.library)) {
+    Parts& p = *parts_;
+    const auto check = [&](OrtStatus* status) {
+        p.api.check(status, ErrorCode::unsupported, "ONNX Runtime does not start");
+    };
+    check(p.api->CreateEnv(static_cast<OrtLoggingLevel>(silent), "idcwh", p.env.out()));
+    check(p.api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, p.memory.out()));
+    if (options.device != Device::cpu) {
+        p.why = cuda_obstacle(p.api);
+        if (p.why.empty()) {
+            p.why = p.open(model, options.threads, true);
+            if (p.why.empty()) {
+                p.device = Device::cuda;
+                p.why = options.device == Device::cuda ? "asked for" : "a GPU is there";
+                return;
+            }
+            p.why = "CUDA could not be started: " + p.why;
+        }
+    }
+    // For cuda too: if the model itself is at fault, this says so.
+    const std::string fault = p.open(model, options.threads, false);
+    if (!fault.empty())
+        throw Error(ErrorCode::damaged,
+                    name + ": not an ONNX model that ONNX Runtime " + p.api.version() + " can run (" + fault + ")");
+    if (options.device == Device::cuda)
+        throw Error(ErrorCode::unsupported, "device cuda cannot be used, choose cpu or automatic: " + p.why);
+}
+
+std::optional<std::string> Session::metadata(const std::string& key) const {
+    const Api& api = parts_->api;
+    const auto check = [&](OrtStatus* status) { api.check(status, ErrorCode::damaged, "its metadata cannot be read"); };
+    Owned<OrtModelMetadata> metadata(api->ReleaseModelMetadata);
+    check(api->SessionGetModelMetadata(parts_->session.get(), metadata.out()));
+    OrtAllocator* allocator = nullptr;
+    check(api->GetAllocatorWithDefaultOptions(&allocator));
+    char* value = nullptr;
+    check(api->ModelMetadataLookupCustomMetadataMap(metadata.get(), allocator, key.c_str(), &value));
+    if (!value) return std::nullopt;
+    std::string text = value;
+    allocator->Free(allocator, value);
+    return text;
+}
+
+std::vector<Tensor> Session::Parts::tensors(bool input) const {
+    const auto check = [&](OrtStatus* status) {
+        api.check(status, ErrorCode::damaged, "its inputs and outputs cannot be read");
+    };
+    const OrtSession* of = session.get();
+    OrtAllocator* allocator = nullptr;
+    check(api->GetAllocatorWithDefaultOptions(&allocator));
+    std::size_t count = 0;
+    check(input ? api->SessionGetInputCount(of, &count) : api->SessionGetOutputCount(of, &count));
+    std::vector<Tensor> found(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        Tensor& tensor = found[i];
+        char* name = nullptr;
+        check(input ? api->SessionGetInputName(of, i, allocator, &name)
+                    : api->SessionGetOutputName(of, i, allocator, &name));
+        tensor.name = name;
+        allocator->Free(allocator, name);
+        Owned<OrtTypeInfo> type(api->ReleaseTypeInfo);
+        check(input ? api->SessionGetInputTypeInfo(of, i, type.out())
+                    : api->SessionGetOutputTypeInfo(of, i, type.out()));
+        const OrtTensorTypeAndShapeInfo* info = nullptr;  // belongs to type
+        check(api->CastTypeInfoToTensorInfo(type.get(), &info));
+        tensor.type = "of another type";
+        if (!info) continue;
+        ONNXTensorElementDataType element{};
+        check(api->GetTensorElementType(info, &element));
+        if (element == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) tensor.type = "uint8";
+        if (element == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) tensor.type = "float";
+        std::size_t rank = 0;
+        check(api->GetDimensionsCount(info, &rank));
+        tensor.shape.resize(rank);
+        check(api->GetDimensions(info, tensor.shape.data(), rank));
+    }
+    return found;
+}
+
+void Session::run(const Batch& batch) const {
+    const Api& api = parts_->api;
+    const auto check = [&](OrtStatus* status) {
+        api.check(status, ErrorCode::unsupported, "ONNX Runtime cannot run the model");
+    };
+    // The caller's memory is what the model reads and writes; ONNX Runtime does not change its input.
+    const auto wrap = [&](void* data, std::size_t bytes, std::initializer_list<std::int64_t> shape,
+                          ONNXTensorElementDataType type, OrtValue** out) {
+        check(api->CreateTensorWithDataAsOrtValue(parts_->memory.get(), data, bytes, shape.begin(), shape.size(), type,
+                                                  out));
+    };
+    Owned<OrtValue> image(api->ReleaseValue), codes(api->ReleaseValue), logits(api->ReleaseValue);
+    const auto n = static_cast<std::size_t>(batch.n);
+    wrap(const_cast<std::uint8_t*>(batch.image), n * static_cast<std::size_t>(3 * batch.side * batch.side),
+         {batch.n, batch.side, batch.side, 3}, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, image.out());
+    wrap(batch.codes, n * static_cast<std::size_t>(batch.code_bytes), {batch.n, batch.code_bytes},
+         ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, codes.out());
+    if (batch.logits)
+        wrap(batch.logits, n * static_cast<std::size_t>(batch.bits) * sizeof(float), {batch.n, batch.bits},
+             ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, logits.out());
+    const char* inputs[] = {"image"};
+    const char* outputs[] = {"codes", "logits"};
+    const OrtValue* in[] = {image.get()};
+    OrtValue* out[] = {codes.get(), logits.get()};
+    check(api->Run(parts_->session.get(), nullptr, inputs, in, 1, outputs, batch.logits ? 2 : 1, out));
+}
+
+bool Session::built() noexcept { return true; }
+Device Session::device() const { return parts_->device; }
+const std::string& Session::why() const { return parts_->why; }
+const std::string& Session::runtime() const { return parts_->api.version(); }
+std::vector<Tensor> Session::inputs() const { return parts_->tensors(true); }
+std::vector<Tensor> Session::outputs() const { return parts_->tensors(false); }
+
+#else  // built without ONNX Runtime's headers: a session cannot be made, so nothing else is ever called
+
+namespace idcwh {
+
+struct Session::Parts {
+    std::string text;
+};
+
+Session::Session(std::string_view, const std::string&, const EncoderOptions&) {
+    throw Error(ErrorCode::unsupported,
+                "this library was built without ONNX Runtime's headers: build it with -DIDCWH_ONNXRUNTIME_INCLUDE=DIR");
+}
+
+bool Session::built() noexcept { return false; }
+Device Session::device() const { return Device::cpu; }
+const std::string& Session::why() const { return parts_->text; }
+const std::string& Session::runtime() const { return parts_->text; }
+std::optional<std::string> Session::metadata(const std::string&) const { return std::nullopt; }
+std::vector<Tensor> Session::inputs() const { return {}; }
+std::vector<Tensor> Session::outputs() const { return {}; }
+void Session::run(const Batch&) const {}
+
+#endif
+
+Session::~Session() = default;
+
+}  // namespace idcwh

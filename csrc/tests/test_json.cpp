@@ -1,0 +1,133 @@
+// The JSON reader: what it takes, with what it means, and what it refuses; any bytes at all without reading outside.
+#include "encoder/json.hpp"
+
+#include <idcwh/error.hpp>
+
+#include <string>
+
+#include "check.hpp"
+
+using idcwh::json::parse;
+using idcwh::json::quoted;
+using idcwh::json::Value;
+
+namespace {
+
+bool refused(const std::string& text) {
+    // In memory of its own, so that the address sanitizer sees a byte too many.
+    const std::vector<char> copy(text.begin(), text.end());
+    try {
+        parse({copy.data(), copy.size()});
+        return false;
+    } catch (const idcwh::Error& error) {
+        CHECK(error.code() == idcwh::ErrorCode::invalid_argument);
+        CHECK(std::string(error.what()).starts_with("not JSON: "));
+        return true;
+    }
+}
+
+void meanings() {
+    const Value value =
+        parse(" {\"a\": [1, -0.5e+3, true, null, NaN, -Infinity], \"\\u0062\" : \"x\\n\\u00e9\\ud83d\\ude00\\/\"}\n");
+    CHECK(value.kind == Value::Kind::object && value.names == std::vector<std::string>({"a", "b"}));
+    const Value& list = *value.find("a");
+    CHECK(list.items.size() == 6 && list.items[0].text == "1" && list.items[1].text == "-0.5e+3");
+    CHECK(list.items[2].kind == Value::Kind::boolean && list.items[2].truth);
+    CHECK(list.items[3].kind == Value::Kind::null && list.items[4].kind == Value::Kind::number);
+    CHECK(value.find("b")->text == "x\n\xc3\xa9\xf0\x9f\x98\x80/");
+    CHECK(!value.find("c"));
+    CHECK(parse("[]").items.empty() && parse("{ }").names.empty() && parse("0").text == "0");
+    CHECK(!parse("false").truth);
+}
+
+void refusals() {
+    for (const char* text : {"",
+                             " ",
+                             "{",
+                             "}",
+                             "[",
+                             "[1",
+                             "[1,",
+                             "[1,]",
+                             "[,1]",
+                             "{\"a\"}",
+                             "{\"a\":}",
+                             "{\"a\":1,}",
+                             "{a:1}",
+                             "{'a':1}",
+                             "{\"a\":1 \"b\":2}",
+                             "{\"a\":1,\"a\":2}",
+                             "01",
+                             "-",
+                             "+1",
+                             "1.",
+                             ".5",
+                             "1e",
+                             "1e+",
+                             "0x10",
+                             "tru",
+                             "True",
+                             "nul",
+                             "nan",
+                             "Inf",
+                             "\"",
+                             "\"a",
+                             "\"\\",
+                             "\"\\x\"",
+                             "\"\\u12\"",
+                             "\"\\u12g4\"",
+                             "\"\\ud800\"",
+                             "\"\\ud800\\u0041\"",
+                             "\"\\udc00\"",
+                             "\"\t\"",
+                             "1 2",
+                             "[1] x",
+                             "\xef\xbb\xbf{}",
+                             "/* */ 1",
+                             "[1]]"})
+        CHECK(refused(text));
+    CHECK(refused(std::string("\"a\0b\"", 5)));
+    CHECK(refused(std::string(100000, '[')));
+    std::string deep = "1";
+    for (int i = 0; i < 50; ++i) deep = "[" + deep + "]";
+    CHECK(!refused(deep));
+}
+
+// Every piece of a good text, and every text with one byte changed, is read or refused and nothing else.
+void damage() {
+    const std::string good = R"({"resize": 240, "crop": [1.5e-3, "\u00e9\\"], "x": {"y": null}})";
+    for (std::size_t size = 0; size < good.size(); ++size) CHECK(refused(good.substr(0, size)));
+    for (std::size_t at = 0; at < good.size(); ++at)
+        for (int byte = 0; byte < 256; ++byte) {
+            std::string text = good;
+            text[at] = static_cast<char>(byte);
+            refused(text);
+        }
+    std::mt19937 random(1);
+    const std::string letters = "{}[]\",:\\u0123456789eE+-.truefalsn \xc3";
+    for (int i = 0; i < 20000; ++i) {
+        std::string text(random() % 30, ' ');
+        for (char& c : text) c = letters[random() % letters.size()];
+        refused(text);
+    }
+}
+
+void writing() {
+    CHECK(quoted("a\"\\\n\x7f") == "\"a\\\"\\\\\\u000a\\u007f\"");
+    CHECK(quoted("\xc3\xa9\xf0\x9f\x98\x80") == "\"\\u00e9\\ud83d\\ude00\"");
+    // Not UTF-8: cut off, a byte alone, too long a form, half of a pair, beyond the last character.
+    CHECK(quoted("\xc3") == "\"\\ufffd\"" && quoted("\x80x") == "\"\\ufffdx\"");
+    CHECK(quoted("\xc0\xaf") == "\"\\ufffd\\ufffd\"" && quoted("\xed\xa0\x80") == "\"\\ufffd\\ufffd\\ufffd\"");
+    CHECK(quoted("\xf4\x90\x80\x80") == "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" && quoted("\xff") == "\"\\ufffd\"");
+    CHECK(parse(quoted("\xe2\x82\xac \xf0\x90\x8d\x88 \"\\")).text == "\xe2\x82\xac \xf0\x90\x8d\x88 \"\\");
+}
+
+}  // namespace
+
+int main() {
+    meanings();
+    refusals();
+    damage();
+    writing();
+    return check::finish();
+}

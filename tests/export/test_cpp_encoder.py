@@ -1,0 +1,168 @@
+"""idcwh::Encoder gives the codes and logits that Python's Encoder gives, bit for bit, from the same files."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+import idcwh_search as ih
+from idcwh_search import manifest
+from idcwh_search.encoder import Encoder
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import list_images
+
+PICTURES = Path(__file__).resolve().parents[2] / "demo" / "cifar10" / "test"
+
+
+@pytest.fixture(params=[1, 12, 100])
+def model(request, exported, tmp_path: Path) -> Path:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(exported[request.param])
+    return path
+
+
+def test_codes_and_logits_are_those_of_python(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
+    ours, python = cpp_with_encoder.encoder(model), Encoder(model, device="cpu", threads=1)
+    assert ours.fingerprint == python.fingerprint and ours.bits == python.bits
+    assert json.loads(cpp_with_encoder.text("idcwh_preprocess_to_json", ours.preprocess)) == python.preprocess.to_dict()
+    assert json.loads(ours.text("metadata", b"idcwh_classes")) == python.classes
+    for n in (0, 1, 3, 8, len(pictures)):
+        codes, logits = ours.encode(pictures[:n])
+        expected_codes, expected_logits = python.run(pictures[:n])
+        assert np.array_equal(codes, expected_codes)
+        assert np.array_equal(logits.view(np.uint32), expected_logits.view(np.uint32))
+    ours.close()
+
+
+def test_pictures_of_any_size_to_codes(cpp_with_encoder, model: Path) -> None:
+    """From decoded files on: preprocessing and model together, in batches that the number does not divide."""
+    ours, python = cpp_with_encoder.encoder(model, batch_size=4), Encoder(model, device="cpu", threads=1, batch_size=4)
+    rng = np.random.default_rng(0)
+    images = [Image.open(path).convert("RGB") for path in list_images(PICTURES)[:30:3]]
+    images = [image.resize(tuple(map(int, rng.integers(20, 200, 2)))) for image in images]
+    arrays = [np.asarray(image) for image in images]
+    codes, logits = ours.encode_pictures(arrays)
+    expected = python.run(np.stack([python.pixels(image) for image in images]))
+    assert np.array_equal(codes, expected[0]) and np.array_equal(logits, expected[1])
+    assert np.array_equal(codes, python(images))
+    ours.close()
+
+
+def test_threads_share_an_encoder(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
+    ours = cpp_with_encoder.encoder(model, threads=2)
+    expected = Encoder(model, device="cpu", threads=2).encode(pictures)
+    wrong = []
+
+    def work() -> None:
+        wrong.extend(i for i in range(10) if not np.array_equal(ours.encode(pictures)[0], expected))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    ours.close()
+
+
+def changed(path: Path, edit) -> Path:  # type: ignore[no-untyped-def]
+    model = onnx.load(path)
+    edit(model, {entry.key: entry for entry in model.metadata_props})
+    onnx.save(model, path)
+    return path
+
+
+EDITS = {
+    "no metadata": lambda model, meta: model.ClearField("metadata_props"),
+    "another format": lambda model, meta: setattr(meta["idcwh_format"], "value", "2"),
+    "another order of bits": lambda model, meta: setattr(meta["idcwh_bit_order"], "value", "big"),
+    "bits of no number": lambda model, meta: setattr(meta["idcwh_bits"], "value", "12.0"),
+    "no bits": lambda model, meta: setattr(meta["idcwh_bits"], "value", "0"),
+    "other bits": lambda model, meta: setattr(meta["idcwh_bits"], "value", "13"),
+    "another crop": lambda model, meta: setattr(meta["idcwh_preprocess"], "value", '{"resize": 9, "crop": 9}'),
+    "no JSON": lambda model, meta: setattr(meta["idcwh_preprocess"], "value", "{"),
+    "classes of no list": lambda model, meta: setattr(meta["idcwh_classes"], "value", "{}"),
+    "another input": lambda model, meta: rename(model, "image"),
+    "another output": lambda model, meta: rename(model, "codes"),
+}
+
+
+def rename(model: onnx.ModelProto, name: str) -> None:
+    for value in (*model.graph.input, *model.graph.output):
+        if value.name == name:
+            value.name = "renamed"
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = ["renamed" if one == name else one for one in names]
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_what_python_refuses_is_refused(cpp_with_encoder, cpp_error, exported, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(exported[12])
+    changed(path, EDITS[what])
+    with pytest.raises(IdcwhError):
+        Encoder(path, device="cpu")
+    with pytest.raises(cpp_error) as caught:
+        cpp_with_encoder.encoder(path)
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
+    assert caught.value.status == 6  # damaged
+
+
+def test_a_file_that_is_no_model(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    for content in (b"", b"no model", exported[12][:-2000], exported[12][:100]):
+        path.write_bytes(content)
+        with pytest.raises(cpp_error, match="not an ONNX model that ONNX Runtime") as caught:
+            cpp_with_encoder.encoder(path)
+        assert caught.value.status == 6
+    with pytest.raises(cpp_error, match="No such file") as caught:
+        cpp_with_encoder.encoder(tmp_path / "missing.onnx")
+    assert caught.value.status == 5
+
+
+def test_a_database_names_its_model_to_both(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
+    """The manifest that C++ writes is the one that Python writes, and each knows the model of the other's database."""
+    path, other = tmp_path / "models" / "model.onnx", tmp_path / "other.onnx"
+    path.parent.mkdir()
+    path.write_bytes(exported[12])
+    other.write_bytes(exported[100])
+    database, images = tmp_path / "codes.bin", tmp_path / "pictures" / "all"
+    ours, python = cpp_with_encoder.encoder(path), Encoder(path, device="cpu")
+    written = json.loads(ours.text("manifest", os.fsencode(database), os.fsencode(images)))
+    assert written == manifest.describe(database, python, images)
+    assert "images" not in json.loads(ours.text("manifest", os.fsencode(database), None))
+
+    ih.Database.create(database, 12, written).close()
+    with ih.Database.open(database) as db:
+        assert manifest.open_encoder(db, None, device="cpu").fingerprint == ours.fingerprint
+        ours.check_manifest(json.dumps(db.manifest))
+    stranger = cpp_with_encoder.encoder(other)
+    with pytest.raises(cpp_error, match=f"{stranger.fingerprint}.*{ours.fingerprint}"):
+        stranger.check_manifest(json.dumps(written))
+    ours.close()
+    stranger.close()
+
+
+def test_null_pointers_are_errors(cpp_with_encoder, cpp_error, model: Path) -> None:
+    ours = cpp_with_encoder.encoder(model)
+    for name, arguments in {
+        "idcwh_encoder_open": (None, None, ctypes.byref(ctypes.c_void_p())),
+        "idcwh_encoder_metadata": (ours._handle, None, None, ctypes.c_size_t(0), None),
+        "idcwh_encoder_encode": (ours._handle, None, ctypes.c_size_t(1), None, None),
+        "idcwh_encoder_encode_pictures": (ours._handle, None, ctypes.c_size_t(1), None, None),
+        "idcwh_encoder_check_manifest": (ours._handle, None),
+        "idcwh_preprocess_run": (ours.preprocess, None, None),
+        "idcwh_preprocess_from_json": (None, ctypes.byref(ctypes.c_void_p())),
+    }.items():
+        with pytest.raises(cpp_error, match="is null"):
+            cpp_with_encoder.call(name, *arguments)
+    ours.close()

@@ -1,0 +1,163 @@
+"""idcwh::Preprocess gives the bytes that Pillow gives, on real pictures and on thousands of random ones."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_search.images import Preprocess, list_images, to_pixels
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FILTERS = ("bilinear", "bicubic", "lanczos", "box")
+
+
+def check(cpp, pixels: np.ndarray, preprocess: Preprocess) -> None:
+    made = cpp.preprocess(json.dumps(preprocess.to_dict()))(pixels)
+    expected = to_pixels(Image.fromarray(np.ascontiguousarray(pixels)), preprocess)
+    if not np.array_equal(made, expected):
+        differ = np.abs(made.astype(int) - expected)
+        pytest.fail(f"{pixels.shape}, {preprocess}: {(differ > 0).sum()} bytes differ, by at most {differ.max()}")
+
+
+def random_picture(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+    """Noise, or black and white, where the filters overshoot most, or nearly flat, where every rounding shows."""
+    pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return np.where(pixels < 128, 0, 255).astype(np.uint8)
+    return pixels // 64 + 120 if kind == 1 else pixels
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+def test_random_pictures_of_any_size(cpp, interpolation: str) -> None:
+    rng = np.random.default_rng(FILTERS.index(interpolation))
+    shapes = {
+        "tiny": lambda: rng.integers(1, 12, 2),
+        "common": lambda: rng.integers(1, 150, 2),
+        "wide": lambda: (rng.integers(1, 4), rng.integers(1, 3000)),
+        "tall": lambda: (rng.integers(1, 3000), rng.integers(1, 4)),
+        "square": lambda: [rng.integers(1, 130)] * 2,
+    }
+    for shape in shapes.values():
+        for _ in range(150):
+            height, width = map(int, shape())
+            resize = int(rng.integers(1, 130))
+            crop = resize if rng.random() < 0.2 else int(rng.integers(1, resize + 1))
+            check(cpp, random_picture(rng, height, width), Preprocess(resize, crop, interpolation))
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+@pytest.mark.parametrize(
+    ("height", "width"), [(1, 1), (1, 10_000), (10_000, 1), (3, 5000), (5000, 3), (375, 500), (500, 375), (799, 100)]
+)
+def test_odd_sizes(cpp, height: int, width: int, interpolation: str) -> None:
+    pixels = random_picture(np.random.default_rng(height * width), height, width)
+    for resize, crop in ((240, 224), (224, 224), (32, 32), (7, 3), (1, 1)):
+        check(cpp, pixels, Preprocess(resize, crop, interpolation))
+
+
+def test_pictures_cut_out_of_larger_ones_and_upside_down(cpp) -> None:
+    whole = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
+    for view in (whole[10:70, 20:100], whole[::-1], whole[80:20:-2, 5:]):
+        check(cpp, view, Preprocess(40, 32))
+
+
+def test_more_than_single_precision_can_name(cpp) -> None:
+    """Beyond 2^24 rows or columns, a box in single precision falls between pixels; both sides must fall alike."""
+    rng = np.random.default_rng(1)
+    long = rng.integers(0, 256, (1, 17_000_000, 3), dtype=np.uint8)
+    check(cpp, long, Preprocess(10, 8))
+    check(cpp, long.reshape(17_000_000, 1, 3), Preprocess(10, 8, "lanczos"))
+
+
+def test_real_photographs(cpp) -> None:
+    paths = list_images(REPOSITORY / "demo" / "cifar10")[::25]
+    assert len(paths) >= 30
+    for path in paths:
+        with Image.open(path) as image:
+            small = np.asarray(image.convert("RGB"))
+        check(cpp, small, Preprocess(240, 224, "bilinear"))
+        check(cpp, small, Preprocess(32, 32, "bicubic"))
+    # Through JPEG, in the size and shape of a photograph.
+    mosaic = np.concatenate([np.concatenate([np.asarray(Image.open(p).convert("RGB")) for p in paths[:12]], 1)] * 9, 0)
+    file = io.BytesIO()
+    Image.fromarray(mosaic).resize((1200, 901)).save(file, "JPEG", quality=88)
+    photograph = np.asarray(Image.open(file))
+    for interpolation in FILTERS:
+        check(cpp, photograph, Preprocess(240, 224, interpolation))
+        check(cpp, np.ascontiguousarray(photograph.swapaxes(0, 1)), Preprocess(256, 224, interpolation))
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+def test_the_passes_are_pillows_own(interpolation: str) -> None:
+    """The oracle of the oracle: one call of Pillow, where no version disputes the order of its two passes."""
+    pixels = np.random.default_rng(3).integers(0, 256, (200, 301, 3), dtype=np.uint8)
+    image, how = Image.fromarray(pixels), getattr(Image.Resampling, interpolation.upper())
+    side = 200 * 60 / 64
+    box = ((301 - side) / 2, (200 - side) / 2, (301 + side) / 2, (200 + side) / 2)
+    assert np.array_equal(to_pixels(image, Preprocess(64, 60, interpolation)), image.resize((60, 60), how, box=box))
+
+
+def test_tall_pictures_do_not_depend_on_the_version_of_pillow() -> None:
+    """Pillow 13 resizes a tall picture down its columns first, older versions along its rows: ours has one order."""
+    pixels = np.random.default_rng(4).integers(0, 256, (350, 171, 3), dtype=np.uint8)
+    image, how = Image.fromarray(pixels), Image.Resampling.BILINEAR
+    rows = image.resize((32, 350), how, box=(0, 0, 171, 350))
+    expected = rows.resize((32, 32), how, box=(0, (350 - 171) / 2, 32, (350 + 171) / 2))
+    assert np.array_equal(to_pixels(image, Preprocess(32, 32)), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"interpolation": "nearest"}, "interpolation must be one of bilinear, bicubic, lanczos, box"),
+        ({"interpolation": None}, "interpolation must be a string, not null"),
+        ({"crop": 241}, "expected 1 <= crop <= resize <= 8192, not 241 and 240"),
+        ({"crop": 0}, "expected 1 <= crop"),
+        ({"crop": -5}, "crop must be a whole number, not -5"),
+        ({"crop": 224.0}, "crop must be a whole number, not 224.0"),
+        ({"resize": 8193}, "resize <= 8192"),
+        ({"resize": True}, "resize must be a whole number, not true"),
+        ({"resize": 10**30}, "expected 1 <= crop"),
+        ({"antialias": True}, 'expected the fields crop, interpolation and resize, not ["antialias"'),
+    ],
+)
+def test_what_python_refuses_is_refused(cpp, cpp_error, change: dict, complaint: str) -> None:
+    values = {"resize": 240, "crop": 224, "interpolation": "bilinear", **change}
+    with pytest.raises((ValueError, TypeError)):
+        Preprocess.from_dict(values)
+    with pytest.raises(cpp_error) as caught:
+        cpp.preprocess(json.dumps(values))
+    assert complaint in str(caught.value) and caught.value.status == 1
+
+
+def test_damaged_json_is_refused(cpp, cpp_error) -> None:
+    """Wherever Python's own reader sees no dictionary of ours, neither do we; and nothing crashes."""
+    good = json.dumps(Preprocess().to_dict())
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(3000):
+        text = bytearray(good, "ascii")
+        for _ in range(rng.integers(1, 4)):
+            at = rng.integers(0, len(text))
+            if rng.random() < 0.3:
+                del text[at:]
+                text += b" "
+            else:
+                text[at] = rng.integers(1, 128)
+        try:
+            expected = Preprocess.from_dict(json.loads(text.decode("ascii")))
+        except (ValueError, TypeError):
+            refused += 1
+            with pytest.raises(cpp_error):
+                cpp.preprocess(text.decode("ascii"))
+        else:
+            pixels = np.arange(300, dtype=np.uint8).reshape(10, 10, 3)
+            made = cpp.preprocess(text.decode("ascii"))(pixels)
+            assert np.array_equal(made, to_pixels(Image.fromarray(pixels), expected))
+    assert refused > 2000
