@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
+import subprocess
 import threading
 from pathlib import Path
 
@@ -17,9 +19,11 @@ import idcwh_search as ih
 from idcwh_search import manifest
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import list_images
+from idcwh_search.image_lists import list_images
 
-PICTURES = Path(__file__).resolve().parents[2] / "demo" / "cifar10" / "test"
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 
 
 @pytest.fixture(params=[1, 12, 100])
@@ -166,3 +170,46 @@ def test_null_pointers_are_errors(cpp_with_encoder, cpp_error, model: Path) -> N
         with pytest.raises(cpp_error, match="is null"):
             cpp_with_encoder.call(name, *arguments)
     ours.close()
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
+def test_the_example_service_answers_as_python_does(cpp_with_encoder, exported, tmp_path: Path) -> None:
+    """A database that a C++ program makes of pictures, and its answers, beside Python's own for the same pictures."""
+    path, database, library = tmp_path / "model.onnx", tmp_path / "codes.bin", ih.get_library_dir()
+    path.write_bytes(exported[12])
+    program = tmp_path / "service"
+    source = REPOSITORY / "csrc" / "examples" / "image_service.cpp"
+    link = [f"-L{library}", "-lidcwh_encoder", "-lidcwh", f"-Wl,-rpath,{library}"]
+    subprocess.run([COMPILER, "-std=c++20", source, f"-I{ih.get_include()}", *link, "-o", program], check=True)  # type: ignore[list-item]
+
+    images = [
+        Image.open(name).convert("RGB").resize((40 + i, 60)) for i, name in enumerate(list_images(PICTURES)[:80:4])
+    ]
+    for i, image in enumerate(images):
+        image.save(tmp_path / f"{i}.ppm")
+    (tmp_path / "damaged.ppm").write_bytes((tmp_path / "0.ppm").read_bytes()[:-1])
+    names = [f"{i}.ppm" for i in range(len(images))]
+
+    def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([program, *arguments], input=stdin, capture_output=True, cwd=tmp_path)
+
+    done = run("model.onnx", "build", "codes.bin", *names, "damaged.ppm", "missing.ppm")
+    assert done.returncode == 3 and b"skipped damaged.ppm: a PPM that is cut off" in done.stderr
+
+    python = Encoder(path, device="cpu")
+    codes = python(images)
+    with ih.Database.open(database) as db:
+        assert db.keys(np.arange(len(images))) == names
+        assert np.array_equal(db.get(np.arange(len(images))), codes)
+        assert manifest.open_encoder(db, None, device="cpu").fingerprint == python.fingerprint
+        expected = db.search(codes[3:5], k=4)
+    asked = b"".join((tmp_path / f"{i}.ppm").read_bytes() for i in (3, 4))
+    answers = run("model.onnx", "ask", "codes.bin", "4", stdin=asked).stdout.decode().split("\n\n")
+    assert len(answers) == 3 and answers[2] == ""
+    for answer, distances, ids in zip(answers, *expected, strict=False):
+        assert answer == "\n".join(f"{d} {i} {i}.ppm" for d, i in zip(distances, ids, strict=True))
+
+    (tmp_path / "model.onnx").write_bytes(exported[100])
+    done = run("model.onnx", "ask", "codes.bin", "4", stdin=asked)
+    assert done.returncode == 1 and python.fingerprint in done.stderr.decode()
+    assert run("model.onnx", "ask", "missing.bin", stdin=asked).returncode == 1

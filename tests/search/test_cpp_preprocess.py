@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search.images import Preprocess, list_images, to_pixels
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess, to_pixels
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILTERS = ("bilinear", "bicubic", "lanczos", "box")

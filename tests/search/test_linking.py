@@ -76,9 +76,43 @@ def test_the_shared_library_is_small_and_serves_other_languages(folders):
     assert library.idcwh_version().decode() == ".".join(numbers)
 
 
+ENCODER = """
+#include <idcwh/encoder.hpp>
+#include <idcwh/threads.hpp>
+#include <cstring>
+int main() {
+    idcwh::set_threads(1);
+    const std::uint8_t rgb[3] = {1, 2, 3};
+    const auto pixels = idcwh::Preprocess(2, 2)({rgb, 1, 1});
+    if (pixels.size() != 12 || pixels[11] != 3) return 1;
+    try {
+        idcwh::Encoder("no such file");
+    } catch (const idcwh::SystemError& error) {
+        return error.path() == "no such file" ? 0 : 2;
+    }
+    return 3;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["static", "shared"])
+def test_a_program_links_the_second_library_and_runs(folders, tmp_path, kind):
+    include, library = folders
+    if kind == "shared" and sys.platform != "linux":
+        pytest.skip("the shared library is part of Linux packages only")
+    (tmp_path / "main.cpp").write_text(ENCODER)
+    link = [f"{library}/libidcwh_encoder.a", f"{library}/libidcwh.a", "-pthread", "-ldl"]
+    if kind == "shared":
+        link = [f"-L{library}", "-lidcwh_encoder", "-lidcwh", f"-Wl,-rpath,{library}"]
+    command = [COMPILER, "-std=c++20", f"-I{include}", tmp_path / "main.cpp", *link, "-o", tmp_path / "main"]
+    subprocess.run(command, check=True)
+    subprocess.run([tmp_path / "main"], check=True, env={})
+
+
 @pytest.mark.skipif(shutil.which("nm") is None or sys.platform != "linux", reason="needs nm")
-def test_nothing_but_the_public_names_leaves_the_shared_library(folders):
-    path = Path(folders[1]) / "libidcwh.so.0"
+@pytest.mark.parametrize("name", ["libidcwh.so.0", "libidcwh_encoder.so.0"])
+def test_nothing_but_the_public_names_leaves_the_shared_libraries(folders, name):
+    path = Path(folders[1]) / name
     table = subprocess.run(
         ["nm", "-D", "-C", "--defined-only", path], check=True, capture_output=True, text=True
     ).stdout

@@ -33,13 +33,13 @@ std::ptrdiff_t stride_of(const Picture& picture) {
     if (picture.width > Preprocess::max_pixels / picture.height)
         fail("a picture of " + size + ": expected at most " + std::to_string(Preprocess::max_pixels) + " pixels");
     if (!picture.data) fail("the data of a picture of " + size + " is null; a valid pointer was expected");
-    const auto row = static_cast<std::ptrdiff_t>(3 * picture.width);
-    if (!picture.stride) return row;
-    if (picture.height > 1 && picture.stride > -row && picture.stride < row)
+    const std::size_t row = 3 * picture.width;
+    if (!picture.stride) return static_cast<std::ptrdiff_t>(row);
+    const auto given = static_cast<std::size_t>(picture.stride), step = picture.stride < 0 ? 0 - given : given;
+    if (picture.height > 1 && step < row)
         fail("a picture " + std::to_string(picture.width) + " wide has rows of " + std::to_string(row) +
              " bytes: expected a stride of at least that, not " + std::to_string(picture.stride));
-    if (static_cast<std::size_t>(std::abs(picture.stride)) >
-        std::numeric_limits<std::ptrdiff_t>::max() / picture.height)
+    if (step > std::numeric_limits<std::ptrdiff_t>::max() / picture.height)
         fail("a stride of " + std::to_string(picture.stride) + " bytes leads " + size + " pixels out of memory");
     return picture.stride;
 }
