@@ -64,7 +64,7 @@ private:
     Preprocess preprocess() const {
         json_of("idcwh_preprocess", Kind::object);
         try {
-            return Preprocess::from_json(*session_.metadata("idcwh_preprocess"));
+            return Preprocess::from_json(session_.metadata("idcwh_preprocess").value_or(""));
         } catch (const Error& error) {
             fail(std::string("idcwh_preprocess: ") + error.what());
         }

@@ -38,7 +38,9 @@ template <class T>
 class Owned {
 public:
     explicit Owned(void(ORT_API_CALL* release)(T*)) : release_(release) {}
-    ~Owned() { release_(object_); }
+    ~Owned() {
+        if (object_) release_(object_);
+    }
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
     T* get() const { return object_; }

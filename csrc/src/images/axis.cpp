@@ -35,6 +35,8 @@ double sinc(double x) {
 
 double lanczos(double x) { return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0; }
 
+std::int64_t nearest(double x) { return static_cast<std::int64_t>(std::floor(x + 0.5)); }
+
 struct Filter {
     double (*at)(double);
     double support;  // zero beyond
@@ -64,8 +66,8 @@ Axis axis(std::size_t size, float begin, float end, unsigned out, Interpolation 
     std::vector<double> real;
     for (unsigned i = 0; i < out; ++i) {
         const double center = begin + (i + 0.5) * scale;
-        const auto from = std::max<std::int64_t>(static_cast<std::int64_t>(center - support + 0.5), 0);
-        const auto to = std::min(static_cast<std::int64_t>(center + support + 0.5), last);
+        const auto from = std::max<std::int64_t>(nearest(center - support), 0);
+        const auto to = std::min(nearest(center + support), last);
         real.clear();
         double sum = 0.0;
         for (std::int64_t x = from; x < to; ++x) {
