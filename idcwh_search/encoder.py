@@ -1,12 +1,11 @@
 """Pictures to packed codes through model.onnx; torch is not needed, and never imported.
 
-What the model says of itself is read in modelinfo.py, the device is chosen and opened in runtime.py, and keeping every
-core busy with many files is the business of pipeline.py.
+What the model says of itself is read in modelinfo.py, the device is chosen in devices.py, and keeping every core busy
+with many files is the business of pipeline.py.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -18,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from . import runtime
+from . import devices, onnx_file, runtime
 from .errors import IdcwhError
-from .images import Pixels, load_image, to_pixels
-from .modelinfo import ModelInfo, check_signature
+from .gpu import FixedShapes, Use
+from .images import Pixels, Preprocess, load_image, to_pixels
+from .modelinfo import WITHOUT, ModelInfo, check_signature, explicit
 
 Codes = npt.NDArray[np.uint8]
 Logits = npt.NDArray[np.float32]
@@ -30,7 +30,7 @@ Picture = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]  # an arr
 # Images a run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
 # gain nothing. A GPU wants more.
 MAX_THREADS = 1024
-_BATCH = {"cpu": 8, "cuda": 64}
+_CPU_BATCH, _GPU_BATCH = 8, 64
 
 
 class Encoder:
@@ -40,13 +40,24 @@ class Encoder:
         codes = enc(["a.jpg", "b.jpg"])         # uint8 [2, ceil(bits / 8)]; also PIL images, or arrays uint8 [h, w, 3]
         codes = enc.encode(pixels)              # uint8 [n, H, W, 3] that are preprocessed already
 
-    `device` is "auto", "cpu" or "cuda"; `threads` those of one run on the CPU (all cores that this process may use);
-    `batch_size` the number of images a run. Afterwards `device` is what it really runs on, "cpu" or "cuda", and `why`
-    one line that says why. `bits`, `code_bytes` (of one code), `preprocess`, `classes` and `method` are the model's,
-    `info` is all it says of itself, `fingerprint` the SHA-256 of its file.
+    device      "auto", "cpu", "cuda" or "tensorrt". Asked for, a GPU that cannot be had is an error; "auto" takes
+                CUDA where it works, else the CPU, and `why` says which and for what reason
+    threads     of one run on the CPU: all cores that this process may use
+    batch_size  pictures a run
+    strict      take a GPU only if the whole network runs on it, proven by a first run; shapes and indices aside
+    spin        CPU threads wait for their next work spinning: a single query a tenth sooner, and a core less for others
+    gpu         the number of the GPU
+    gpu_memory  the most bytes that activations may take there (the arena of ONNX Runtime); None: no limit
+    preprocess, bits
+                what the model expects and gives, for a file without metadata, or one that was changed after it was
+                written; its metadata is not looked at then. bits: of a code, by default as many as there are logits
 
-    Raises IdcwhError when the file is missing, no ONNX model, not one of ours, or not what its metadata says, and when
-    device "cuda" cannot be had. One encoder may be used by several threads at once.
+    Afterwards `device` is what it really runs on. `bits`, `code_bytes` (of one code), `preprocess`, `classes` and
+    `method` are the model's, `info` is all it says of itself, `fingerprint` the SHA-256 of its file.
+
+    Raises IdcwhError when the file is missing, no ONNX model, not one of ours, changed since it was written, or not
+    what its metadata says, and when a device that was asked for cannot be had. One encoder may be used by several
+    threads at once.
     """
 
     def __init__(
@@ -55,25 +66,50 @@ class Encoder:
         device: str = "auto",
         threads: int | None = None,
         batch_size: int | None = None,
+        *,
+        strict: bool = True,
+        spin: bool = False,
+        gpu: int = 0,
+        gpu_memory: int | None = None,
+        preprocess: Preprocess | None = None,
+        bits: int | None = None,
     ) -> None:
         self.path = os.fspath(model)
         self.threads = _at_least_one("threads", threads) or runtime.available_cores()
         if self.threads > MAX_THREADS:
             raise ValueError(f"threads must be at most {MAX_THREADS}, not {self.threads}")
+        devices.check_name(device)
+        size, memory, self._spin = (
+            _at_least_one("batch_size", batch_size),
+            _at_least_one("gpu_memory", gpu_memory),
+            spin,
+        )
+        _at_least_one("bits", bits)
+        if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
+            raise ValueError(f"gpu must be the number of a GPU, 0 for the first, not {gpu!r}")
         content = _read(self.path)
-        self.fingerprint = hashlib.sha256(content).hexdigest()
-        opened = runtime.open_session(content, self.path, device, self.threads)
-        self._session, self.device, self.why = opened.session, opened.device, opened.why
+        seal, self.fingerprint = onnx_file.examine(content)
         try:
-            self.info = ModelInfo.from_metadata(self._session.get_modelmeta().custom_metadata_map)
+            said = _said(content, seal) if preprocess is None else None
+            expected = said.preprocess if said else preprocess or Preprocess()
+            use = Use(gpu, memory, said.precision if said else "fp32", size or _GPU_BATCH)
+            image = (expected.crop, expected.crop, 3)
+            opened = devices.open_session(
+                content, self.path, device, self.threads, spin=spin, use=use, image=image, strict=strict
+            )
+            self._session, self.device, self.why = opened.session, opened.device, opened.why
+            self.info = said or explicit(self._session, expected, bits)
             check_signature(self._session, self.info)
         except IdcwhError as error:
-            raise IdcwhError(f"{self.path}: {error}") from error
+            raise _about(self.path, error) from error
+        self.batch_size = size or (_CPU_BATCH if self.device == "cpu" else _GPU_BATCH)
         self.bits, self.code_bytes = self.info.bits, self.info.code_bytes
         self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method
-        self.batch_size = _at_least_one("batch_size", batch_size) or _BATCH[self.device]
+        self._bound = None if self.device == "cpu" else FixedShapes(self._session, self.batch_size, gpu)
         self._single: Any = None  # see `parallel`
         self._lock = threading.Lock()
+        if seal is not onnx_file.Seal.WHOLE:  # else the exporter has tried
+            self._try()
 
     def __repr__(self) -> str:
         return f"Encoder({self.path!r}, bits={self.bits}, device={self.device!r}, {self.fingerprint[:12]})"
@@ -121,18 +157,24 @@ class Encoder:
         On a CPU that is one single-threaded run a core: no thread waits for the slowest part of a layer, and decoding
         in the same threads needs no queue. It takes a second session of the same model. On a GPU one run at a time.
         """
-        if self.device == "cuda" or self.threads == 1:
+        if self.device != "cpu" or self.threads == 1:
             return self.run, 1
         with self._lock:
             if self._single is None:
                 self._single = self._open_single()
         return partial(self._run, self._single), self.threads
 
+    def warm_up(self) -> None:
+        """Run once in each batch size that will be run, so that no query pays for what is done only the first time."""
+        side = self.preprocess.crop
+        for size in {1, self.batch_size}:
+            self.encode(np.zeros((size, side, side, 3), np.uint8))
+
     def _open_single(self) -> Any:
         content = _read(self.path)
-        if hashlib.sha256(content).hexdigest() != self.fingerprint:
+        if onnx_file.examine(content)[1] != self.fingerprint:
             raise IdcwhError(f"{self.path}: was replaced while it was in use; open it again")
-        return runtime.open_session(content, self.path, "cpu", threads=1).session
+        return devices.open_session(content, self.path, "cpu", threads=1, spin=self._spin).session
 
     def _run(self, session: Any, pixels: Pixels) -> tuple[Codes, Logits]:
         self._check_pixels(pixels)
@@ -141,19 +183,39 @@ class Encoder:
         for start in range(0, len(pixels), self.batch_size):
             batch = np.ascontiguousarray(pixels[start : start + self.batch_size])
             stop = start + len(batch)
-            if self.device == "cuda" and 1 < len(batch) < self.batch_size:
-                # cuDNN plans anew for every batch size it has not seen, which takes longer than the run itself: so
-                # there are two, the full batch and the single query.
-                batch = np.concatenate([batch, np.zeros((self.batch_size - len(batch), *batch.shape[1:]), np.uint8)])
-            out = session.run(["codes", "logits"], {"image": batch})
-            codes[start:stop], logits[start:stop] = out[0][: stop - start], out[1][: stop - start]
+            if self._bound is not None:
+                codes[start:stop], logits[start:stop] = self._bound(batch)
+            else:
+                codes[start:stop], logits[start:stop] = session.run(["codes", "logits"], {"image": batch})
         return codes, logits
+
+    def _try(self) -> None:
+        """One picture of noise: are these packed codes at all?"""
+        side = self.preprocess.crop
+        codes, logits = self.run(np.random.default_rng(0).integers(0, 256, (1, side, side, 3), np.uint8))
+        if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
+            raise IdcwhError(
+                f"{self.path}: its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit; "
+                "write it with idcwh-export"
+            )
 
     def _check_pixels(self, pixels: Pixels) -> None:
         side = self.preprocess.crop
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (side, side, 3):
             found = f"{pixels.dtype} {list(pixels.shape)}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
             raise TypeError(f"expected preprocessed pictures uint8 [n, {side}, {side}, 3], not {found}")
+
+
+def _said(content: bytes, seal: onnx_file.Seal) -> ModelInfo | None:
+    """What the file says of itself; None when it cannot be read at all, which opening it will explain."""
+    lines = onnx_file.metadata(content)
+    if seal is onnx_file.Seal.BROKEN:
+        raise IdcwhError(f"was changed after idcwh-export wrote it, by damage or by a tool; {WITHOUT}")
+    return None if lines is None else ModelInfo.from_metadata(lines)
+
+
+def _about(path: str, error: IdcwhError) -> IdcwhError:
+    return error if str(error).startswith((path, "device ")) else IdcwhError(f"{path}: {error}")
 
 
 def _read(path: str) -> bytes:

@@ -15,6 +15,7 @@ from . import shards
 from .database import Database, part
 from .encoder import Encoder
 from .errors import IdcwhError
+from .images import Preprocess
 
 Manifest = dict[str, Any]
 
@@ -27,15 +28,28 @@ def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
         "method": encoder.method,
         "backbone": encoder.info.backbone,
         "preprocess": encoder.preprocess.to_dict(),
+        "precision": encoder.info.precision,
         **_place(Path(encoder.path), database),
     }
     return {"model": model, "images": _place(images, database)}
 
 
-def open_encoder(database: Database, model: str | None, *, device: str, threads: int | None = None) -> Encoder:
-    """The encoder that made this database: `model`, else the one its manifest names. Another is refused."""
+def open_encoder(
+    database: Database,
+    model: str | None,
+    *,
+    device: str,
+    threads: int | None = None,
+    preprocess: Preprocess | None = None,
+) -> Encoder:
+    """The encoder that made this database: `model`, else the one its manifest names. Another is refused.
+
+    A model without metadata that the database was built with is taken as it was then; `preprocess` says it anew.
+    """
     said = part(database.manifest, "model")
-    encoder = Encoder(model or _find(database, said), device=device, threads=threads)
+    if preprocess is None and said.get("precision") == "unknown":
+        preprocess = Preprocess.from_dict(part(said, "preprocess"))
+    encoder = Encoder(model or _find(database, said), device=device, threads=threads, preprocess=preprocess)
     if encoder.fingerprint != said.get("sha256"):
         expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
         raise IdcwhError(

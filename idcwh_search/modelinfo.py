@@ -11,6 +11,12 @@ from .errors import IdcwhError
 from .images import Preprocess
 
 FORMAT = "1"
+PRECISIONS = ("fp32", "fp16", "int8")
+VERIFIED = "idcwh_verified"
+WITHOUT = (
+    "expected one written by idcwh-export; to use it all the same, say what it expects: "
+    "Encoder(path, preprocess=Preprocess(resize=..., crop=...)), or --preprocess RESIZE,CROP"
+)
 _FIXED = {"idcwh_bit_order": "little", "idcwh_threshold": ">= 0"}  # no other is defined; a reader has to refuse one
 
 
@@ -19,7 +25,9 @@ class ModelInfo:
     """The model behind an ONNX file.
 
     bits: code length. preprocess: how a picture becomes pixels. classes: names in label order. method, backbone: as
-    in model.pt. source_sha256: of that model.pt.
+    in model.pt. source_sha256: of that model.pt. precision: what its network computes in, one of PRECISIONS.
+    verified: what idcwh-export found when it compared the file with model.pt (docs/export.md); None where it says
+    nothing of it.
     """
 
     bits: int
@@ -28,6 +36,8 @@ class ModelInfo:
     method: dict[str, Any]
     backbone: dict[str, Any]
     source_sha256: str
+    precision: str = "fp32"
+    verified: dict[str, Any] | None = None
 
     @property
     def code_bytes(self) -> int:
@@ -45,13 +55,15 @@ class ModelInfo:
             "idcwh_method": json.dumps(self.method),
             "idcwh_backbone": json.dumps(self.backbone),
             "idcwh_source_sha256": self.source_sha256,
+            "idcwh_precision": self.precision,
+            **({} if self.verified is None else {VERIFIED: json.dumps(self.verified)}),
         }
 
     @classmethod
     def from_metadata(cls, meta: Mapping[str, str]) -> ModelInfo:
         """The inverse; an IdcwhError says what is missing or not as expected."""
         if "idcwh_format" not in meta:
-            raise IdcwhError("an ONNX model without idcwh metadata; expected one written by idcwh-export")
+            raise IdcwhError(f"an ONNX model without idcwh metadata; {WITHOUT}")
         if meta["idcwh_format"] != FORMAT:
             raise IdcwhError(f"metadata of format {meta['idcwh_format']}; this version of idcwh reads format {FORMAT}")
         for key, value in _FIXED.items():
@@ -71,7 +83,21 @@ class ModelInfo:
             method=_json(meta, "idcwh_method", dict),
             backbone=_json(meta, "idcwh_backbone", dict),
             source_sha256=meta.get("idcwh_source_sha256", ""),
+            precision=_precision(meta),
+            verified=_json(meta, VERIFIED, dict) if VERIFIED in meta else None,
         )
+
+
+def explicit(session: Any, preprocess: Preprocess, bits: int | None = None) -> ModelInfo:
+    """What a model is taken for whose metadata is missing or not to be believed: the caller says how pictures become
+    pixels, and may say how many bits a code has; else the output logits does.
+    """
+    if bits is None:
+        width = next((node.shape[-1] for node in session.get_outputs() if node.name == "logits"), None)
+        if not isinstance(width, int):
+            raise IdcwhError("its outputs do not say how many bits a code has; say it with bits=")
+        bits = width
+    return ModelInfo(bits, preprocess, [], {}, {}, "", precision="unknown")
 
 
 def check_signature(session: Any, info: ModelInfo) -> None:
@@ -86,14 +112,23 @@ def check_signature(session: Any, info: ModelInfo) -> None:
     outputs = {node.name: node for node in session.get_outputs()}
     if set(inputs) != {"image"} or not {"codes", "logits"} <= set(outputs):
         raise IdcwhError(
-            f"expected the input image and the outputs codes and logits, not {sorted(inputs)} and {sorted(outputs)}"
+            "its outputs are not packed codes: expected the input image and the outputs codes and logits, "
+            f"not {sorted(inputs)} and {sorted(outputs)}; write it with idcwh-export"
         )
     for name, (kind, shape) in expected.items():
         node = inputs.get(name) or outputs[name]
         if node.type != kind or list(node.shape[1:]) != shape:
-            raise IdcwhError(f"{name} is {node.type} {node.shape}; its metadata says {kind} {['n', *shape]}")
+            says = "its metadata says" if info.precision in PRECISIONS else "expected"
+            raise IdcwhError(f"{name} is {node.type} {node.shape}; {says} {kind} {['n', *shape]}")
         if isinstance(node.shape[0], int):
             raise IdcwhError(f"{name} takes exactly {node.shape[0]} images at a time; expected any number")
+
+
+def _precision(meta: Mapping[str, str]) -> str:
+    found = meta.get("idcwh_precision", "fp32")  # files written before there were others
+    if found not in PRECISIONS:
+        raise IdcwhError(f"idcwh_precision is {found!r}; this version of idcwh knows {', '.join(PRECISIONS)}")
+    return found
 
 
 def _json(meta: Mapping[str, str], key: str, kind: type) -> Any:

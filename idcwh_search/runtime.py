@@ -1,38 +1,25 @@
-"""ONNX Runtime, opened the way we need it: which device and why, quietly, and quickly.
+"""ONNX Runtime, loaded quietly, with errors that say what to install; and the cores and threads it may use.
 
-What the model is and what its outputs mean is the business of encoder.py.
+On which device a model is opened is decided in devices.py.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
-import io
 import math
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .errors import IdcwhError
 
-DEVICES = ("auto", "cpu", "cuda")
-_CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
-_SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
+CPU = "CPUExecutionProvider"
+SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_GPU_FIX = "pip install 'idcwh[gpu]'"
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A session, the device it really runs on ("cpu" or "cuda"), and one line that says why that one."""
-
-    session: Any
-    device: str
-    why: str
+GPU_FIX = "pip install 'idcwh[gpu]'"
 
 
 def available_cores() -> int:
@@ -45,40 +32,6 @@ def available_cores() -> int:
     return max(cores, 1)
 
 
-def open_session(model: bytes, name: str, device: str = "auto", threads: int = 1) -> Opened:
-    """Open `model`, called `name` in errors, on a device. `threads` are those of one run on the CPU.
-
-    "cuda" where CUDA does not work is an IdcwhError with the cause and the cure; "auto" then takes the CPU and says
-    why. A model that ONNX Runtime cannot read is an IdcwhError.
-    """
-    check_device(device)
-    ort = load_onnxruntime()
-    if device == "cpu":
-        return Opened(_cpu_session(ort, model, name, threads), "cpu", "asked for")
-    obstacle = cuda_obstacle(ort)
-    if obstacle is None:
-        try:
-            session = _cuda_session(ort, model, threads)
-        except Exception as error:
-            obstacle = f"CUDA could not be started: {first_line(error)}"
-        else:
-            if session.get_providers()[0] == _CUDA:
-                return Opened(session, "cuda", "asked for" if device == "cuda" else "a GPU is there")
-            obstacle = _library_obstacle(ort)
-    session = _cpu_session(ort, model, name, threads)  # for "cuda" too: if the model itself is at fault, this says so
-    if device == "cuda":
-        raise _no_cuda(obstacle)
-    return Opened(session, "cpu", obstacle)
-
-
-def check_device(device: str) -> None:
-    """Raise what `open_session` would raise for a device that is not there, before a long piece of work."""
-    if device not in DEVICES:
-        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
-    if device == "cuda" and (obstacle := cuda_obstacle(load_onnxruntime())):
-        raise _no_cuda(obstacle)
-
-
 def load_onnxruntime() -> Any:
     """The module onnxruntime; an IdcwhError that says what to install where it is missing or broken."""
     if "onnxruntime" in sys.modules:
@@ -87,29 +40,14 @@ def load_onnxruntime() -> Any:
         # While it is imported it looks for devices and warns of what it does not find, before its logger can be set.
         with _silent_stderr():
             ort = importlib.import_module("onnxruntime")
-            ort.set_default_logger_severity(_SILENT)
+            ort.set_default_logger_severity(SILENT)
     except ModuleNotFoundError as error:
         if error.name != "onnxruntime":
             raise
-        raise IdcwhError(f"ONNX Runtime is not installed: pip install 'idcwh[cpu]', or {_GPU_FIX} for a GPU") from error
+        raise IdcwhError(f"ONNX Runtime is not installed: pip install 'idcwh[cpu]', or {GPU_FIX} for a GPU") from error
     except (ImportError, AttributeError) as error:  # AttributeError: a folder without its library, left by an uninstall
-        raise IdcwhError(f"ONNX Runtime does not load ({first_line(error)}): {_both_or('reinstall it')}") from error
+        raise IdcwhError(f"ONNX Runtime does not load ({first_line(error)}): {both_or('reinstall it')}") from error
     return ort
-
-
-def cuda_obstacle(ort: Any) -> str | None:
-    """What keeps ONNX Runtime from using a GPU, as far as can be told without loading its CUDA libraries; or None."""
-    if _CUDA not in ort.get_available_providers():
-        return f"this ONNX Runtime {ort.__version__} was built without CUDA: {_both_or(_GPU_FIX)}"
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return "no GPU found: the NVIDIA driver is not installed, or not visible in this container"
-    count = ctypes.c_int(0)
-    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    if status or not count.value:
-        return f"the NVIDIA driver finds no GPU (status {status}; CUDA_VISIBLE_DEVICES={_visible()})"
-    return None
 
 
 def installed_distributions() -> dict[str, str]:
@@ -129,66 +67,27 @@ def first_line(error: BaseException) -> str:
     return text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
 
 
-def _no_cuda(obstacle: str) -> IdcwhError:
-    return IdcwhError(f"device cuda cannot be used, choose cpu or auto: {obstacle}")
-
-
-def _both_or(otherwise: str) -> str:
+def both_or(otherwise: str) -> str:
+    """How to repair an installation: of both packages if both are there, else what the caller says."""
     found = installed_distributions()
     if len(found) < 2:
         return otherwise
     names = " and ".join(f"{name} {version}" for name, version in found.items())
-    return f"{names} are both installed and overwrite each other: pip uninstall -y {' '.join(found)}, then {_GPU_FIX}"
+    return f"{names} are both installed and overwrite each other: pip uninstall -y {' '.join(found)}, then {GPU_FIX}"
 
 
-def _visible() -> str:
-    return os.environ.get("CUDA_VISIBLE_DEVICES", "unset")
+def session_options(ort: Any, threads: int = 1, spin: bool = False) -> Any:
+    """Options of a session: quiet, and with so many threads a run on the CPU.
 
-
-def _options(ort: Any, threads: int) -> Any:
+    Threads that spin while they wait answer a single query a tenth sooner, and take the cores that decode the next
+    images or serve somebody else.
+    """
     options = ort.SessionOptions()
-    options.log_severity_level = _SILENT
+    options.log_severity_level = SILENT
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # Threads that spin while they wait would take the cores that decode the next images; alone, a run loses a tenth.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
     return options
-
-
-def _cpu_session(ort: Any, model: bytes, name: str, threads: int) -> Any:
-    try:
-        return ort.InferenceSession(model, _options(ort, threads), providers=[_CPU])
-    except Exception as error:  # ONNX Runtime has an exception class for each status, with no useful common base
-        cause = first_line(error)
-        raise IdcwhError(f"{name}: not an ONNX model that ONNX Runtime {ort.__version__} can run ({cause})") from error
-
-
-def _cuda_session(ort: Any, model: bytes, threads: int) -> Any:
-    """A session without the card's shortcuts: no TF32, no algorithm search for every new shape, an arena that fits."""
-    if hasattr(ort, "preload_dlls"):
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it misses; `_library_obstacle` says it better
-            ort.preload_dlls()
-    cuda = {
-        "use_tf32": "0",
-        "cudnn_conv_algo_search": "HEURISTIC",
-        "arena_extend_strategy": "kSameAsRequested",
-    }
-    ort.set_default_logger_severity(_SILENT)
-    # enable_fallback=0: a run that fails on the GPU must not go on quietly on the CPU.
-    return ort.InferenceSession(model, _options(ort, threads), providers=[(_CUDA, cuda), _CPU], enable_fallback=0)
-
-
-def _library_obstacle(ort: Any) -> str:
-    """Why the CUDA provider did not load although there is a GPU: nearly always one missing library; name it."""
-    provider = Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
-    cause = "the CUDA provider did not load"
-    try:
-        ctypes.CDLL(str(provider))
-    except OSError as error:
-        cause = f"the CUDA provider did not load ({first_line(error)})"
-    version = getattr(ort, "cuda_version", "") or "of the version it was built for"
-    fix = _both_or("pip install 'onnxruntime-gpu[cuda,cudnn]'")
-    return f"{cause}; ONNX Runtime {ort.__version__} needs CUDA {version} and cuDNN: {fix}"
 
 
 @contextlib.contextmanager

@@ -8,15 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from idcwh_search.cli import common
+from idcwh_search.devices import DEVICES
 from idcwh_search.errors import IdcwhError
+from idcwh_search.modelinfo import PRECISIONS
 
 if TYPE_CHECKING:
-    from .export import Exported
+    from .export import Export, Exported
 
 EPILOG = """\
 examples:
   idcwh-export model.pt --onnx                              write model.onnx, checked on the images kept in model.pt
   idcwh-export model.pt --onnx m.onnx --verify photos/      checked on images of your own
+  idcwh-export model.pt --onnx --precision fp32 fp16 int8   model.onnx, model.fp16.onnx, model.int8.onnx
+  idcwh-export --info model.onnx                            what it expects and gives, and how it was checked
+  idcwh-export --list runs/                                 a line for each model there
 
 exit codes: 0 written, 1 failed and nothing written, 2 usage, 3 written, but some images could not be read
 """
@@ -26,31 +31,43 @@ def parser() -> common.Parser:
     """The command's options."""
     made = common.Parser(
         prog="idcwh-export",
-        description="Write a trained model as one ONNX file, and compare the two bit by bit on real images. "
+        description="Write a trained model as ONNX, and compare the two bit by bit on real images. "
         "A difference that is more than rounding at zero is an error, and leaves no file behind.",
         epilog=EPILOG,
     ).with_version()
-    made.add_argument("model", type=Path, metavar="model.pt", help="what idcwh-train wrote")
+    made.add_argument("model", nargs="?", type=Path, metavar="model.pt", help="what idcwh-train wrote")
+    what = made.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--onnx", nargs="?", const="", metavar="OUT", help="write ONNX (default: the name of model.pt with .onnx)"
+    )
+    what.add_argument("--info", type=Path, metavar="model.onnx", help="say what is in a model.onnx")
+    what.add_argument("--list", nargs="+", metavar="PATH", help="a line for each model in these files and folders")
     made.add_argument(
-        "--onnx",
-        nargs="?",
-        const="",
-        required=True,
-        metavar="OUT",
-        help="write ONNX (default: the name of model.pt with .onnx)",
+        "--precision",
+        nargs="+",
+        choices=PRECISIONS,
+        default=["fp32"],
+        help="what the backbone computes in; several make several files (default: fp32)",
     )
     made.add_argument(
         "--verify",
         metavar="IMAGES",
-        help="compare on a folder of images, an image, or a list of images (default: those kept in model.pt)",
+        help="compare on a labelled set, a folder, an image, or a list of images (default: those kept in model.pt)",
+    )
+    made.add_argument("--limit", type=common.positive, metavar="N", help="compare on N of these images, evenly spaced")
+    made.add_argument(
+        "--calibrate", metavar="IMAGES", help="images that int8 is calibrated on (default: those kept in model.pt)"
     )
     made.add_argument(
         "--device",
-        choices=("auto", "cpu", "cuda"),
+        choices=DEVICES,
         default="auto",
-        help="where ONNX Runtime runs for the comparison; torch runs on the CPU (default: auto)",
+        help="where ONNX Runtime runs for the comparison; torch runs on the CPU (default: everywhere it can)",
     )
     made.add_argument("--opset", type=int, metavar="N", help="ONNX opset, 18 to 23 (default: 18)")
+    made.add_argument(
+        "--simplify", action="store_true", help="fold and take out what ONNX Runtime can, for other runtimes"
+    )
     made.add_argument("--json", action="store_true", help="print the result as JSON")
     return made
 
@@ -58,17 +75,35 @@ def parser() -> common.Parser:
 @common.command
 def main(argv: list[str] | None = None) -> int:
     """The command."""
-    options = parser().parse_args(argv)
+    made = parser()
+    options = made.parse_args(argv)
+    if options.onnx is None:
+        if options.model is not None:
+            made.error("a model.pt goes with --onnx; --info and --list name their files themselves")
+        return _tell(options)
+    if options.model is None:
+        made.error("the following arguments are required: model.pt")
+    return _export(options)
+
+
+def _tell(options: Any) -> int:
+    from . import describe
+
+    try:
+        said: Any = describe.listed(options.list) if options.info is None else describe.describe(options.info)
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    shown = "" if options.json else describe.table(said) if options.info is None else describe.text(said)
+    print(json.dumps(said, indent=2, ensure_ascii=False) if options.json else shown)
+    return common.DONE
+
+
+def _export(options: Any) -> int:
     out = Path(options.onnx) if options.onnx else options.model.with_suffix(".onnx")
     if out == options.model:
         raise IdcwhError(f"{out}: is the model itself; choose another name for the ONNX file")
     if not options.model.is_file():
         raise IdcwhError(f"{options.model}: no such file; expected a model.pt written by idcwh-train")
-    images = None
-    if options.verify is not None:
-        from idcwh_search.image_lists import list_images
-
-        images = list_images(options.verify)
     skipped: list[dict[str, str]] = []
 
     def skip(path: str, reason: str) -> None:
@@ -77,8 +112,18 @@ def main(argv: list[str] | None = None) -> int:
 
     export = _load_export()
     common.note(f"exporting {options.model}")
-    opset = export.graph.OPSET if options.opset is None else options.opset
-    done = export.export_onnx(options.model, out, images=images, device=options.device, opset=opset, on_skip=skip)
+    done = export.export_onnx(
+        options.model,
+        out,
+        precisions=options.precision,
+        images=options.verify,
+        calibration=options.calibrate,
+        limit=options.limit,
+        device=options.device,
+        opset=export.graph.OPSET if options.opset is None else options.opset,
+        simplify=options.simplify,
+        on_skip=skip,
+    )
     _report(done, skipped, as_json=options.json)
     return common.SKIPPED if skipped else common.DONE
 
@@ -91,31 +136,48 @@ def _load_export() -> Any:
 
         from . import export
     except ModuleNotFoundError as error:
-        raise IdcwhError(f"{error.name} is not installed: pip install 'idcwh[export]'") from error
+        raise _missing(error) from error
     return export
 
 
-def _report(done: Exported, skipped: list[dict[str, str]], *, as_json: bool) -> None:
-    found = done.comparison
-    common.note(f"compared with torch by ONNX Runtime on {done.device} ({done.why})")
-    if not as_json:
-        print(found)
-        print(f"{done.path}: {done.info.bits} bits, {done.size:,} bytes, sha256 {done.fingerprint}")
+def _missing(error: ModuleNotFoundError) -> IdcwhError:
+    return IdcwhError(f"{error.name} is not installed: pip install 'idcwh[export]'")
+
+
+def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> None:
+    over = [f"not on {device}: {why}" for device, why in done.passed_over.items()]
+    relevant = "labels" if done.labelled else "the nearest by the model's logits"
+    common.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
+    if as_json:
+        about = {"images": done.origin, "relevant": relevant, "not_compared_on": done.passed_over}
+        print(json.dumps({"files": [_numbers(file) for file in done.files], **about, "skipped": skipped}, indent=2))
+        sys.stdout.flush()
         return
-    result = {
-        "path": str(done.path),
-        "bytes": done.size,
-        "sha256": done.fingerprint,
-        "bits": done.info.bits,
-        "device": done.device,
-        "images": found.images,
-        "batches": sorted(found.batches),
-        "bits_compared": found.bits,
-        "bits_differing": found.differing,
-        "largest_logit_differing": found.largest,
-        "logit_distance": found.distance,
-        "logit_scale": found.scale,
-        "skipped": skipped,
+    for file in done.files:
+        print(
+            f"{file.path}: {file.info.bits} bits, {file.info.precision}, {file.size:,} bytes, sha256 {file.fingerprint}"
+        )
+        if file.float_layers is not None:
+            print(f"  the first {file.float_layers} layers stay in float32")
+        for device, found in file.comparisons.items():
+            print(f"  {device}: {found}")
+            speed = f"{found.images_per_second:.0f} images/s"
+            if found.map_before is not None and found.map_after is not None:
+                print(f"  {device}: MAP {found.map_before:.4f} -> {found.map_after:.4f} ({relevant}); {speed}")
+            else:
+                print(f"  {device}: {speed}")
+
+
+def _numbers(file: Exported) -> dict[str, Any]:
+    return {
+        "path": str(file.path),
+        "bytes": file.size,
+        "sha256": file.fingerprint,
+        "bits": file.info.bits,
+        "precision": file.info.precision,
+        "float_layers": file.float_layers,
+        "devices": {
+            device: {**found.to_dict(), "images_per_second": round(found.images_per_second, 1)}
+            for device, found in file.comparisons.items()
+        },
     }
-    json.dump(result, sys.stdout, indent=2)
-    print()

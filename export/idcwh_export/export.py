@@ -1,58 +1,103 @@
-"""From model.pt to a verified model.onnx: the steps in their order, for the command and for other programs."""
+"""From model.pt to verified ONNX files: the steps in their order, for the command and for other programs."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.metadata
+import itertools
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
+from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
-from idcwh_search.images import Pixels, Preprocess, UnreadableImage, load_image
-from idcwh_search.modelinfo import ModelInfo
-from idcwh_search.runtime import check_device
+from idcwh_search.images import Pixels, Preprocess
+from idcwh_search.modelinfo import PRECISIONS, VERIFIED, ModelInfo
+from idcwh_search.runtime import available_cores, load_onnxruntime
 from idcwh_train.checkpoint import load_model
 
-from . import graph, verify
+from . import graph, half, int8, verify
+from .pictures import OnSkip, Pictures, chosen, sample
 
-OnSkip = Callable[[str, str], object]  # (path, reason)
+if TYPE_CHECKING:
+    import onnx
+
+CALIBRATION = 128  # pictures that int8 is calibrated on at most
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written and how it was checked; `fingerprint` is the SHA-256 of the file at `path`, `size` in bytes."""
+    """One file that was written and how it was checked.
+
+    path, size in bytes, and `fingerprint`, the SHA-256 of the file; info: what it says of itself; comparisons: by
+    device; float_layers: of an int8 file, how many of its first layers stayed in float32.
+    """
 
     path: Path
     size: int
     fingerprint: str
     info: ModelInfo
-    device: str
-    why: str
-    comparison: verify.Comparison
+    comparisons: dict[str, verify.Comparison]
+    float_layers: int | None = None
+
+
+@dataclass(frozen=True)
+class Export:
+    """All files of one export; origin: of the pictures compared on; passed_over: devices not compared on, and why."""
+
+    files: list[Exported]
+    origin: str
+    labelled: bool
+    passed_over: dict[str, str]
+
+
+@dataclass
+class _Candidate:
+    """A file in the making: its place, what will be said of it, and the bytes that are checked."""
+
+    out: Path
+    file: BinaryIO
+    info: ModelInfo
+    content: bytes
+    float_layers: int | None
 
 
 def export_onnx(
     model: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    images: Sequence[str] | None = None,
+    precisions: Sequence[str] = ("fp32",),
+    images: str | None = None,
+    calibration: str | None = None,
+    limit: int | None = None,
     device: str = "auto",
     opset: int = graph.OPSET,
+    simplify: bool = False,
     on_skip: OnSkip | None = None,
-) -> Exported:
+) -> Export:
     """Write the model.pt `model` to `out` as ONNX, if the file computes what the model computes.
 
-    images: files to compare on; by default the sample that model.pt carries. Files that cannot be read are reported to
-    on_skip(path, reason) and left out; without it the first one raises. Raises IdcwhError when the model cannot be read
-    or exported, when `out` cannot be written, and when the comparison finds more than rounding; then no file appears.
+    precisions: one file for each of "fp32", "fp16", "int8" (see `names`). images: what to compare on, and calibration:
+    what to calibrate int8 on, as pictures.chosen takes them; by default the sample that model.pt carries. limit:
+    compare on so many of the images. device: compare there; "auto": on every device that works here. Files that cannot
+    be read are reported to on_skip(path, reason) and left out; without it the first one raises.
+
+    Raises IdcwhError when the model cannot be read or exported, when a file cannot be written, and when a comparison
+    finds more than rounding, or more than the loss that its precision may cost; then no file appears at all.
     """
-    source, out = Path(model), Path(out)
+    source, targets = Path(model), names(Path(out), precisions)
     network, content = load_model(source)
     preprocess = Preprocess.from_dict(content["preprocess"])
+    pictures = sample(content, preprocess, source) if images is None else chosen(images, preprocess, on_skip, limit)
+    devices.check_device(device)
     info = ModelInfo(
         bits=content["bits"],
         preprocess=preprocess,
@@ -61,37 +106,104 @@ def export_onnx(
         backbone=content["backbone"],
         source_sha256=hashlib.sha256(source.read_bytes()).hexdigest(),
     )
-    pictures = _sample(content, preprocess, source) if images is None else _files(images, preprocess, on_skip)
-    check_device(device)
-    with replacing(out) as file:
-        built = graph.build(network, info.bits, preprocess.crop, info.to_metadata(), opset)
-        file.write(built.SerializeToString(deterministic=True))
-        file.flush()
-        encoder = Encoder(file.name, device=device, batch_size=verify.LARGEST)
-        reference, _ = load_model(source)  # read anew: what is compared with the file has not been through the exporter
-        comparison = verify.verify(reference, encoder, verify.chunks(pictures))
-        if problem := comparison.problem():
-            raise IdcwhError(f"{source}: the exported network is not the model: {problem}; nothing was written")
-    return Exported(out, out.stat().st_size, encoder.fingerprint, info, encoder.device, encoder.why, comparison)
+    with contextlib.ExitStack() as stack:
+        files = {precision: stack.enter_context(replacing(target)) for precision, target in targets.items()}
+        built = graph.build(network, info.bits, preprocess.crop, {}, opset)
+        if simplify:
+            built = graph.simplified(built)
+        made = []
+        for precision, target in targets.items():
+            about, changed, layers = replace(info, precision=precision), built, None
+            if precision == "fp16":
+                changed = _copy(built)
+                half.convert(changed)
+            elif precision == "int8":
+                pixels = _calibration(content, preprocess, source, calibration or images)
+                changed, layers = int8.quantize(built, pixels, available_cores())
+            made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers))
+        reference, _ = load_model(source)  # read anew: what is compared has not been through the exporter
+        compared, passed_over = _compare(made, reference, pictures, device)
+        written = [_write(candidate, found, pictures) for candidate, found in zip(made, compared, strict=True)]
+    return Export(written, pictures.origin, pictures.relevance is not None, passed_over)
 
 
-def _sample(content: dict[str, Any], preprocess: Preprocess, source: Path) -> Iterator[Pixels]:
-    """The pictures kept in model.pt, uint8 [m, H, W, 3]."""
+def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
+    """Precision -> file: m.onnx, m.fp16.onnx, m.int8.onnx. A single one takes the name as it is, whatever it is."""
+    if unknown := [name for name in precisions if name not in PRECISIONS]:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {unknown[0]!r}")
+    ordered = [name for name in PRECISIONS if name in precisions]
+    if len(ordered) == 1:
+        return {ordered[0]: out}
+    return {name: out if name == "fp32" else out.with_suffix(f".{name}{out.suffix}") for name in ordered}
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = type(model)()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _calibration(content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None) -> Pixels:
+    """Up to CALIBRATION pictures. Whatever cannot be read is passed over: it is named when the file is compared."""
     kept = content["sample"].get("images")
-    side = preprocess.crop
-    if kept is None or not len(kept):
-        raise IdcwhError(f"{source}: carries no sample images to compare on; name some with --verify IMAGES")
-    if tuple(kept.shape[1:]) != (side, side, 3):
-        found = " x ".join(map(str, kept.shape[1:]))
-        raise IdcwhError(f"{source}: its sample images are {found}; its preprocessing says {side} x {side} x 3")
-    yield from kept.numpy()
+    if spec is None or (kept is not None and len(kept)):
+        found: Pictures = sample(content, preprocess, source)
+    else:
+        found = chosen(spec, preprocess, lambda path, reason: None, CALIBRATION)
+    pixels = list(itertools.islice(found, CALIBRATION))
+    if not pixels:
+        raise IdcwhError("none of the images to calibrate int8 on can be read; name others with --calibrate IMAGES")
+    return np.stack(pixels)
 
 
-def _files(images: Sequence[str], preprocess: Preprocess, on_skip: OnSkip | None) -> Iterator[Pixels]:
-    for path in images:
-        try:
-            yield load_image(path, preprocess)
-        except UnreadableImage as error:
-            if on_skip is None:
-                raise
-            on_skip(error.path, error.reason)
+def _compare(
+    made: list[_Candidate], network: Any, pictures: Pictures, device: str
+) -> tuple[list[dict[str, verify.Comparison]], dict[str, str]]:
+    """Every candidate on every device, in one pass over the pictures: for each candidate, comparisons by device."""
+    runs: list[tuple[int, str, Encoder]] = []
+    passed_over: dict[str, str] = {}
+    for place, candidate in enumerate(made):
+        candidate.file.write(onnx_file.sealed(candidate.content))
+        candidate.file.flush()
+        for name in devices.usable() if device == "auto" else [device]:
+            try:
+                encoder = Encoder(candidate.file.name, device=name, batch_size=verify.LARGEST)
+            except IdcwhError as error:
+                if device != "auto" or name == "cpu":
+                    raise
+                passed_over[f"{candidate.info.precision} on {name}"] = str(error)
+            else:
+                runs.append((place, name, encoder))
+    if device == "auto":
+        passed_over |= devices.obstacles()
+    found = verify.verify(network, [run for _, _, run in runs], verify.chunks(pictures), pictures.relevance)
+    compared: list[dict[str, verify.Comparison]] = [{} for _ in made]
+    for (place, name, _), comparison in zip(runs, found, strict=True):
+        compared[place][name] = comparison
+        if problem := comparison.problem():
+            which = made[place].info.precision
+            raise IdcwhError(
+                f"{made[place].out}: the exported network is not the model ({which} on {name}): {problem}; "
+                "nothing was written"
+            )
+    return compared, passed_over
+
+
+def _write(candidate: _Candidate, found: dict[str, verify.Comparison], pictures: Pictures) -> Exported:
+    """The bytes that were checked, behind them what was found, and the seal over all of it."""
+    verified: dict[str, Any] = {
+        "versions": {name: importlib.metadata.version(name) for name in ("idcwh", "torch", "onnx")}
+        | {"onnxruntime": load_onnxruntime().__version__},
+        "images": pictures.origin,
+        "relevant": "the same label" if pictures.relevance else "the nearest by the model's logits",
+        "devices": {name: comparison.to_dict() for name, comparison in found.items()},
+    }
+    if candidate.float_layers is not None:
+        verified["float_layers"] = candidate.float_layers
+    content = onnx_file.sealed(onnx_file.with_metadata(candidate.content, {VERIFIED: json.dumps(verified)}))
+    candidate.file.seek(0)
+    candidate.file.truncate()
+    candidate.file.write(content)
+    info = ModelInfo.from_metadata(onnx_file.metadata(content) or {})
+    digest = hashlib.sha256(content).hexdigest()
+    return Exported(candidate.out, len(content), digest, info, found, candidate.float_layers)

@@ -1,8 +1,8 @@
 """The ONNX graph around a network: pixels as a decoder gives them in, packed codes and logits out.
 
 Nothing is left for the program that runs it: layout, normalisation (inside the network) and bit packing are in the
-graph.
-Whether the file computes what torch computes is the business of verify.py.
+graph. The tensors on both sides of the backbone are called `normalised` and `features`: half.py and int8.py change what
+lies between them. Whether the file computes what torch computes is the business of verify.py.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,6 +21,9 @@ from torch import nn
 
 from idcwh_search import __version__
 from idcwh_search.errors import IdcwhError
+from idcwh_search.modelinfo import ModelInfo
+from idcwh_search.runtime import CPU, load_onnxruntime, session_options
+from idcwh_train.model import HashModel
 
 if TYPE_CHECKING:
     import onnx
@@ -29,12 +34,18 @@ OPSET = 18
 OPSETS = range(18, 24)  # what torch.onnx.export can write without changing it back
 
 
+BACKBONE = ("normalised", "features")
+"""The tensors before and behind the backbone, by name."""
+
+
 class PackedHash(nn.Module):
     """`network` between uint8 pictures and packed codes; the module that is exported.
 
     image:  uint8 [n, H, W, 3] RGB
     codes:  uint8 [n, ceil(bits / 8)], bit i of a code at position i % 8 of byte i // 8, 1 where logit i >= 0
     logits: float32 [n, bits]
+
+    Where the network is a HashModel, the two tensors of BACKBONE come as well, so that they have a name in the graph.
     """
 
     packing: torch.Tensor
@@ -44,9 +55,16 @@ class PackedHash(nn.Module):
         self.network = network
         self.register_buffer("packing", packing_matrix(bits))
 
-    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        logits = self.network(image.permute(0, 3, 1, 2))
-        return pack(logits, self.packing), logits
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        # contiguous: torch would follow the other order of the bytes through the network, and add nodes for it
+        pixels = image.permute(0, 3, 1, 2).contiguous()
+        if not isinstance(self.network, HashModel):
+            logits = self.network(pixels)
+            return pack(logits, self.packing), logits
+        normalised = self.network.normalise(pixels)
+        features = self.network.backbone(normalised)
+        logits = self.network.head(features)
+        return pack(logits, self.packing), logits, normalised, features
 
 
 def packing_matrix(bits: int) -> torch.Tensor:
@@ -98,13 +116,13 @@ def build(
             layer.inplace = False  # type: ignore[assignment]
     example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # two: one would be taken for a constant
     try:
-        with _quiet():
+        with quiet():
             program = torch.onnx.export(
                 module,
                 (example,),
                 dynamo=True,
                 input_names=["image"],
-                output_names=["codes", "logits"],
+                output_names=["codes", "logits", *(BACKBONE if isinstance(network, HashModel) else ())],
                 dynamic_shapes={"image": {0: torch.export.Dim("n", min=1)}},
                 opset_version=opset,
                 external_data=False,
@@ -115,7 +133,8 @@ def build(
         raise IdcwhError(f"torch cannot export this network to ONNX: {first}") from error
     assert program is not None
     model = program.model_proto
-    _strip(model)
+    del model.graph.output[2:]
+    strip(model)
     written = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if written != opset:
         raise IdcwhError(f"torch wrote opset {written} instead of {opset}; leave --opset out, or choose {written}")
@@ -124,7 +143,47 @@ def build(
     return model
 
 
-def _strip(model: onnx.ModelProto) -> None:
+def simplified(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same network after ONNX Runtime's basic optimisations: constants folded, what does nothing taken out, and
+    standard operators only. Other runtimes then need not do the same.
+    """
+    import onnx
+
+    ort, options = load_onnxruntime(), session_options(load_onnxruntime())
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    made = set(BACKBONE) <= {name for node in model.graph.node for name in node.output}
+    marks = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in BACKBONE if made]
+    model.graph.output.extend(marks)  # as outputs they keep their names
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "simple.onnx")
+        ort.InferenceSession(model.SerializeToString(), options, providers=[CPU])
+        simple = onnx.load(options.optimized_model_filepath)
+    for changed in (model, simple):
+        del changed.graph.output[2:]
+    used = {node.domain or "ai.onnx" for node in simple.graph.node}
+    imported = [entry for entry in simple.opset_import if (entry.domain or "ai.onnx") in used]
+    del simple.opset_import[:]
+    simple.opset_import.extend(imported)
+    strip(simple)
+    return simple
+
+
+def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
+    """The bytes of a model that says what it is; checked, and the same for the same model."""
+    import onnx
+
+    strip(model)
+    del model.metadata_props[:]
+    onnx.helper.set_model_props(model, info.to_metadata())
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise IdcwhError(f"the graph in {info.precision} is not valid ONNX: {' '.join(str(error).split())}") from error
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def strip(model: onnx.ModelProto) -> None:
     """Leave out the exporter's notes: stack traces with the paths of this machine, more text than some have weights.
 
     The same model.pt then gives the same bytes, and so the same fingerprint, wherever it is exported.
@@ -143,8 +202,32 @@ def _strip(model: onnx.ModelProto) -> None:
     graph.doc_string = ""
 
 
+def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes that compute `features` from `normalised`, in their order; IdcwhError where the graph has no such part.
+
+    What the pixels alone decide (`normalised` itself, the size of the batch) does not belong to them.
+    """
+    outputs = {name: node for node in model.graph.node for name in node.output}
+    if not set(BACKBONE) <= set(outputs):
+        raise IdcwhError("the graph has no backbone between `normalised` and `features`: only fp32 can be had of it")
+
+    def behind(name: str) -> set[str]:
+        """Names of all tensors that `name` depends on, and its own."""
+        seen, todo = {name}, [name]
+        while todo:
+            node = outputs.get(todo.pop())
+            for source in node.input if node is not None else ():
+                if source not in seen:
+                    seen.add(source)
+                    todo.append(source)
+        return seen
+
+    before, until = (behind(name) for name in BACKBONE)
+    return [node for node in model.graph.node if any(name in until and name not in before for name in node.output)]
+
+
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress chatter and no advice to developers of torch on the terminal of somebody who exports a model."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]

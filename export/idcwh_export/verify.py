@@ -8,14 +8,23 @@ the logits of the images at hand, since only the size of logits relative to each
 - a bit may differ only where |logit| <= ZERO * scale;
 - no logit may differ by more than SAME * scale, which also catches a fault too small to flip a bit of these few images.
 
+Some networks, deep ones with random weights above all, make more of rounding than that. Where a limit is passed, the
+model is run once more in float64 and its own rounding in float32 measured: up to OWN times that is rounding as well.
+
 Measured on GoogLeNet and EfficientNet-Lite0 (docs/export.md), rounding stays below 3e-5 * scale, and the smallest fault
 tried, a mean that is off by 1/10,000 of the range of a pixel, moves logits by 6e-4 * scale or more.
+
+A file of lower precision differs by design. What it may not do is find worse: its MAP on these images may be lower than
+the model's by no more than MAP_LOSS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +33,20 @@ from torch import nn
 
 from idcwh_search.encoder import Encoder
 from idcwh_search.images import Pixels
+from idcwh_train.model import HashModel
+
+from . import retrieval
 
 ZERO = 1e-4
 SAME = 3e-4
+OWN = 8
+MAP_LOSS = {"fp16": 0.002, "int8": 0.01}
 SIZES = (1, 3, 8)  # batches every file is tried with, besides the largest
 LARGEST = 32
+RANKED = 5000  # pictures that MAP is taken over at most; each is a query against all others
 _TRIED = 24  # images of a run that go through all sizes; the rest go through the largest only
 
+Codes = npt.NDArray[np.uint8]
 Logits = npt.NDArray[np.float32]
 
 
@@ -40,9 +56,13 @@ class Comparison:
 
     images: pictures compared; bits: comparisons of a bit (a picture counts once for each batch size it was run in);
     differing: bits that came out differently; largest: largest |logit| among those; distance: largest difference of any
-    logit; batches: the sizes that were run; faults: what is wrong beyond numbers, in words.
+    logit; batches: the sizes that were run; faults: what is wrong beyond numbers, in words. noise: largest
+    difference of any of the model's own logits from those in float64, 0 where it was not measured. map_before and
+    map_after: MAP of the model's codes and of the file's, None where nothing among the pictures is relevant to another;
+    seconds: in ONNX Runtime, for `timed` pictures in the largest batches.
     """
 
+    precision: str = "fp32"
     images: int = 0
     bits: int = 0
     differing: int = 0
@@ -50,13 +70,23 @@ class Comparison:
     distance: float = 0.0
     batches: set[int] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
+    noise: float = 0.0
     squares: float = 0.0
     logits: int = 0
+    map_before: float | None = None
+    map_after: float | None = None
+    seconds: float = 0.0
+    timed: int = 0
 
     @property
     def scale(self) -> float:
         """Root mean square of the model's logits."""
         return float(np.sqrt(self.squares / self.logits)) if self.logits else 0.0
+
+    @property
+    def images_per_second(self) -> float:
+        """Of ONNX Runtime alone, in the largest batches."""
+        return self.timed / self.seconds if self.seconds else 0.0
 
     def problem(self) -> str | None:
         """Why the file must not be used, in one line; None if it is as good as the model."""
@@ -64,13 +94,29 @@ class Comparison:
             return self.faults[0]
         if not self.images:
             return "no images to compare on"
-        if self.largest > ZERO * self.scale:
+        if self.precision != "fp32":
+            return self._lost()
+        zero, same = (max(part * self.scale, OWN * self.noise) for part in (ZERO, SAME))
+        if self.largest > zero:
             return (
                 f"{self.differing} of {self.bits} bits differ, one at |logit| {self.largest:.3g}, "
-                f"where rounding explains no more than {ZERO * self.scale:.3g}"
+                f"where rounding explains no more than {zero:.3g}"
             )
-        if self.distance > SAME * self.scale:
-            return f"logits differ by {self.distance:.3g}, where rounding explains no more than {SAME * self.scale:.3g}"
+        if self.distance > same:
+            return f"logits differ by {self.distance:.3g}, where rounding explains no more than {same:.3g}"
+        return None
+
+    def _lost(self) -> str | None:
+        if self.map_before is None or self.map_after is None:
+            return (
+                "nothing among the images is relevant to another, so no MAP can be compared; take others to verify on"
+            )
+        if self.map_before - self.map_after > MAP_LOSS[self.precision]:
+            return (
+                f"MAP falls from {self.map_before:.4f} to {self.map_after:.4f} in {self.precision}, "
+                f"where {MAP_LOSS[self.precision]} is allowed ({self.differing} of {self.bits} bits differ; measured "
+                f"on {self.images} images: a larger set, with --verify, measures it better)"
+            )
         return None
 
     def __str__(self) -> str:
@@ -81,22 +127,74 @@ class Comparison:
             f"logits differ by at most {self.distance:.3g} (their scale is {self.scale:.3g})"
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """What is written into the file: everything but times, which are never the same twice."""
+        return {
+            "images": self.images,
+            "batches": sorted(self.batches),
+            "bits_compared": self.bits,
+            "bits_differing": self.differing,
+            "largest_logit_differing": self.largest,
+            "logit_distance": self.distance,
+            "logit_scale": self.scale,
+            "model_rounding": self.noise or None,
+            "map_before": self.map_before,
+            "map_after": self.map_after,
+        }
 
-def verify(network: nn.Module, encoder: Encoder, chunks: Iterable[Pixels]) -> Comparison:
-    """Run torch on the CPU and ONNX Runtime side by side on chunks of preprocessed pictures uint8 [m, H, W, 3]."""
-    found = Comparison()
+
+def verify(
+    network: nn.Module,
+    encoders: Sequence[Encoder],
+    chunks: Iterable[Pixels],
+    labels: Callable[[], npt.NDArray[Any]] | None = None,
+) -> list[Comparison]:
+    """Run torch on the CPU and the encoders side by side on chunks of preprocessed pictures uint8 [m, H, W, 3].
+
+    One comparison an encoder; the encoders take turns chunk by chunk, so that their times can be compared. labels
+    gives, once the chunks are through, what belongs together (retrieval.share_a_label); without it the nearest by
+    logits do.
+    """
+    found = [Comparison(precision=encoder.info.precision) for encoder in encoders]
     network.eval()
+    wanted: list[Logits] = []
+    first: Pixels | None = None
+    codes: list[list[Codes]] = [[] for _ in encoders]
     for pixels in chunks:
         expected = _torch_logits(network, pixels)
         if not np.isfinite(expected).all():
-            found.faults.append("the model itself gives logits that are not finite numbers")
+            for comparison in found:
+                comparison.faults.append("the model itself gives logits that are not finite numbers")
             return found
-        found.squares += float(np.square(expected, dtype=np.float64).sum())
-        found.logits += expected.size
-        for size in (*SIZES, LARGEST) if found.images < _TRIED else (LARGEST,):
-            _compare(found, encoder, pixels, expected, size)
-        found.images += len(pixels)
+        wanted.append(expected)
+        first = pixels if first is None else first
+        for comparison, encoder, kept in zip(found, encoders, codes, strict=True):
+            comparison.squares += float(np.square(expected, dtype=np.float64).sum())
+            comparison.logits += expected.size
+            for size in (*SIZES, LARGEST) if comparison.images < _TRIED else (LARGEST,):
+                got = _compare(comparison, encoder, pixels, expected, size)
+            kept.append(got)
+            comparison.images += len(pixels)
+    suspects = [one for one in found if one.precision == "fp32" and one.problem() and not one.faults]
+    if suspects and first is not None:
+        noise = float(np.abs(_exact_logits(network, first) - wanted[0]).max())
+        for comparison in suspects:
+            comparison.noise = noise
+    if wanted:
+        _rank(found, np.concatenate(wanted)[:RANKED], [np.concatenate(kept)[:RANKED] for kept in codes], labels)
     return found
+
+
+def _rank(
+    found: list[Comparison], logits: Logits, codes: list[Codes], labels: Callable[[], npt.NDArray[Any]] | None
+) -> None:
+    bits = logits.shape[1]
+    relevant = retrieval.nearest(logits) if labels is None else retrieval.share_a_label(labels()[: len(logits)])
+    model = np.packbits(logits >= 0, axis=1, bitorder="little")
+    before = retrieval.mean_average_precision(model, relevant, bits)
+    for comparison, kept in zip(found, codes, strict=True):
+        comparison.map_before = before
+        comparison.map_after = retrieval.mean_average_precision(kept, relevant, bits)
 
 
 def chunks(pictures: Iterable[Pixels], size: int = LARGEST) -> Iterator[Pixels]:
@@ -117,10 +215,25 @@ def _torch_logits(network: nn.Module, pixels: Pixels) -> Logits:
         return logits
 
 
-def _compare(found: Comparison, encoder: Encoder, pixels: Pixels, expected: Logits, size: int) -> None:
-    """One batch size; too few pictures for a full batch are repeated, so that the size is really run."""
+def _exact_logits(network: nn.Module, pixels: Pixels) -> npt.NDArray[np.float64]:
+    """What the model would give if numbers had twice the digits. Its own logits where it is no HashModel."""
+    if not isinstance(network, HashModel):
+        return _torch_logits(network, pixels).astype(np.float64)
+    exact = copy.deepcopy(network).double()
+    with torch.inference_mode():
+        x = (torch.from_numpy(pixels).permute(0, 3, 1, 2).double() - exact.mean) / exact.std
+        logits: npt.NDArray[np.float64] = exact.hash(exact.backbone(x)).numpy()
+    return logits
+
+
+def _compare(found: Comparison, encoder: Encoder, pixels: Pixels, expected: Logits, size: int) -> Codes:
+    """One batch size; too few pictures for a full batch are repeated, so that the size is really run. Their codes."""
     order = np.arange(max(len(pixels), size if size in SIZES else 0)) % len(pixels)
+    started = time.perf_counter()
     parts = [encoder.run(pixels[order[start : start + size]]) for start in range(0, len(order), size)]
+    if size == LARGEST:
+        found.seconds += time.perf_counter() - started
+        found.timed += len(order)
     codes, logits = (np.concatenate(part) for part in zip(*parts, strict=True))
     expected = expected[order]
     found.batches.add(min(size, len(order)))
@@ -129,9 +242,10 @@ def _compare(found: Comparison, encoder: Encoder, pixels: Pixels, expected: Logi
         found.faults.append("its codes are not its logits packed by sign")
     if not np.isfinite(logits).all():
         found.faults.append("it gives logits that are not finite numbers where the model does not")
-        return
+        return codes[: len(pixels)]
     differing = (logits >= 0) != (expected >= 0)
     if differing.any():
         found.differing += int(differing.sum())
         found.largest = max(found.largest, float(np.abs(expected[differing]).max()))
     found.distance = max(found.distance, float(np.abs(logits - expected).max()))
+    return codes[: len(pixels)]

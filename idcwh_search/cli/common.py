@@ -113,6 +113,32 @@ def identifier(text: str) -> int:
     return _whole(text, 0, LARGEST_ID)
 
 
+def add_device(add: Callable[..., Any]) -> None:
+    """The options of where a model runs and what it expects; `add` is a parser's add_argument."""
+    devices = ("auto", "cpu", "cuda", "tensorrt")
+    add("--device", choices=devices, default="auto", help="where the model runs (default auto)")
+    add(
+        "--preprocess",
+        type=preprocess,
+        metavar="RESIZE,CROP",
+        help="pixels of the shorter side and of the crop, for a model.onnx that has no metadata or was changed",
+    )
+
+
+def preprocess(text: str) -> Any:
+    """argparse type: RESIZE,CROP or RESIZE,CROP,INTERPOLATION."""
+    from ..images import Preprocess
+
+    resize, _, rest = text.partition(",")
+    crop, _, interpolation = rest.partition(",")
+    try:
+        return Preprocess(int(resize), int(crop), interpolation or "bilinear")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected RESIZE,CROP in pixels, such as 240,224, not {text!r} ({error})"
+        ) from error
+
+
 def _whole(text: str, least: int, most: int = LARGEST) -> int:
     try:
         value = int(text)

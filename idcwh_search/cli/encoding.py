@@ -33,9 +33,7 @@ def add_options(parser: Any) -> None:
         help="label images by their first folder below DIR, in a .tar file by their .cls file or folder (default); a "
         "manifest has its own",
     )
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)"
-    )
+    common.add_device(parser.add_argument)
     parser.add_argument(
         "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
     )

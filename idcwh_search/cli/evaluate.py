@@ -54,7 +54,7 @@ def parser() -> common.Parser:
     add = parser.add_argument_group("how").add_argument
     add("--top", nargs="+", type=common.positive, metavar="K", help="K of MAP@K, P@K, R@K (default 10 100 1000 5000)")
     add("--radius", type=common.natural, default=2, metavar="R", help="of P@H<=R and R@H<=R (default 2)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)")
+    common.add_device(add)
     add("--threads", type=common.positive, metavar="N", help="threads (default: all cores of the process)")
 
     add = parser.add_argument_group("output").add_argument
@@ -77,7 +77,7 @@ class Source:
             return code_sets.load(self.path)
         from ..encoder import Encoder
 
-        return Encoder(self.path, options.device, threads=options.threads)
+        return Encoder(self.path, options.device, threads=options.threads, preprocess=options.preprocess)
 
 
 def _model(path: str) -> Source:

@@ -69,7 +69,8 @@ def run(options: Any) -> int:
         listing = Listing(options.images, options.labels)
         root = images_root(database, options.root, listing.root)
         news = News(database, listing, [os.path.relpath(path, root) for path in listing.paths])
-        encoder = open_encoder(database, options.model, device=options.device, threads=options.threads)
+        wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
+        encoder = open_encoder(database, options.model, **wanted)
         work = news.encode(encoder)
         pruned = _prune(database, root) if options.prune else 0
         return work.summarise(

@@ -39,7 +39,13 @@ def run(options: Any) -> int:
     check_target(target, options.model, None if options.images == "-" else options.images)
     common.refuse_existing(options.db, options.force)
     listing = Listing(options.images, options.labels)
-    encoder = Encoder(options.model, device=options.device, threads=options.threads, batch_size=options.batch_size)
+    encoder = Encoder(
+        options.model,
+        device=options.device,
+        threads=options.threads,
+        batch_size=options.batch_size,
+        preprocess=options.preprocess,
+    )
     common.note(f"{len(listing.paths)} images, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
     manifest = describe(target, encoder, listing.root)
     if options.resume:

@@ -46,9 +46,7 @@ def parser() -> common.Parser:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the pictures of queries and hits")
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)"
-    )
+    common.add_device(parser.add_argument)
     parser.add_argument(
         "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
     )
@@ -102,7 +100,8 @@ def _encode(options: Any, database: Database) -> Queries:
     from ..pipeline import encode_files
 
     paths = [path for source in options.query for path in list_images(source)]
-    encoder = open_encoder(database, options.model, device=options.device, threads=options.threads)
+    wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
+    encoder = open_encoder(database, options.model, **wanted)
     if encoder.device != "cpu" or options.device != "auto":
         common.note(f"model on {encoder.device}: {encoder.why}")
     skipped: list[dict[str, str]] = []

@@ -23,7 +23,7 @@ def test_from_photographs_to_hits(tmp_path: Path, capsys: pytest.CaptureFixture[
     trained = json.loads(capsys.readouterr().out)["evaluations"]["20"]
 
     assert export.main([str(run / "model.pt"), "--onnx", str(model)]) == 0
-    assert ": 0 of 2,560 bits differ" in capsys.readouterr().out
+    assert ": 0 of 3,200 bits differ" in capsys.readouterr().out
 
     assert index.main(["build", "--model", str(model), "--images", str(PICTURES / "train"), "--db", str(database)]) == 0
     with ih.Database.open(database) as db:

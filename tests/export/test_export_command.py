@@ -19,8 +19,9 @@ import pytest
 import torch
 from onnx import numpy_helper
 
-from idcwh_export import export, graph
+from idcwh_export import export, graph, verify
 from idcwh_export.cli import main
+from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.image_lists import list_images
 from idcwh_search.images import Preprocess, load_image
@@ -65,6 +66,7 @@ def small(tmp_path: Path, make_network: Any, pictures: Any, monkeypatch: pytest.
 def quick(monkeypatch: pytest.MonkeyPatch, exported: dict[int, bytes]) -> None:
     """The graph of the small network, built before."""
     monkeypatch.setattr(graph, "build", lambda *_, **__: onnx.load_from_string(exported[BITS]))
+    monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
 
 
 def leftovers(folder: Path) -> set[str]:
@@ -106,9 +108,10 @@ def test_a_real_backbone_from_file_to_file(make: Any, bits: int, tmp_path: Path,
     save_model(tmp_path / "model.pt", network.train(), made)
     assert main([str(tmp_path / "model.pt"), "--onnx", "--json"]) == 0
     said = capfd.readouterr()
-    result = json.loads(said.out)
-    assert result["bits_differing"] == 0 and result["images"] == len(pixels) and {1, 3, 8} <= set(result["batches"])
-    assert result["logit_distance"] < 1e-4 * result["logit_scale"]
+    (result,) = json.loads(said.out)["files"]
+    found = result["devices"]["cpu"]
+    assert found["bits_differing"] == 0 and found["images"] == len(pixels) and {1, 3, 8} <= set(found["batches"])
+    assert found["logit_distance"] < 1e-4 * found["logit_scale"] and found["map_before"] == found["map_after"]
     assert len(said.err.splitlines()) == 2  # what we say, and nothing of torch's
 
     (tmp_path / "elsewhere").mkdir()
@@ -153,7 +156,8 @@ def test_an_old_file_is_replaced_only_by_a_good_one(
 def test_pictures_of_ones_own(small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([str(small()), "--onnx", "--json", "--verify", str(PICTURES / "cat")]) == 0
     result = json.loads(capfd.readouterr().out)
-    assert result["images"] == len(list_images(PICTURES / "cat")) and result["skipped"] == []
+    assert result["files"][0]["devices"]["cpu"]["images"] == len(list_images(PICTURES / "cat"))
+    assert result["skipped"] == [] and result["relevant"] == "the nearest by the model's logits"
 
 
 def test_unreadable_pictures_are_skipped_and_named(
@@ -165,6 +169,78 @@ def test_unreadable_pictures_are_skipped_and_named(
     said = capfd.readouterr()
     assert [Path(entry["path"]).name for entry in json.loads(said.out)["skipped"]] == ["bad.jpg"]
     assert "skipped" in said.err and (tmp_path / "model.onnx").exists()
+
+
+def test_what_was_compared_is_the_beginning_of_the_file(
+    small: Any, quick: None, tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte; behind it what was found, and the seal."""
+    seen: list[bytes] = []
+    monkeypatch.setattr(
+        export, "Encoder", lambda path, **options: (seen.append(Path(path).read_bytes()), Encoder(path, **options))[1]
+    )
+    sample = {"images": torch.from_numpy(pictures), "keys": [], "labels": torch.arange(40) % 4}
+    path = small(sample=sample)
+    done = export.export_onnx(path, tmp_path / "m.onnx")
+    content = (tmp_path / "m.onnx").read_bytes()
+    (compared,) = seen
+    assert onnx_file.examine(compared)[0] is onnx_file.examine(content)[0] is onnx_file.Seal.WHOLE
+    body = compared[: compared.rindex(onnx_file._EXAMPLE[:-64])]
+    assert content.startswith(body) and len(body) > len(content) - 1000
+    verified = Encoder(tmp_path / "m.onnx").info.verified
+    assert verified == done.files[0].info.verified and verified is not None
+    found = verified["devices"]["cpu"]
+    assert (found["bits_compared"], found["bits_differing"], found["images"]) == (1632, 0, 40)
+    assert verified["relevant"] == "the same label" and found["map_before"] == found["map_after"] > 0.2
+    assert torch.__version__.startswith(verified["versions"]["torch"])
+    assert onnx.load(tmp_path / "m.onnx").graph == onnx.load_from_string(compared).graph
+
+
+def test_every_precision_in_one_go(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.1, "int8": 0.2})  # of 40 pictures and 12 bits
+    asked = ["--precision", "int8", "fp32", "fp16"]
+    assert main([str(small()), "--onnx", str(tmp_path / "m.onnx"), *asked, "--json"]) == 0
+    assert leftovers(tmp_path) == {"model.pt", "m.onnx", "m.fp16.onnx", "m.int8.onnx"}
+    result = json.loads(capfd.readouterr().out)
+    assert [entry["precision"] for entry in result["files"]] == ["fp32", "fp16", "int8"]
+    distances = []
+    for entry in result["files"]:
+        encoder = Encoder(entry["path"])
+        assert encoder.info.precision == entry["precision"] and encoder.fingerprint == entry["sha256"]
+        found = entry["devices"]["cpu"]
+        assert found["bits_compared"] == 1632 and found["images_per_second"] > 0
+        assert encoder.info.verified is not None
+        assert encoder.info.verified["devices"]["cpu"]["logit_distance"] == found["logit_distance"]
+        distances.append(found["logit_distance"])
+    assert distances == sorted(distances) and distances[0] < distances[1] < distances[2]
+    assert [entry["float_layers"] for entry in result["files"]] == [None, None, 0]
+    sizes = [Path(entry["path"]).stat().st_size for entry in result["files"]]
+    assert sizes[1] < sizes[0]
+
+
+def test_a_precision_that_finds_worse_leaves_nothing(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 1.0, "int8": -1.0})
+    path = small()
+    said = fails(capfd, path, "--onnx", "--precision", "fp32", "fp16", "int8")
+    assert "model.int8.onnx: the exported network is not the model (int8 on cpu): MAP falls from" in said
+    assert leftovers(tmp_path) == {"model.pt"}
+
+
+def test_one_precision_takes_the_name_as_it_is() -> None:
+    assert export.names(Path("a/m.onnx"), ["int8"]) == {"int8": Path("a/m.onnx")}
+    assert list(export.names(Path("m.b.onnx"), ["int8", "fp32"]).values()) == [Path("m.b.onnx"), Path("m.b.int8.onnx")]
+    with pytest.raises(ValueError, match="precision must be one of fp32, fp16, int8, not 'int4'"):
+        export.names(Path("m.onnx"), ["int4"])
+
+
+def test_labelled_images_of_ones_own(small: Any, quick: None, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([str(small()), "--onnx", "--json", "--verify", str(PICTURES), "--limit", "30"]) == 0
+    result = json.loads(capfd.readouterr().out)
+    assert result["relevant"] == "labels" and result["files"][0]["devices"]["cpu"]["images"] == 30
 
 
 # ------------------------------------------------------------------------------------------------ how it fails
@@ -198,7 +274,7 @@ def test_a_wrong_export_fails_and_leaves_nothing(
     assert main([str(path), "--onnx"]) == 1
     assert leftovers(tmp_path) == {"model.pt"}
     said = capfd.readouterr()
-    assert said.out == "" and "error: " in said.err and "is not the model: " in said.err
+    assert said.out == "" and "error: " in said.err and "is not the model (fp32 on cpu): " in said.err
     assert said.err.rstrip().endswith("nothing was written") and "Traceback" not in said.err
 
 
@@ -264,7 +340,7 @@ def test_other_mistakes(small: Any, tmp_path: Path, capfd: pytest.CaptureFixture
     path = small()
     assert "opset must be one of 18 to 23, not 7" in fails(capfd, path, "--onnx", "--opset", "7")
     monkeypatch.setattr(graph, "build", lambda *_, **__: pytest.fail("built before the device was looked at"))
-    monkeypatch.setattr("idcwh_search.runtime.cuda_obstacle", lambda ort: "no GPU found")
+    monkeypatch.setattr("idcwh_search.gpu.obstacle", lambda ort, device: "no GPU found")
     assert "device cuda cannot be used" in fails(capfd, path, "--onnx", "--device", "cuda")
     assert leftovers(tmp_path) == {"model.pt"}
 

@@ -136,3 +136,26 @@ def test_another_opset_gives_the_same_codes(make_network: Any, info: Any, pictur
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     expected = np.packbits(torch_logits(make_network(), pictures) >= 0, axis=1, bitorder="little")
     assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(pictures), expected)
+
+
+def test_simplified_is_the_same_network(
+    exported: Any, make_network: Any, info: Any, pictures: Any, tmp_path: Path
+) -> None:
+    model = onnx.load_from_string(exported[BITS])
+    # something to take out: what does nothing
+    first = model.graph.node[-1]
+    model.graph.node.insert(
+        len(model.graph.node) - 1, onnx.helper.make_node("Identity", [first.input[0]], ["twice"], name="idle")
+    )
+    first.input[0] = "twice"
+    nodes = len(model.graph.node)
+    simple = graph.simplified(model)
+    assert len(simple.graph.node) < nodes and {entry.domain for entry in simple.opset_import} <= {"", "ai.onnx"}
+    assert [output.name for output in simple.graph.output] == ["codes", "logits"]
+    assert graph.backbone_nodes(simple)
+    (tmp_path / "m.onnx").write_bytes(graph.finished(simple, info))
+    expected = np.packbits(torch_logits(make_network(), pictures) >= 0, axis=1, bitorder="little")
+    assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(pictures), expected)
+    assert graph.simplified(onnx.load_from_string(exported[BITS])).SerializeToString(deterministic=True) == (
+        graph.simplified(onnx.load_from_string(exported[BITS])).SerializeToString(deterministic=True)
+    )

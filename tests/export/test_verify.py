@@ -14,8 +14,11 @@ import torch
 from onnx import numpy_helper
 from torch import nn
 
-from idcwh_export import verify
+from idcwh_export import graph, retrieval, verify
+from idcwh_search import onnx_file
 from idcwh_search.encoder import Encoder
+from idcwh_search.images import Preprocess
+from idcwh_search.modelinfo import ModelInfo
 
 BITS = 12
 
@@ -30,9 +33,10 @@ def changed(file: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]) 
 
 
 def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) -> verify.Comparison:
-    (folder / "m.onnx").write_bytes(file)
+    (folder / "m.onnx").write_bytes(onnx_file.sealed(file))
     encoder = Encoder(folder / "m.onnx", batch_size=verify.LARGEST)
-    return verify.verify(network, encoder, verify.chunks(list(pixels)))
+    (found,) = verify.verify(network, [encoder], verify.chunks(list(pixels)))
+    return found
 
 
 def test_a_faithful_file_passes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
@@ -86,7 +90,8 @@ def test_a_fault_of_one_batch_size(exported: Any, network: Any, pictures: np.nda
             return honest(pixels[::-1]) if len(pixels) == size > 1 else honest(255 - pixels if size == 1 else pixels)
 
         encoder.run = run  # type: ignore[method-assign]
-        assert verify.verify(network, encoder, [pictures[:32]]).problem()
+        (found,) = verify.verify(network, [encoder], [pictures[:32]])
+        assert found.problem()
 
 
 def test_rounding_at_zero_is_no_fault_and_more_is() -> None:
@@ -97,6 +102,26 @@ def test_rounding_at_zero_is_no_fault_and_more_is() -> None:
     assert "one at |logit| 0.00011" in (found.problem() or "")
     found.largest, found.distance = 0.0, 3.1e-4
     assert "logits differ by 0.00031" in (found.problem() or "")
+
+
+def test_rounding_of_the_models_own_is_measured_where_it_matters(
+    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
+    """A network whose logits are small differences of large numbers: a fault there is more than its rounding."""
+    offset = 3e4
+    with torch.no_grad():  # features far from zero, and a hash layer that takes the same off again
+        network.backbone[1].bias.add_(offset)
+        network.backbone[2] = nn.Identity()
+        features = network.embed(torch.from_numpy(pictures).permute(0, 3, 1, 2))
+        network.hash.bias.sub_((features @ network.hash.weight.T).mean(0))
+    (tmp_path / "x").mkdir()
+    made = graph.build(network, BITS, 32, {}).SerializeToString()
+    made = onnx_file.with_metadata(made, ModelInfo(BITS, Preprocess(32, 32), [], {}, {}, "").to_metadata())
+    found = compared(network, made, tmp_path / "x", pictures)
+    assert found.distance > verify.SAME * found.scale and found.noise > 0
+    assert found.problem() is None, "no more than it does itself"
+    wrong = compared(network, changed(made, "mean", lambda v: v + 25.5), tmp_path, pictures)
+    assert wrong.problem() is not None and wrong.noise == found.noise
 
 
 def test_the_line_moves_with_the_logits(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
@@ -118,6 +143,42 @@ def test_a_model_that_gives_no_numbers(exported: Any, network: Any, pictures: np
 
 def test_no_pictures_prove_nothing(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     assert compared(network, exported[BITS], tmp_path, pictures[:0]).problem() == "no images to compare on"
+
+
+def test_a_lower_precision_is_held_to_its_map() -> None:
+    found = verify.Comparison(precision="int8", images=8, bits=96, differing=5, largest=0.4, distance=0.9)
+    assert "no MAP can be compared" in (found.problem() or "")
+    found.map_before, found.map_after = 0.5, 0.4901
+    assert found.problem() is None
+    found.map_after = 0.4899
+    assert (
+        "MAP falls from 0.5000 to 0.4899 in int8, where 0.01 is allowed (5 of 96 bits differ; measured on 8 images"
+        in found.problem()
+    )
+    found.precision, found.map_after = "fp16", 0.4979
+    assert "where 0.002 is allowed" in (found.problem() or "")
+    found.map_after = 0.4981
+    assert found.problem() is None
+    found.faults.append("its codes are not its logits packed by sign")
+    assert found.problem() == found.faults[0]
+
+
+def test_map_is_taken_of_the_files_own_codes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    """Before: torch's codes; after: the file's, here of another hash layer."""
+    labels = np.arange(40) % 4
+    (tmp_path / "m.onnx").write_bytes(changed(exported[BITS], "hash.weight", lambda v: v[:, ::-1]))
+    encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
+    (found,) = verify.verify(network, [encoder], verify.chunks(list(pictures)), lambda: labels)
+    with torch.inference_mode():
+        logits = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
+    relevant = labels[:, None] == labels
+    for value, codes in (
+        (found.map_before, np.packbits(logits >= 0, axis=1, bitorder="little")),
+        (found.map_after, encoder.encode(pictures)),
+    ):
+        assert value == pytest.approx(retrieval.mean_average_precision(codes, relevant, BITS), abs=1e-12)
+    assert found.map_before != found.map_after
+    assert found.images_per_second > 0
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (32, [32]), (70, [32, 32, 6])])

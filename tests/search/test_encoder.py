@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -22,7 +23,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from idcwh_search import runtime
+from idcwh_search import devices, gpu, onnx_file, runtime
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import Preprocess, UnreadableImage, load_image
@@ -30,6 +31,7 @@ from idcwh_search.modelinfo import ModelInfo
 
 SIDE = 8
 Make = Callable[..., Path]
+REAL_OBSTACLE = gpu.obstacle
 
 
 def weights(bits: int) -> np.ndarray:
@@ -232,6 +234,15 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         assert str(error.value).startswith(str(tmp_path / name)) and "\n" not in str(error.value)
 
 
+def test_a_model_of_a_later_onnx(make: Make) -> None:
+    path = make()
+    made = onnx.load(path)
+    made.ir_version = 99
+    path.write_bytes(made.SerializeToString())
+    with pytest.raises(IdcwhError, match=r"not an ONNX model that ONNX Runtime .* can run \(.*IR version: 99"):
+        Encoder(path)
+
+
 def test_a_truncated_model(make: Make) -> None:
     path = make()
     path.write_bytes(path.read_bytes()[:-400])
@@ -256,6 +267,8 @@ def test_a_truncated_model(make: Make) -> None:
         ({"idcwh_preprocess": '{"resize": 9, "crop": 9, "interpolation": "box"}'}, r"image is tensor\(uint8\)"),
         ({"idcwh_classes": "{}"}, "idcwh_classes is a dict; expected a list"),
         ({"idcwh_method": None}, "idcwh_method is missing"),
+        ({"idcwh_precision": "int4"}, "idcwh_precision is 'int4'"),
+        ({"idcwh_verified": "yes"}, "idcwh_verified is missing or not JSON"),
     ],
 )
 def test_metadata_that_does_not_hold(meta: dict[str, str | None], complaint: str, make: Make) -> None:
@@ -278,11 +291,54 @@ def test_other_outputs_are_refused(tmp_path: Path) -> None:
     made = model(12)
     del made.graph.output[0]
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
-    with pytest.raises(IdcwhError, match=r"outputs codes and logits, not \['image'\] and \['logits'\]"):
+    with pytest.raises(
+        IdcwhError, match=r"not packed codes: .*outputs codes and logits, not \['image'\] and \['logits'\]"
+    ):
         Encoder(tmp_path / "m.onnx")
 
 
-@pytest.mark.parametrize("options", [{"threads": 0}, {"batch_size": 0}, {"batch_size": 2.5}, {"device": "gpu"}])
+def test_a_sealed_model_that_was_changed_is_refused(make: Make) -> None:
+    path = make()
+    path.write_bytes(onnx_file.sealed(path.read_bytes()))
+    assert Encoder(path).bits == 12
+    changed = onnx.load(path)
+    changed.graph.node[1].input.reverse()
+    path.write_bytes(changed.SerializeToString())
+    with pytest.raises(IdcwhError, match=r"model\.onnx: was changed after idcwh-export wrote it.*Encoder\(path"):
+        Encoder(path)
+    assert np.array_equal(  # -x in place of x
+        Encoder(path, preprocess=Preprocess(SIDE + 2, SIDE)).logits(pictures(3)), -expected_logits(pictures(3), 12)
+    )
+
+
+def test_a_model_without_metadata_is_used_when_told_what_it_expects(tmp_path: Path) -> None:
+    made = model(12)
+    del made.metadata_props[:]
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(IdcwhError, match=r"without idcwh metadata.*Encoder\(path, preprocess=Preprocess\("):
+        Encoder(tmp_path / "m.onnx")
+    encoder = Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE))
+    assert np.array_equal(encoder.encode(pictures(5)), expected_codes(pictures(5), 12))
+    assert (encoder.bits, encoder.classes, encoder.info.precision) == (12, [], "unknown")
+    assert Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE), bits=12).bits == 12
+    with pytest.raises(IdcwhError, match=r"codes is tensor\(uint8\).*expected tensor\(uint8\) \['n', 3\]"):
+        Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE), bits=17)
+    with pytest.raises(IdcwhError, match=r"image is tensor\(uint8\).*expected"):
+        Encoder(tmp_path / "m.onnx", preprocess=Preprocess(16, 16))
+
+
+def test_codes_that_are_not_the_logits_packed_are_refused(make: Make) -> None:
+    path = make()
+    made = onnx.load(path)
+    made.graph.node[4].op_type = "Less"
+    path.write_bytes(made.SerializeToString())
+    with pytest.raises(IdcwhError, match="its codes are not its logits >= 0, packed"):
+        Encoder(path)
+
+
+@pytest.mark.parametrize(
+    "options", [{"threads": 0}, {"batch_size": 0}, {"batch_size": 2.5}, {"device": "gpu"}, {"gpu_memory": 0}, {"gpu": -1}]
+)
 def test_wrong_options(options: dict[str, Any], make: Make) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         Encoder(make(), **options)
@@ -296,32 +352,44 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_library(name: str) -> Any:
         raise OSError(f"{name}: cannot open shared object file: No such file or directory")
 
-    monkeypatch.setattr(runtime.ctypes, "CDLL", no_library)
-    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime._CUDA, runtime._CPU])
+    monkeypatch.setattr(gpu.ctypes, "CDLL", no_library)
+    everything = [gpu.TENSORRT, gpu.CUDA, runtime.CPU]
+    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: everything)
+
+
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as can be told without one."""
+    monkeypatch.setattr(gpu, "obstacle", lambda ort, device: None)
 
 
 def test_auto_takes_the_cpu_and_says_why(make: Make, no_gpu: None) -> None:
     encoder = Encoder(make(), device="auto")
     assert encoder.device == "cpu" and "no GPU found" in encoder.why
+    assert devices.usable() == ["cpu"]
 
 
-def test_cuda_without_a_gpu_is_an_error(make: Make, no_gpu: None) -> None:
-    with pytest.raises(IdcwhError, match=r"device cuda cannot be used.*no GPU found"):
-        Encoder(make(), device="cuda")
+@pytest.mark.parametrize("device", ["cuda", "tensorrt"])
+def test_a_device_without_a_gpu_is_an_error(device: str, make: Make, no_gpu: None) -> None:
+    with pytest.raises(IdcwhError, match=rf"device {device} cannot be used.*no GPU found"):
+        Encoder(make(), device=device)
     with pytest.raises(IdcwhError, match="no GPU found"):
-        runtime.check_device("cuda")
+        devices.check_device(device)
 
 
-def test_cuda_with_the_cpu_package_names_the_right_one(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime._CPU])
+@pytest.mark.parametrize(("device", "name"), [("cuda", "CUDA"), ("tensorrt", "TensorRT")])
+def test_the_cpu_package_is_told_from_the_right_one(
+    device: str, name: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime.CPU])
     monkeypatch.setattr(importlib.metadata, "version", only(onnxruntime="1.30.0"))
-    with pytest.raises(IdcwhError, match=r"built without CUDA: pip install 'idcwh\[gpu\]'"):
-        Encoder(make(), device="cuda")
+    with pytest.raises(IdcwhError, match=rf"built without {name}: pip install 'idcwh\[gpu\]'"):
+        Encoder(make(), device=device)
     assert "built without CUDA" in Encoder(make(), device="auto").why
 
 
 def test_both_packages_at_once_are_found_out(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime._CPU])
+    monkeypatch.setattr(runtime.load_onnxruntime(), "get_available_providers", lambda: [runtime.CPU])
     monkeypatch.setattr(importlib.metadata, "version", only(**{"onnxruntime": "1.30.0", "onnxruntime-gpu": "1.31.1"}))
     both = r"onnxruntime 1\.30\.0 and onnxruntime-gpu 1\.31\.1 are both installed"
     with pytest.raises(IdcwhError, match=both) as error:
@@ -338,71 +406,158 @@ def only(**versions: str) -> Callable[[str], str]:
     return version
 
 
-def test_a_gpu_whose_libraries_are_missing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ONNX Runtime then quietly takes the CPU; asked for cuda, we must not."""
-    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
-    real = runtime._cpu_session
-    monkeypatch.setattr(runtime, "_cuda_session", lambda ort, content, threads: real(ort, content, "m", threads))
-    with pytest.raises(IdcwhError, match=r"did not load.*needs CUDA .* and cuDNN: pip install"):
-        Encoder(make(), device="cuda")
-    encoder = Encoder(make(), device="auto")
-    assert encoder.device == "cpu" and "did not load" in encoder.why
+@pytest.mark.parametrize(("device", "needs"), [("cuda", "and cuDNN"), ("tensorrt", "cuDNN and TensorRT")])
+def test_a_gpu_whose_libraries_are_missing(
+    device: str, needs: str, make: Make, a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime then quietly takes the CPU; asked for a GPU, we must not. Here its provider really fails to load."""
+    if REAL_OBSTACLE(runtime.load_onnxruntime(), "cuda") is None:
+        pytest.skip("a GPU is there")
+    with pytest.raises(
+        IdcwhError, match=rf"device {device} cannot be used.*needs CUDA .*{needs}: pip install"
+    ) as error:
+        Encoder(make(), device=device)
+    assert "did not load (" in str(error.value) and "\n" not in str(error.value)
+    if device == "cuda":
+        encoder = Encoder(make(), device="auto")
+        assert encoder.device == "cpu" and "did not load" in encoder.why
 
 
-def test_cuda_that_fails_to_start(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_that_fails_to_start(make: Make, a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : out of memory\non device 0")
 
-    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
-    monkeypatch.setattr(runtime, "_cuda_session", fail)
+    monkeypatch.setattr(gpu, "open_session", fail)
     with pytest.raises(IdcwhError, match=r"CUDA could not be started: out of memory on device 0$"):
         Encoder(make(), device="cuda")
     assert Encoder(make()).device == "cpu"
 
 
-def test_a_broken_model_is_not_blamed_on_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_model_is_not_blamed_on_cuda(tmp_path: Path, a_gpu: None) -> None:
     (tmp_path / "m.onnx").write_text("hello")
-    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
     with pytest.raises(IdcwhError, match="not an ONNX model"):
         Encoder(tmp_path / "m.onnx", device="cuda")
 
 
-def test_cuda_runs_batches_of_one_shape_without_shortcuts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as a machine without a GPU can tell: the options that are asked for, and the shapes that are run."""
+class OnCpu:
+    """A CPU session that takes a GPU's part: what it was asked for, and everything else as it is."""
+
+    asked: ClassVar[dict[str, Any]] = {}
+    real: ClassVar[Any] = None
+
+    def __init__(self, content: bytes, options: Any, providers: Any, **more: Any) -> None:
+        OnCpu.asked = {"providers": providers, **more}
+        self.session = OnCpu.real(content, options, providers=[runtime.CPU])
+        self.providers = [entry if isinstance(entry, str) else entry[0] for entry in providers]
+
+    def get_providers(self) -> list[str]:
+        return self.providers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+
+@pytest.fixture
+def pretended(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions on the "GPU" run on the CPU, through the same buffers and bindings."""
     ort = runtime.load_onnxruntime()
-    asked: dict[str, Any] = {}
-    shapes: list[tuple[int, ...]] = []
-
-    class OnCpu:
-        """A CPU session that takes CUDA's part."""
-
-        def __init__(self, content: bytes, options: Any, providers: Any, **more: Any) -> None:
-            asked.update(providers=providers, **more)
-            self.session = real(content, options, providers=[runtime._CPU])
-
-        def get_providers(self) -> list[str]:
-            return [runtime._CUDA, runtime._CPU]
-
-        def run(self, names: list[str], inputs: dict[str, np.ndarray]) -> Any:
-            shapes.append(inputs["image"].shape)
-            return self.session.run(names, inputs)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.session, name)
-
-    real = ort.InferenceSession
+    monkeypatch.setattr(OnCpu, "real", ort.InferenceSession)
     monkeypatch.setattr(ort, "InferenceSession", OnCpu)
     monkeypatch.setattr(ort, "preload_dlls", lambda: print("noise"), raising=False)
-    monkeypatch.setattr(runtime, "cuda_obstacle", lambda ort: None)
-    encoder = Encoder(make(), batch_size=8)
+    monkeypatch.setattr(gpu.FixedShapes, "memory", "cpu")
+
+
+def test_a_quiet_fallback_is_found_out(make: Make, pretended: None, capfd: pytest.CaptureFixture[str]) -> None:
+    """The session says it is on CUDA, and the profile of its first run says that the network was not."""
+    with pytest.raises(IdcwhError, match=r"7 nodes of the network would run on the CPU.*Cast .* first.*strict=False"):
+        Encoder(make(), device="cuda")
+    encoder = Encoder(make(), device="auto")
+    assert encoder.device == "cpu" and "would run on the CPU" in encoder.why
+    assert Encoder(make(), device="cuda", strict=False).device == "cuda"
+    assert capfd.readouterr().out == ""
+
+
+def test_shapes_and_indices_may_be_computed_on_the_cpu() -> None:
+    def node(name: str, provider: str, **shapes: list[int]) -> dict[str, Any]:
+        about = {"op_name": name.title(), "provider": provider}
+        about["output_type_shape"] = [{kind: shape} for kind, shape in shapes.items()]  # type: ignore[assignment]
+        return {"cat": "Node", "name": f"{name}_kernel_time", "args": about}
+
+    events = [
+        {"cat": "Session", "name": "model_run", "args": {}},
+        node("shape", runtime.CPU, int64=[4]),
+        node("conv", gpu.CUDA, float=[1, 8, 4, 4]),
+        node("less", runtime.CPU, bool=[1]),
+    ]
+    assert gpu.on_cpu(events) == []
+    slow = [node("resize", runtime.CPU, float16=[1, 8]), node("cast", runtime.CPU, uint8=[1, 2])]
+    assert gpu.on_cpu([*events, *slow, *slow]) == ["Resize resize", "Cast cast"]
+
+
+def test_cuda_runs_batches_of_one_shape_without_shortcuts(
+    make: Make, pretended: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as a machine without a GPU can tell: the options that are asked for, the shapes and the buffers."""
+    sizes: list[int] = []
+    buffers = gpu.FixedShapes._buffers
+    monkeypatch.setattr(gpu.FixedShapes, "_buffers", lambda self, size: (sizes.append(size), buffers(self, size))[1])
+    encoder = Encoder(make(), device="cuda", batch_size=8, strict=False, gpu=1, gpu_memory=2**30)
     assert encoder.device == "cuda" and encoder.parallel() == (encoder.run, 1)
     for n in (21, 3, 8, 1):
         assert np.array_equal(encoder.encode(pictures(n)), expected_codes(pictures(n), 12))
-    assert [shape[0] for shape in shapes] == [8, 8, 8, 8, 8, 1] and {shape[1:] for shape in shapes} == {(SIDE, SIDE, 3)}
-    (name, cuda), cpu = asked["providers"]
-    assert (name, cpu) == (runtime._CUDA, runtime._CPU) and asked["enable_fallback"] == 0
+        assert np.array_equal(encoder.logits(pictures(n)), expected_logits(pictures(n), 12))
+    assert sizes[-12:] == [8, 8, 8] * 2 + [8] * 4 + [1] * 2
+    (name, cuda), cpu = OnCpu.asked["providers"]
+    assert (name, cpu) == (gpu.CUDA, runtime.CPU) and OnCpu.asked["enable_fallback"] == 0
     assert cuda["use_tf32"] == "0" and cuda["cudnn_conv_algo_search"] == "HEURISTIC"
     assert cuda["arena_extend_strategy"] == "kSameAsRequested"
+    assert (cuda["device_id"], cuda["gpu_mem_limit"]) == ("1", str(2**30))
+
+
+def test_tensorrt_is_asked_for_these_shapes(make: Make, pretended: None, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    encoder = Encoder(make(meta={"idcwh_precision": "int8"}), device="tensorrt", batch_size=16, strict=False)
+    assert encoder.device == "tensorrt"
+    (name, options), (then, _), last = OnCpu.asked["providers"]
+    assert (name, then, last) == (gpu.TENSORRT, gpu.CUDA, runtime.CPU)
+    assert options["trt_profile_min_shapes"] == f"image:1x{SIDE}x{SIDE}x3"
+    assert options["trt_profile_max_shapes"] == f"image:16x{SIDE}x{SIDE}x3"
+    assert (options["trt_int8_enable"], options["trt_fp16_enable"]) == ("1", "0")
+
+
+def test_an_int8_model_stays_off_cuda(make: Make, pretended: None) -> None:
+    path = make(meta={"idcwh_precision": "int8"})
+    with pytest.raises(IdcwhError, match="int8 model is for the CPU and for TensorRT"):
+        Encoder(path, device="cuda")
+    encoder = Encoder(path)
+    assert encoder.device == "cpu" and "int8" in encoder.why
+
+
+def test_warming_up_runs_both_shapes(make: Make, pretended: None) -> None:
+    encoder = Encoder(make(), device="cuda", batch_size=8, strict=False)
+    encoder.warm_up()
+    assert set(encoder._bound._bound) == {1, 8}  # type: ignore[union-attr]
+
+
+def test_threads_share_the_buffers_of_a_gpu(make: Make, pretended: None) -> None:
+    encoder = Encoder(make(48), device="cuda", batch_size=8, strict=False)
+
+    def right(seed: int) -> bool:
+        pixels = pictures(50, seed)
+        return all(np.array_equal(encoder.encode(pixels), expected_codes(pixels, 48)) for _ in range(5))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(right, range(12)))
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_threads_spin_only_when_asked(spin: bool, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    real = runtime.session_options
+    monkeypatch.setattr(devices, "session_options", lambda *given: asked.append(real(*given)) or asked[-1])
+    Encoder(make(), spin=spin, threads=2).parallel()
+    entries = [options.get_session_config_entry("session.intra_op.allow_spinning") for options in asked]
+    assert entries == [str(int(spin))] * 2
 
 
 def test_threads_follow_the_affinity_mask(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

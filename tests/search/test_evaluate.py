@@ -381,9 +381,9 @@ def test_mistakes_with_models(model, images, tmp_path, capsys):
 
 
 def has_gpu():
-    from idcwh_search import runtime
+    from idcwh_search import devices
 
-    return runtime.cuda_obstacle(runtime.load_onnxruntime()) is None
+    return "cuda" in devices.usable()
 
 
 def test_no_query_can_be_read(model, images, capsys):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from idcwh_search import runtime
+from idcwh_search import devices
 
 ENOUGH = 3000
 """Images below which the ten seconds of an export are not won back."""
@@ -34,7 +34,7 @@ def session(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor] |
         return None
     try:
         content = _exported(network, example)
-        opened = runtime.open_session(content, "backbone", "cpu", threads=1).session
+        opened = devices.open_session(content, "backbone", "cpu", threads=1).session
     except Exception:  # the exporter has dozens of kinds; PyTorch itself is there in any case
         return None
 

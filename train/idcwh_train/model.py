@@ -30,9 +30,13 @@ class Embedder(nn.Module):
         self.register_buffer("std", 255 * torch.tensor(std).view(1, 3, 1, 1), persistent=False)
         self.backbone = backbone
 
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """What the backbone sees of pixels."""
+        return (pixels.float() - self.mean) / self.std
+
     def embed(self, pixels: Tensor) -> Tensor:
         """Features of pixels, in whatever precision the backbone computes."""
-        out: Tensor = self.backbone((pixels.float() - self.mean) / self.std)
+        out: Tensor = self.backbone(self.normalise(pixels))
         return out
 
 

@@ -1,0 +1,232 @@
+"""What is in a model file, what it expects, which model and classes, and how it was checked. ONNX needs no torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from idcwh_search import onnx_file
+from idcwh_search.errors import IdcwhError
+from idcwh_search.modelinfo import ModelInfo
+
+Description = dict[str, Any]
+_CLASSES = 12  # named in text; JSON has them all
+
+
+def describe(path: Path) -> Description:
+    """A model.onnx as plain Python, for JSON. IdcwhError where it is none."""
+    import onnx
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx") from error
+    lines = onnx_file.metadata(content)
+    try:
+        if lines is None:
+            raise ValueError("not an ONNX model")
+        model = onnx.load_from_string(content)
+    except Exception as error:  # protobuf has its own kinds of errors
+        raise IdcwhError(f"{path}: not an ONNX model") from error
+    seal, digest = onnx_file.examine(content)
+    weights = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
+    found: Description = {
+        "path": str(path),
+        "kind": "onnx",
+        "bytes": len(content),
+        "sha256": digest,
+        "seal": seal.value,
+        "opset": next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), None),
+        "ir_version": model.ir_version,
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "weights": weights,
+        "operators": dict(Counter(node.op_type for node in model.graph.node).most_common()),
+        "inputs": {value.name: _shape(value) for value in model.graph.input},
+        "outputs": {value.name: _shape(value) for value in model.graph.output},
+    }
+    try:
+        return found | _said(ModelInfo.from_metadata(lines))
+    except IdcwhError as error:
+        return found | {"problem": str(error)}
+
+
+def _said(info: ModelInfo) -> Description:
+    return {
+        "bits": info.bits,
+        "precision": info.precision,
+        "preprocess": info.preprocess.to_dict(),
+        "method": info.method,
+        "backbone": info.backbone,
+        "classes": info.classes,
+        "source_sha256": info.source_sha256,
+        "verified": info.verified,
+    }
+
+
+def listed(paths: Iterable[str]) -> list[Description]:
+    """Every model below these files and folders, in order: model.onnx as `describe` gives it, model.pt in short."""
+    found = [_any(path) for given in paths for path in _models(Path(given))]
+    if not found:
+        raise IdcwhError("no models there; expected .onnx or .pt files, or folders that hold some")
+    return found
+
+
+def _models(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(p for p in path.rglob("*") if p.suffix in (".onnx", ".pt") and p.name != "checkpoint.pt")
+    elif path.exists():
+        yield path
+    else:
+        raise IdcwhError(f"{path}: no such file or folder; expected models")
+
+
+def _any(path: Path) -> Description:
+    try:
+        return describe(path) if path.suffix != ".pt" else _trained(path)
+    except IdcwhError as error:
+        return {"path": str(path), "kind": path.suffix.lstrip("."), "problem": str(error).removeprefix(f"{path}: ")}
+
+
+def _trained(path: Path) -> Description:
+    from idcwh_train.checkpoint import MODEL, read  # torch
+
+    content = read(path, MODEL)
+    wanted = ("bits", "preprocess", "method", "backbone", "classes")
+    about = {name: content.get(name) for name in wanted}
+    kept = content.get("sample", {}).get("images")
+    return {"path": str(path), "kind": "pt", "bytes": path.stat().st_size, "precision": "fp32", **about} | {
+        "sample": 0 if kept is None else len(kept)
+    }
+
+
+def table(models: list[Description]) -> str:
+    """One line a model."""
+    head = ("model", "bits", "backbone", "method", "classes", "precision", "bytes", "checked")
+    rows = [head, *(_row(model) for model in models)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    right = {1, 4, 6}
+    return "\n".join(
+        "  ".join(
+            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _row(model: Description) -> tuple[str, ...]:
+    if "problem" in model:
+        return (
+            model["path"],
+            "",
+            "",
+            "",
+            "",
+            "",
+            f"{model.get('bytes', 0):,}" if "bytes" in model else "",
+            model["problem"],
+        )
+    return (
+        model["path"],
+        str(model["bits"]),
+        str(model["backbone"].get("name", "?")),
+        str(model["method"].get("name", "?")),
+        str(len(model["classes"])),
+        model["precision"],
+        f"{model['bytes']:,}",
+        _checked(model) if model["kind"] == "onnx" else f"not exported; {model['sample']} images kept to check on",
+    )
+
+
+def _checked(model: Description) -> str:
+    if model["seal"] == onnx_file.Seal.BROKEN.value:
+        return "CHANGED after it was written"
+    verified = model["verified"]
+    if not verified:
+        return "says nothing of a check"
+    said = []
+    for device, found in verified["devices"].items():
+        flips = f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ"
+        maps = _maps(found)
+        said.append(f"{device}: {flips}{', ' + maps if maps else ''}")
+    return "; ".join(said)
+
+
+def _maps(found: dict[str, Any]) -> str:
+    before, after = found.get("map_before"), found.get("map_after")
+    return "" if before is None or after is None else f"MAP {before:.4f} -> {after:.4f}"
+
+
+def text(model: Description) -> str:
+    """A model.onnx for people."""
+    lines = [
+        ("file", f"{model['path']}, {model['bytes']:,} bytes, {model['seal']}"),
+        ("sha256", model["sha256"]),
+        ("graph", f"{sum(model['operators'].values())} nodes, {model['weights']:,} weights, opset {model['opset']}, IR "
+                  f"version {model['ir_version']}, by {model['producer'] or 'somebody unknown'}"),
+        *((f"input {name}", kind) for name, kind in model["inputs"].items()),
+        *((f"output {name}", kind) for name, kind in model["outputs"].items()),
+    ]  # fmt: skip
+    if "problem" in model:
+        return _aligned([*lines, ("problem", model["problem"])])
+    side = model["preprocess"]
+    classes = model["classes"]
+    more = f" and {len(classes) - _CLASSES} more (--json)" if len(classes) > _CLASSES else ""
+    bits = model["bits"]
+    lines += [
+        ("codes", f"{bits} bits in {-(-bits // 8)} bytes; bit i at position i % 8 of byte i // 8; 1: logit i >= 0"),
+        ("pixels", f"RGB, upright; the shorter side to {side['resize']} pixels ({side['interpolation']}, antialiased), "
+                   f"then the {side['crop']} x {side['crop']} in the middle"),
+        ("backbone", f"{_named(model['backbone'])}, in {model['precision']}"),
+        ("method", _named(model["method"])),
+        ("classes", f"{len(classes)}: {', '.join(classes[:_CLASSES])}{more}"),
+        ("made from", f"the model.pt of sha256 {model['source_sha256']}"),
+        *_how_checked(model["verified"]),
+    ]  # fmt: skip
+    return _aligned(lines)
+
+
+def _how_checked(verified: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if not verified:
+        yield "checked", "it does not say"
+        return
+    yield "checked", f"on {verified['images']}, with " + ", ".join(f"{k} {v}" for k, v in verified["versions"].items())
+    for device, found in verified["devices"].items():
+        among = (
+            f" (largest |logit| among them {found['largest_logit_differing']:.3g})" if found["bits_differing"] else ""
+        )
+        maps = _maps(found)
+        yield (
+            f"  on {device}",
+            (
+                f"{found['images']} images in batches of {', '.join(map(str, found['batches']))}: "
+                f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ{among}; "
+                f"logits differ by at most {found['logit_distance']:.3g}, their scale is {found['logit_scale']:.3g}"
+                + (f"; {maps}, relevant: {verified['relevant']}" if maps else "")
+            ),
+        )
+
+
+def _named(options: dict[str, Any]) -> str:
+    rest = ", ".join(f"{key} {value}" for key, value in options.items() if key != "name")
+    return f"{options.get('name', '?')}{f' ({rest})' if rest else ''}"
+
+
+def _aligned(lines: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def _shape(value: Any) -> str:
+    from onnx import TensorProto
+
+    kind = value.type.tensor_type
+    dims = [dim.dim_param or str(dim.dim_value) for dim in kind.shape.dim]
+    return (
+        f"{TensorProto.DataType.Name(kind.elem_type).lower().replace('float', 'float32')} [{', '.join(dims)}]".replace(
+            "float3216", "float16"
+        )
+    )

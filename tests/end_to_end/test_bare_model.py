@@ -1,0 +1,75 @@
+"""A model.onnx without metadata, from the commands: refused, or used when told what it expects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from idcwh_search.cli import index, search
+
+SIDE, BITS = 8, 16
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Bits: whether the mean of a random half of the pixels is above that of the other."""
+    weights = np.random.default_rng(0).choice([-1, 1], (SIDE * SIDE * 3, BITS)).astype(np.float32)
+    packing = np.zeros((BITS, 2), np.float32)
+    packing[np.arange(BITS), np.arange(BITS) // 8] = 2.0 ** (np.arange(BITS) % 8)
+    constants = {"w": weights, "p": packing, "shape": np.array([0, -1]), "zero": np.float32(0)}
+    nodes = [
+        helper.make_node("Cast", ["image"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["float", "shape"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["logits"]),
+        helper.make_node("GreaterOrEqual", ["logits", "zero"], ["positive"]),
+        helper.make_node("Cast", ["positive"], ["bits"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["bits", "p"], ["bytes"]),
+        helper.make_node("Cast", ["bytes"], ["codes"], to=TensorProto.UINT8),
+    ]
+    values = [("codes", TensorProto.UINT8, ["n", 2]), ("logits", TensorProto.FLOAT, ["n", BITS])]
+    graph = helper.make_graph(
+        nodes,
+        "linear",
+        [helper.make_tensor_value_info("image", TensorProto.UINT8, ["n", SIDE, SIDE, 3])],
+        [helper.make_tensor_value_info(*value) for value in values],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    (tmp_path / "images").mkdir()
+    rng = np.random.default_rng(1)
+    for i in range(6):
+        Image.fromarray(rng.integers(0, 256, (20, 20, 3), np.uint8)).save(tmp_path / "images" / f"{i}.png")
+    return tmp_path / "images"
+
+
+def test_build_and_search(model: Path, images: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    build = ["build", "--model", str(model), "--images", str(images), "--db", str(tmp_path / "codes.bin")]
+    assert index.main(build) == 1
+    assert "without idcwh metadata" in (said := capfd.readouterr().err) and "--preprocess RESIZE,CROP" in said
+    assert index.main([*build, "--preprocess", "10,8"]) == 0
+    capfd.readouterr()
+    query = ["--db", str(tmp_path / "codes.bin"), "--query", str(images / "3.png"), "--json"]
+    for more in ([], ["--preprocess", "10,8"]):
+        assert search.main([*query, *more]) == 0
+        best = json.loads(capfd.readouterr().out)["queries"][0]["hits"][0]
+        assert (best["key"], best["distance"]) == ("3.png", 0)
+    assert search.main([*query, "--preprocess", "16,16"]) == 1
+    assert "image is tensor(uint8)" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["8", "8,9", "a,b", "10,8,sharp", ""])
+def test_wrong_preprocessing(text: str, model: Path, images: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        index.main(["build", "--model", str(model), "--images", str(images), "--db", "x", "--preprocess", text])
+    assert stopped.value.code == 2 and "RESIZE,CROP" in capfd.readouterr().err

@@ -1,0 +1,119 @@
+"""--info and --list: what they say is what the files hold, as onnx reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from idcwh_export import describe
+from idcwh_export.cli import main
+from idcwh_search import onnx_file
+
+BITS = 12
+VERIFIED = {
+    "versions": {"idcwh": "0.1.0", "torch": "2.14"},
+    "images": "training images kept in model.pt",
+    "relevant": "the same label",
+    "devices": {
+        "cpu": {
+            "images": 64, "batches": [1, 3, 8, 32], "bits_compared": 1632, "bits_differing": 2,
+            "largest_logit_differing": 1e-5, "logit_distance": 2e-5, "logit_scale": 0.5,
+            "map_before": 0.75, "map_after": 0.7498,
+        }
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(exported: Any, tmp_path: Path) -> Path:
+    content = onnx_file.with_metadata(exported[BITS], {"idcwh_verified": json.dumps(VERIFIED)})
+    (tmp_path / "model.onnx").write_bytes(onnx_file.sealed(content))
+    return tmp_path / "model.onnx"
+
+
+def test_info_as_json(model: Path, info: Any, capfd: Any) -> None:
+    assert main(["--info", str(model), "--json"]) == 0
+    found, loaded = json.loads(capfd.readouterr().out), onnx.load(model)
+    assert found["sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    assert (found["bytes"], found["opset"], found["ir_version"]) == (model.stat().st_size, 18, loaded.ir_version)
+    assert sum(found["operators"].values()) == len(loaded.graph.node) and found["operators"]["Conv"] == 1
+    assert found["inputs"] == {"image": "uint8 [n, 32, 32, 3]"}
+    assert found["outputs"] == {"codes": "uint8 [n, 2]", "logits": "float32 [n, 12]"}
+    assert found["preprocess"] == info.preprocess.to_dict() and found["classes"] == info.classes
+    assert (found["bits"], found["precision"], found["verified"]) == (12, "fp32", VERIFIED)
+    assert found["seal"] == "unchanged since it was written" and "problem" not in found
+
+
+def test_info_for_people(model: Path, capfd: Any) -> None:
+    assert main(["--info", str(model)]) == 0
+    said = capfd.readouterr().out
+    for words in (
+        "12 bits in 2 bytes", "unchanged since it was written", "uint8 [n, 32, 32, 3]", "2: cat, Straße",
+        "the shorter side to 32 pixels (bilinear, antialiased)", "small, in fp32", "2 of 1,632 bits differ",
+        "64 images in batches of 1, 3, 8, 32", "MAP 0.7500 -> 0.7498, relevant: the same label", "torch 2.14",
+    ):  # fmt: skip
+        assert words in said, words
+
+
+def test_info_does_not_need_torch(model: Path) -> None:
+    code = "import sys; from idcwh_export.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, "--info", str(model)], capture_output=True, text=True)
+    assert done.returncode == 0 and "12 bits" in done.stdout, done.stderr
+
+
+def test_info_of_what_is_not_ours(model: Path, exported: Any, tmp_path: Path, capfd: Any) -> None:
+    changed = onnx.load(model)
+    changed.graph.node[0].name = "renamed"
+    onnx.save(changed, tmp_path / "changed.onnx")
+    assert main(["--info", str(tmp_path / "changed.onnx")]) == 0
+    assert "changed after it was written" in capfd.readouterr().out
+    bare = onnx.load_from_string(exported[BITS])
+    del bare.metadata_props[:]
+    onnx.save(bare, tmp_path / "bare.onnx")
+    assert main(["--info", str(tmp_path / "bare.onnx")]) == 0
+    said = capfd.readouterr().out
+    assert "without idcwh metadata" in said and "uint8 [n, 32, 32, 3]" in said and "without a seal" in said
+    (tmp_path / "text.onnx").write_text("hello")
+    for name, words in (("text.onnx", "not an ONNX model"), ("gone.onnx", "No such file"), (".", "directory")):
+        assert main(["--info", str(tmp_path / name)]) == 1
+        said = capfd.readouterr()
+        assert words in said.err and said.out == "" and said.err.startswith("error: ")
+
+
+def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "broken.onnx").write_text("hello")
+    (tmp_path / "sub" / "broken.pt").write_text("hello")
+    (tmp_path / "checkpoint.pt").write_text("not looked at")
+    assert main(["--list", str(tmp_path), "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert [Path(entry["path"]).name for entry in found] == ["model.onnx", "broken.onnx", "broken.pt"]
+    assert found[0] == describe.describe(model)
+    assert found[1]["problem"] == "not an ONNX model" and "problem" in found[2]
+    assert main(["--list", str(model)]) == 0
+    head, row = capfd.readouterr().out.splitlines()
+    assert head.split()[:3] == ["model", "bits", "backbone"]
+    assert "cpu: 2 of 1,632 bits differ, MAP 0.7500 -> 0.7498" in row
+    (tmp_path / "empty").mkdir()
+    assert main(["--list", str(tmp_path / "empty")]) == 1 and main(["--list", str(tmp_path / "gone")]) == 1
+
+
+def test_an_old_file_says_nothing_of_a_check(exported: Any, tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "old.onnx").write_bytes(exported[BITS])
+    assert main(["--info", str(tmp_path / "old.onnx")]) == 0
+    assert re.search(r"^checked +it does not say$", capfd.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("arguments", [["--info"], ["m.pt", "--info", "m.onnx"], ["--list"], ["--info", "a", "--onnx"]])
+def test_wrong_usage(arguments: list[str], capfd: Any) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2

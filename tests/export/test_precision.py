@@ -1,0 +1,144 @@
+"""fp16 and int8: what changes in the graph, what does not, and how far the logits move. Oracles: numpy, torch, onnx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+from torch import nn
+
+from idcwh_export import graph, half, int8
+from idcwh_search.encoder import Encoder
+from idcwh_search.errors import IdcwhError
+
+BITS = 12
+KINDS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16"}
+
+
+def built(exported: dict[int, bytes]) -> onnx.ModelProto:
+    return onnx.load_from_string(exported[BITS])
+
+
+def saved(model: onnx.ModelProto, info: Any, folder: Path, name: str = "m.onnx") -> Encoder:
+    (folder / name).write_bytes(graph.finished(model, info))
+    return Encoder(folder / name, device="cpu")
+
+
+def kinds(model: onnx.ModelProto) -> dict[str, int]:
+    inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    values = [*inferred.graph.value_info, *inferred.graph.output, *inferred.graph.input]
+    return {value.name: value.type.tensor_type.elem_type for value in values}
+
+
+def test_the_backbone_lies_between_its_names(exported: Any) -> None:
+    model = built(exported)
+    inside = [node.op_type for node in graph.backbone_nodes(model)]
+    assert inside.count("Conv") == 1 and not {"Gemm", "Sub", "Div", "GreaterOrEqual", "Transpose"} & set(inside)
+    other = helper.make_graph([helper.make_node("Relu", ["a"], ["b"])], "g", [], [])
+    with pytest.raises(IdcwhError, match="only fp32"):
+        graph.backbone_nodes(helper.make_model(other))
+
+
+def test_half_precision_is_the_backbone_and_nothing_else(exported: Any, info: Any) -> None:
+    model = built(exported)
+    half.convert(model)
+    onnx.checker.check_model(model, full_check=True)
+    found = kinds(model)
+    for node in graph.backbone_nodes(model):
+        if node.op_type == "Conv":
+            assert {found[node.output[0]]} == {TensorProto.FLOAT16}
+    for name in ("normalised", "features", "logits"):
+        assert KINDS[found[name]] == "float32", name
+    weights = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    assert {weights["network.hash.weight"], weights["packing"]} == {TensorProto.FLOAT}
+    assert len(weights) == len(model.graph.initializer)
+    first = [tensor for tensor in model.graph.initializer if "0.weight" in tensor.name]
+    assert [tensor.data_type for tensor in first] == [TensorProto.FLOAT16]
+
+
+def test_half_precision_computes_what_torch_does(
+    exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
+    """The oracle: the same network in torch with its weights rounded, computing in float32 as the CPU does here."""
+    model, network = built(exported), make_network()
+    half.convert(model)
+    codes, logits = saved(model, info, tmp_path).run(pictures)
+    with torch.inference_mode():
+        exact = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
+    scale = np.sqrt((exact**2).mean())
+    assert 1e-6 * scale < np.abs(logits - exact).max() < 5e-3 * scale
+    assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
+    assert np.unpackbits(codes ^ np.packbits(exact >= 0, axis=1, bitorder="little")).mean() < 0.01
+
+
+def test_the_sign_is_taken_before_anything_is_rounded(exported: Any, info: Any, pictures: Any, tmp_path: Path) -> None:
+    """Logits too small for half precision keep their sign; a converter of whole graphs makes zeros of them."""
+    model = built(exported)
+    for tensor in model.graph.initializer:
+        if tensor.name.startswith("network.hash."):
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e-12), tensor.name))
+    half.convert(model)
+    codes, logits = saved(model, info, tmp_path).run(pictures)
+    assert np.abs(logits).max() < 1e-9 and (logits < 0).any()
+    assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
+    assert not np.array_equal(codes, np.packbits(logits.astype(np.float16) >= 0, axis=1, bitorder="little"))
+
+
+def test_weights_that_half_precision_cannot_hold(exported: Any) -> None:
+    model = built(exported)
+    (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith("backbone.0.weight")]
+    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e6), tensor.name))
+    with pytest.raises(IdcwhError, match="more than half precision can: take fp32"):
+        half.convert(model)
+
+
+def test_int8_is_the_backbone_but_for_its_first_layers(exported: Any, info: Any, pictures: Any) -> None:
+    model = built(exported)
+    made = int8._quantized(model, pictures, set())
+    conv = next(node for node in made.graph.node if node.op_type == "Conv")
+    sources = {name: node for node in made.graph.node for name in node.output}
+    scales = sources[conv.input[1]]
+    assert scales.op_type == "DequantizeLinear" and helper.get_node_attr_value(scales, "axis") == 0
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
+    quantized = weights[scales.input[0]]
+    assert quantized.dtype == np.int8 and np.abs(quantized.astype(int)).max() <= 64, "seven bits: no sum saturates"
+    assert weights[scales.input[1]].shape == (8,), "a scale for each channel"
+    (head,) = [node for node in made.graph.node if "logits" in node.output]
+    assert head.input[0] == "features" and head.op_type == "Gemm" and weights[head.input[1]].dtype == np.float32
+    in_float = int8._quantized(model, pictures, {conv.name})
+    assert not [t for t in in_float.graph.initializer if t.data_type == TensorProto.INT8 and len(t.dims) == 4]
+
+
+def test_int8_stays_near(exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    model = built(exported)
+    made, in_float = int8.quantize(model, pictures[:24], threads=1)
+    assert in_float == 0, "the only layer there is"
+    codes, logits = saved(made, info, tmp_path).run(pictures)
+    with torch.inference_mode():
+        exact = make_network()(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
+    assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
+    scale = np.sqrt((exact**2).mean())
+    assert 1e-3 * scale < np.abs(logits - exact).max() < 0.2 * scale
+    shift = (logits[:24] - exact[:24]).mean(0)
+    assert np.abs(shift).max() < 1e-3, "no bit is shifted to one side on the pictures it was calibrated on"
+
+
+def test_only_a_hash_model_has_a_backbone(info: Any) -> None:
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(48, 4))
+
+    class Floats(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = plain
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x.float())
+
+    model = graph.build(Floats(), 4, 4, {})
+    with pytest.raises(IdcwhError, match="only fp32 can be had of it"):
+        half.convert(model)

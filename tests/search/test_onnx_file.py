@@ -1,0 +1,82 @@
+"""The outermost layer of an ONNX file, read and written without its library; the library is the oracle."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from idcwh_search import onnx_file
+from idcwh_search.onnx_file import Seal
+
+LINES = {"a": "", "": "empty key", "Straße": "x" * 127, "long": "y" * 128, "longer": "z" * 20_000, "json": '{"a": 1}'}
+
+
+def model(lines: dict[str, str] | None = None) -> onnx.ModelProto:
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3])
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 3])
+    graph = helper.make_graph([helper.make_node("Relu", ["image"], ["out"])], "g", [image], [out])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8, producer_name="p")
+    helper.set_model_props(made, LINES if lines is None else lines)
+    return made
+
+
+def properties(content: bytes) -> dict[str, str]:
+    return {line.key: line.value for line in onnx.load_from_string(content).metadata_props}
+
+
+def test_metadata_is_what_onnx_reads() -> None:
+    content = model().SerializeToString()
+    assert onnx_file.metadata(content) == properties(content) == LINES
+    assert onnx_file.metadata(model({}).SerializeToString()) == {}
+
+
+def test_what_is_appended_is_read_by_onnx_and_changes_nothing_else() -> None:
+    content = model({"first": "1"}).SerializeToString()
+    longer = onnx_file.with_metadata(content, LINES)
+    assert longer.startswith(content) and properties(longer) == {"first": "1", **LINES} == onnx_file.metadata(longer)
+    assert onnx.load_from_string(longer).graph == model().graph
+
+
+def test_a_seal_is_whole_until_a_byte_changes() -> None:
+    content = onnx_file.sealed(model().SerializeToString())
+    assert onnx_file.examine(content) == (Seal.WHOLE, hashlib.sha256(content).hexdigest())
+    onnx.checker.check_model(onnx.load_from_string(content))
+    for at in (0, 10, len(content) // 2, len(content) - 70, len(content) - 1):
+        damaged = bytearray(content)
+        damaged[at] ^= 1
+        state, digest = onnx_file.examine(bytes(damaged))
+        assert state is not Seal.WHOLE and digest == hashlib.sha256(damaged).hexdigest()
+
+
+def test_no_seal() -> None:
+    for content in (model().SerializeToString(), b"", b"hello", b"x" * 1000):
+        assert onnx_file.examine(content) == (Seal.NONE, hashlib.sha256(content).hexdigest())
+
+
+def test_a_model_that_a_tool_wrote_again_is_noticed() -> None:
+    sealed = onnx.load_from_string(onnx_file.sealed(model().SerializeToString()))
+    sealed.graph.node[0].op_type = "Tanh"
+    assert onnx_file.examine(sealed.SerializeToString())[0] is Seal.BROKEN
+    more = onnx_file.with_metadata(onnx_file.sealed(model().SerializeToString()), {"note": "mine"})
+    assert onnx_file.examine(more)[0] is Seal.BROKEN
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello",
+        b"\x72",
+        b"\x72\x05ab",
+        b"\xff" * 12,
+        b"\x0f",
+        model().SerializeToString()[:-3],
+        b"\x3a\xff\xff\x7f",
+    ],
+)
+def test_what_is_no_model(content: Any) -> None:
+    assert onnx_file.metadata(content) is None
