@@ -189,14 +189,47 @@ def test_weights_that_cannot_be_downloaded(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "crop", "message"),
     [
-        ("squeezenet1_1", 64, "does not end in a Linear layer"),
-        ("inception_v3", 299, "take timm:inception_v3"),
         ("vit_b_16", 64, "cannot take pictures of 64 x 64 pixels"),
     ],
 )
 def test_backbones_that_do_not_work(name, crop, message):
     with pytest.raises(IdcwhError, match=message):
         backbones.create(name, "none", crop)
+
+
+def test_a_network_whose_layers_have_versions_comes_back(tmp_path):
+    """MNASNet, which refuses a state_dict that does not say its version."""
+    made = backbones.create("mnasnet0_5", "none", 64, seed=0)
+    model = HashModel(made.network, made.features, 8, made.mean, made.std).eval()
+    content = {
+        "classes": ["a"], "backbone": made.config, "method": {"name": "idcwh"}, "centers": None, "training": {},
+        "preprocess": Preprocess(64, 64).to_dict(), "normalize": {"mean": list(made.mean), "std": list(made.std)},
+        "sample": {},
+    }  # fmt: skip
+    checkpoint.save_model(tmp_path / "model.pt", model, content)
+    again, _ = checkpoint.load_model(tmp_path / "model.pt")
+    pixels = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    with torch.inference_mode():
+        assert torch.equal(again(pixels), model(pixels))
+    torch.save(made.network.state_dict() | {"classifier.1.weight": torch.zeros(1)}, tmp_path / "weights.pt")
+    assert backbones.create("mnasnet0_5", str(tmp_path / "weights.pt"), 64).features == made.features
+
+
+@pytest.mark.parametrize(("name", "features"), [("squeezenet1_1", 512), ("inception_v3", 2048)])
+def test_classifiers_that_do_not_end_in_a_linear_layer_or_have_several(name, features, monkeypatch):
+    """The features are what the classifier was given, pooled."""
+    made = backbones.create(name, "none", 96 if name == "inception_v3" else 64, seed=0)
+    assert made.features == features
+    again = backbones.build(made.config)
+    again.load_state_dict(made.network.state_dict())
+    x = torch.rand(2, 3, 96, 96)
+    seen = []
+    layer = made.network.features if name == "squeezenet1_1" else made.network.avgpool
+    layer.register_forward_hook(lambda module, given, out: seen.append(out))
+    with torch.inference_mode():
+        out = made.network.eval()(x)
+        expected = seen[0].mean((2, 3)) if name == "squeezenet1_1" else seen[0].flatten(1)
+        assert torch.allclose(out, expected, atol=1e-6) and torch.equal(again.eval()(x), out)
 
 
 def test_lite0_weights_of_the_package_are_imagenet_weights():

@@ -8,6 +8,7 @@ What has to be known to build the same network again is a plain dictionary that 
 from __future__ import annotations
 
 import pickle
+from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from . import compact
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5)
+_INCEPTIONS = ("googlenet", "inception_v3")  # torchvision's, with auxiliary heads, which are left out
 LITE0 = "timm:tf_efficientnet_lite0"
 
 State = dict[str, Tensor]
@@ -55,7 +57,7 @@ def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | No
     if seed is not None:
         torch.manual_seed(seed)
     config: dict[str, Any] = {"name": name}
-    if name == "googlenet":
+    if name in _INCEPTIONS:
         # The pretrained network was made for other means than torchvision's usual ones and corrects them itself.
         config["transform_input"] = weights != "none"
     network, mean, std = _network(config)
@@ -86,12 +88,9 @@ def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, flo
         raise IdcwhError(
             f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
         )
-    if name == "googlenet":
-        network = models.googlenet(
-            weights=None, aux_logits=False, transform_input=bool(config["transform_input"]), init_weights=True
-        )
-    elif name == "inception_v3":
-        raise IdcwhError("backbone inception_v3: take timm:inception_v3, which has no auxiliary heads")
+    if name in _INCEPTIONS:
+        transform = bool(config["transform_input"])
+        network = models.get_model(name, weights=None, aux_logits=False, transform_input=transform, init_weights=True)
     else:
         network = models.get_model(name, weights=None)
     _cut(network, name)
@@ -112,11 +111,15 @@ def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float
 
 
 def _cut(network: nn.Module, name: str) -> None:
-    """Put Identity in the place of the classifier: the last Linear layer."""
-    linear = [path for path, module in network.named_modules() if isinstance(module, nn.Linear)]
-    if not linear or list(network.modules())[-1] is not network.get_submodule(linear[-1]):
+    """Put Identity in the place of the classifier: the last layer with weights, Linear, or Conv2d with a 1 x 1 kernel
+    where only pooling follows (SqueezeNet).
+    """
+    weighted = [(path, layer) for path, layer in network.named_modules() if any(True for _ in layer.parameters(False))]
+    path, last = weighted[-1] if weighted else ("", network)
+    at_the_end = isinstance(last, nn.Linear) and list(network.modules())[-1] is last
+    if not at_the_end and not (isinstance(last, nn.Conv2d) and last.kernel_size == (1, 1)):
         raise IdcwhError(f"backbone {name}: does not end in a Linear layer, so there is no classifier to replace")
-    network.set_submodule(linear[-1], nn.Identity())
+    network.set_submodule(path, nn.Identity())
 
 
 def _width(network: nn.Module, name: str, crop: int) -> int:
@@ -194,7 +197,16 @@ def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
         example = f"{missing[0]} is missing" if missing else f"{wrong[0]} has shape {tuple(state[wrong[0]].shape)}"
         count = len(missing) + len(wrong)
         raise IdcwhError(f"{source}: these are not weights of {name} ({count} tensors differ; {example})")
-    network.load_state_dict({key: state[key] for key in wanted if key in state}, strict=False)
+    network.load_state_dict(versioned({key: state[key] for key in wanted if key in state}, wanted), strict=False)
+
+
+def versioned(state: State, like: State) -> State:
+    """A state_dict with the versions of layers that `like`, a network's own, names: MNASNet will not be loaded without,
+    and a dictionary of tensors has none.
+    """
+    made = OrderedDict(state)
+    made._metadata = like._metadata  # type: ignore[attr-defined]
+    return made
 
 
 def _in_order(state: State, names: list[str]) -> State:

@@ -70,7 +70,7 @@ def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
     own = model.state_dict()
     if missing := sorted(set(own) ^ set(state)):
         raise ValueError(f"{len(missing)} tensors of another network, {missing[0]} first")
-    model.load_state_dict(state)
+    model.load_state_dict(backbones.versioned(state, own))
 
 
 def _problem(content: Content) -> str | None:

@@ -21,6 +21,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from idcwh_search.cli.common import progress_bar
 from idcwh_search.errors import IdcwhError
 
+from .backbones import versioned
 from .health import Codes
 from .interrupt import Stop
 from .methods.base import Loss, Method
@@ -256,7 +257,7 @@ class Trainer:
 
 def load(network: Network, weights: dict[str, Tensor]) -> None:
     """What `Trainer.weights` gave, back into a network. ValueError when it is of another one."""
-    _, unexpected = network.load_state_dict(weights, strict=False)
+    _, unexpected = network.load_state_dict(versioned(weights, network.state_dict()), strict=False)
     if unexpected:
         raise ValueError(f"unknown tensor {unexpected[0]}")
 

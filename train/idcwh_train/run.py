@@ -41,7 +41,7 @@ from .sources import FeatureSource, ImageSource, Source, encode
 from .validation import held_out_map, hold_out
 from .workers import Workers
 
-_SAMPLE = 32
+_SAMPLE, _SAMPLE_CLASSES = 64, 8  # pictures that model.pt keeps, and of how many classes
 _WHITENED = 2000  # training images for a first layer that is not trained
 _CHECKPOINT_SECONDS = 30.0
 _WATCHES = 10  # times in a run that the held-out images are looked at
@@ -354,19 +354,38 @@ class _Run:
         return torch.where(trained[:, None], centers.detach().cpu(), torch.nan)
 
     def _sample(self) -> dict[str, Any]:
-        """Pixels of a few training images: real pictures for the check of the exported model."""
-        rows = sorted(self.split.train, key=lambda row: protocols.draw(self.options.seed, self.dataset.keys[row]))
+        """Pixels and labels of a few training images: real pictures for the check of the exported model."""
+        drawn = sorted(self.split.train, key=lambda row: protocols.draw(self.options.seed, self.dataset.keys[row]))
+        rows = np.array(drawn)[_in_turns(self.dataset.labels[drawn])]
         images: list[np.ndarray] = []
-        keys: list[str] = []
-        for row in rows:
+        kept: list[int] = []
+        for row in rows.tolist():
             if len(images) == _SAMPLE:
                 break
             try:
-                images.append(self.dataset.image(int(row), self.preprocess))
-                keys.append(self.dataset.keys[row])
+                images.append(self.dataset.image(row, self.preprocess))
+                kept.append(row)
             except UnreadableImage:
                 continue
-        return {"images": torch.from_numpy(np.stack(images)), "keys": keys}
+        return {
+            "images": torch.from_numpy(np.stack(images)),
+            "keys": [self.dataset.keys[row] for row in kept],
+            "labels": torch.from_numpy(self.dataset.labels[kept]),
+        }
+
+
+def _in_turns(labels: np.ndarray) -> np.ndarray:
+    """An order in which already a few pictures show several of each of several classes, so that retrieval can be
+    measured on them: the first _SAMPLE_CLASSES classes that appear take turns, then the others. Pictures of several
+    labels stay in their order.
+    """
+    if labels.ndim == 2:
+        return np.arange(len(labels))
+    _, first, number, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    appeared = np.argsort(np.argsort(first))[number]  # 0 for the class that is seen first
+    turn = np.empty(len(labels), np.int64)
+    turn[np.argsort(number, kind="stable")] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.lexsort((appeared, turn, appeared >= _SAMPLE_CLASSES))
 
 
 def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
