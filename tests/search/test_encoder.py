@@ -337,7 +337,8 @@ def test_codes_that_are_not_the_logits_packed_are_refused(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"threads": 0}, {"batch_size": 0}, {"batch_size": 2.5}, {"device": "gpu"}, {"gpu_memory": 0}, {"gpu": -1}]
+    "options",
+    [{"threads": 0}, {"batch_size": 0}, {"batch_size": 2.5}, {"device": "gpu"}, {"gpu_memory": 0}, {"gpu": -1}],
 )
 def test_wrong_options(options: dict[str, Any], make: Make) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):

@@ -1,0 +1,105 @@
+"""How many bits of how many differ between a trained model in PyTorch and its ONNX file, on real images.
+
+    python benchmarks/bit_flips.py --data demo/cifar10                      trains a hash layer on each backbone first
+    python benchmarks/bit_flips.py --data photos --models runs/*/model.pt   takes what is there
+
+A bit may differ only where its logit is zero up to rounding; the table counts those that differ at |logit| > 1e-4
+(absolute, as the claim says) apart. Backbones without weights at hand are random, with the batch norm statistics of the
+images (idcwh-train --weights none --freeze); their hash layers are trained as any other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+import torch
+
+from idcwh_export.export import export_onnx
+from idcwh_search import datasets
+from idcwh_search.encoder import Encoder
+from idcwh_search.images import Preprocess
+from idcwh_train.checkpoint import load_model
+
+BACKBONES = {
+    "timm:tf_efficientnet_lite0": "imagenet",
+    "googlenet": "none",
+    "resnet18": "none",
+    "mobilenet_v3_large": "none",
+}
+FAR = 1e-4
+CHUNK = 32
+
+
+def train(data: str, backbone: str, weights: str, bits: int, folder: Path) -> Path:
+    """A model.pt in `folder`: a frozen backbone, a hash layer trained for a few epochs."""
+    command = [sys.executable, "-c", "from idcwh_train.cli import main; raise SystemExit(main())"]
+    command += ["--data", data, "--backbone", backbone, "--weights", weights, "--freeze", "--bits", str(bits)]
+    command += ["--epochs", "10", "--out", str(folder), "--overwrite"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder / "model.pt"
+
+
+def count(path: Path, onnx: Path, data: str, limit: int | None) -> dict[str, Any]:
+    """PyTorch on the CPU beside ONNX Runtime on the CPU, over the images of `data`."""
+    export_onnx(path, onnx, device="cpu")
+    model, content = load_model(path)
+    encoder, dataset = Encoder(onnx, device="cpu", batch_size=CHUNK), datasets.load(data)
+    preprocess = Preprocess.from_dict(content["preprocess"])
+    rows = range(len(dataset))[: limit or len(dataset)]
+    found: dict[str, Any] = {"backbone": content["backbone"]["name"], "weights": content["training"].get("weights")}
+    found |= {"images": len(rows), "bits": 0, "differing": 0, "differing_far": 0, "largest": 0.0, "distance": 0.0}
+    for start in range(0, len(rows), CHUNK):
+        pixels = np.stack([dataset.image(row, preprocess) for row in rows[start : start + CHUNK]])
+        with torch.inference_mode():
+            expected = model(torch.from_numpy(pixels).permute(0, 3, 1, 2)).numpy()
+        _, logits = encoder.run(pixels)
+        differing = (logits >= 0) != (expected >= 0)
+        found["bits"] += expected.size
+        found["differing"] += int(differing.sum())
+        found["differing_far"] += int((differing & (np.abs(expected) > FAR)).sum())
+        found["largest"] = max(found["largest"], float(np.abs(expected[differing]).max(initial=0.0)))
+        found["distance"] = max(found["distance"], float(np.abs(logits - expected).max()))
+    return found
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="a labelled set of images, as idcwh-train takes it")
+    parser.add_argument("--models", nargs="*", type=Path, help="model.pt files (default: trains some)")
+    parser.add_argument("--bits", type=int, default=256, help="of the models trained here (default: 256)")
+    parser.add_argument("--limit", type=int, help="take so many images (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    options = parser.parse_args()
+
+    here = common.machine("torch", "onnxruntime-gpu", "onnxruntime", "timm", "torchvision")
+    print(common.describe(here))
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        models = options.models or [
+            train(options.data, name, weights, options.bits, Path(folder) / name.replace(":", "_"))
+            for name, weights in BACKBONES.items()
+        ]
+        for number, path in enumerate(models):
+            row = count(path, Path(folder) / f"{number}.onnx", options.data, options.limit)
+            rows.append(row)
+            print(
+                f"{row['backbone']:28} {row['images']:6} images {row['bits']:9,} bits: {row['differing']} differ, "
+                f"{row['differing_far']} of them at |logit| > {FAR:g} (largest {row['largest']:.2g}); "
+                f"logits differ by at most {row['distance']:.2g}",
+                flush=True,
+            )
+    total, far = sum(row["bits"] for row in rows), sum(row["differing_far"] for row in rows)
+    print(f"{far} of {total:,} bits differ at |logit| > {FAR:g}")
+    common.write_json(options.json, here, rows)
+
+
+if __name__ == "__main__":
+    main()
