@@ -60,6 +60,7 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _TALL = 8  # heights to a width
+_SMALL = 2_000_000  # pixels
 _ORIENTATION = 0x0112  # the EXIF tag
 
 
@@ -243,7 +244,9 @@ def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
         margin = 4 * math.ceil(max(side / crop, 1))  # more than the widest filter reaches
         first, last = max(int(top) - margin, 0), min(int(top + side) + margin, height)
     rows = (first, last)
-    if height > _TALL * width:  # few are left; Pillow's box, in single precision, could not name them
+    if height > width and (height > _TALL * width or width * height < _SMALL):
+        # Copied, which gives the same pixels: few rows are left, and Pillow's box, in single precision, might not name
+        # them; or copying a small picture costs less than a pass down its columns, which the box makes Pillow take.
         image, rows = image.crop((0, first, width, last)), (0, last - first)
     top, height = top - first, last - first
     image = image.resize((crop, height), how, box=(left, rows[0], min(left + side, width), rows[1]))

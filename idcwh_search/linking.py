@@ -14,12 +14,15 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def get_include() -> str:
-    """The folder for `-I`: it holds `idcwh/search.hpp`, `idcwh/index.hpp`, `idcwh/idcwh.h` and the rest."""
+    """The folder for `-I`: it holds `idcwh/search.hpp`, `idcwh/encoder.hpp`, `idcwh/idcwh.h` and the rest."""
     installed = _PACKAGE / "include"
     # An editable installation uses the headers that are being edited.
     return str(installed if installed.is_dir() else _PACKAGE.parent / "csrc" / "include")
 
 
 def get_library_dir() -> str:
-    """The folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`."""
+    """The folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`.
+
+    Beside them `libidcwh_encoder` in the same forms: pictures to pixels and codes.
+    """
     return str(_PACKAGE / "lib")

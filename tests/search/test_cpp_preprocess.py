@@ -87,7 +87,7 @@ def test_real_photographs(cpp) -> None:
     # Through JPEG, in the size and shape of a photograph.
     mosaic = np.concatenate([np.concatenate([np.asarray(Image.open(p).convert("RGB")) for p in paths[:12]], 1)] * 9, 0)
     file = io.BytesIO()
-    Image.fromarray(mosaic).resize((1200, 901)).save(file, "JPEG", quality=88)
+    Image.fromarray(mosaic).resize((1700, 1299)).save(file, "JPEG", quality=88)
     photograph = np.asarray(Image.open(file))
     for interpolation in FILTERS:
         check(cpp, photograph, Preprocess(240, 224, interpolation))
