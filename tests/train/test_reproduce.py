@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_train import loop
+from idcwh_train import progress
 from idcwh_train.methods.idcwh import IDCWH
 from idcwh_train.reproduce import cells, cli
 
@@ -56,7 +56,7 @@ def files(out: Path) -> dict[str, dict]:
 
 def numbers(content: dict) -> dict:
     """What of a cell must not depend on when or how often it was interrupted."""
-    record = {name: value for name, value in content["record"].items() if name not in loop.CLOCKS}
+    record = {name: value for name, value in content["record"].items() if name not in progress.CLOCKS}
     return {"evaluations": content["evaluations"], "record": record, "options": content["options"]}
 
 

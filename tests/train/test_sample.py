@@ -6,27 +6,27 @@ from collections import Counter
 
 import numpy as np
 
-from idcwh_train.run import _SAMPLE, _SAMPLE_CLASSES, _in_turns
+from idcwh_train.sample import CLASSES, SIZE, in_turns
 
 
 def test_several_of_each_of_several_classes() -> None:
     labels = np.random.default_rng(0).integers(0, 100, 5000)
-    order = _in_turns(labels)
+    order = in_turns(labels)
     assert sorted(order.tolist()) == list(range(5000))
-    kept = labels[order[:_SAMPLE]]
-    assert Counter(Counter(kept.tolist()).values()) == {_SAMPLE // _SAMPLE_CLASSES: _SAMPLE_CLASSES}
-    seen = list(dict.fromkeys(labels.tolist()))[:_SAMPLE_CLASSES]
+    kept = labels[order[:SIZE]]
+    assert Counter(Counter(kept.tolist()).values()) == {SIZE // CLASSES: CLASSES}
+    seen = list(dict.fromkeys(labels.tolist()))[:CLASSES]
     assert set(kept.tolist()) == set(seen)
     for label in seen:  # the first of each class, in their order
-        rows = [row for row in order[:_SAMPLE].tolist() if labels[row] == label]
+        rows = [row for row in order[:SIZE].tolist() if labels[row] == label]
         assert rows == np.flatnonzero(labels == label)[: len(rows)].tolist()
 
 
 def test_few_classes_give_more_of_each_and_small_ones_all_they_have() -> None:
-    assert Counter(np.array([0, 1] * 100)[_in_turns(np.array([0, 1] * 100))[:_SAMPLE]].tolist()) == {0: 32, 1: 32}
+    assert Counter(np.array([0, 1] * 100)[in_turns(np.array([0, 1] * 100))[:SIZE]].tolist()) == {0: 32, 1: 32}
     labels = np.array([5] * 3 + [7] * 200)
-    assert Counter(labels[_in_turns(labels)[:_SAMPLE]].tolist()) == {5: 3, 7: 61}
+    assert Counter(labels[in_turns(labels)[:SIZE]].tolist()) == {5: 3, 7: 61}
 
 
 def test_several_labels_a_picture_stay_in_their_order() -> None:
-    assert _in_turns(np.ones((5, 3), bool)).tolist() == [0, 1, 2, 3, 4]
+    assert in_turns(np.ones((5, 3), bool)).tolist() == [0, 1, 2, 3, 4]

@@ -20,7 +20,7 @@ from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, loop, recipes, run
+from idcwh_train import backbones, checkpoint, cli, features, loop, progress, recipes, run
 from idcwh_train.checkpoint import load_model
 from idcwh_train.methods.base import create
 from idcwh_train.model import Network
@@ -55,7 +55,7 @@ def cached(tmp_path_factory) -> list[str]:
 def log(out: Path) -> list[dict]:
     """log.jsonl without what a clock put into it."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in loop.CLOCKS} for line in lines]
+    return [{k: v for k, v in line.items() if k not in progress.CLOCKS} for line in lines]
 
 
 def test_frozen_run_writes_a_model_that_agrees_with_itself(images, tmp_path, cached, capsys):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from idcwh_train import checkpoint, cli, loop
+from idcwh_train import checkpoint, cli, progress
 
 SCRIPT = """
 import json, os, signal, sys
@@ -65,7 +65,7 @@ def state(path: Path) -> dict[str, torch.Tensor]:
 
 def log(out: Path) -> list[dict]:
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in loop.CLOCKS} for line in lines]
+    return [{k: v for k, v in line.items() if k not in progress.CLOCKS} for line in lines]
 
 
 def torchrun(script: Path, commands: list[list[str]]) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.plots import COLOURS, DASHES, STYLE, new_figure, prepare
 
-from .loop import CLOCKS
+from .progress import CLOCKS
 
 _SECOND = (
     "map",

@@ -26,17 +26,10 @@ from .health import Codes
 from .interrupt import Stop
 from .methods.base import Loss, Method
 from .model import Network
+from .progress import Record, named
 from .recipes import Options
 from .sources import Source
 from .workers import Workers
-
-CLOCKS = ("seconds", "cpu_seconds")
-"""What a clock says of an epoch: the numbers of a record that are not the same again. On a machine that others use too,
-the CPU's seconds over its cores tell what the epoch would have taken alone."""
-
-Record = dict[str, Any]
-"""What is known at the end of an epoch; a line of log.jsonl. With several code lengths, what differs between them is
-named like `map@48`."""
 
 
 @dataclass
@@ -185,7 +178,7 @@ class Trainer:
         values = {}
         for bits, loss in zip(self.network.lengths, losses, strict=True):
             terms = {"loss": loss.total.detach(), **loss.terms}
-            values.update({named(name, bits, self.network): float(term) for name, term in terms.items()})
+            values.update({named(name, bits, self.network.lengths): float(term) for name, term in terms.items()})
         if not all(math.isfinite(value) for value in values.values()):
             terms_seen = ", ".join(f"{name} {value:g}" for name, value in values.items())
             where = f"epoch {at.epoch + 1}, step {at.step + 1}"
@@ -200,7 +193,7 @@ class Trainer:
         found: Record = {}
         for codes in self.codes:
             seen = codes.summary(classes)
-            found.update({named(name, codes.bits, self.network): value for name, value in seen.items()})
+            found.update({named(name, codes.bits, self.network.lengths): value for name, value in seen.items()})
         return found
 
     def _lr_factor(self) -> float:
@@ -260,11 +253,6 @@ def load(network: Network, weights: dict[str, Tensor]) -> None:
     _, unexpected = network.load_state_dict(versioned(weights, network.state_dict()), strict=False)
     if unexpected:
         raise ValueError(f"unknown tensor {unexpected[0]}")
-
-
-def named(name: str, bits: int, network: Network) -> str:
-    """A name in a record: of one code length where there are several."""
-    return name if len(network.lengths) == 1 else f"{name}@{bits}"
 
 
 def _optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:

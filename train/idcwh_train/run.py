@@ -25,23 +25,23 @@ from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
-from idcwh_search.images import Preprocess, UnreadableImage
+from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
-from . import backbones, checkpoint, memory
+from . import backbones, checkpoint, memory, progress, sample
 from .features import extract, one_thread
 from .interrupt import Stop
-from .loop import CLOCKS, Record, Trainer, load, mixed, named
+from .loop import Trainer, load, mixed
 from .methods.base import Method, create
 from .model import Network
+from .progress import CLOCKS, Record, named
 from .reading import read_one
 from .recipes import Options
 from .sources import FeatureSource, ImageSource, Source, encode
 from .validation import held_out_map, hold_out
 from .workers import Workers
 
-_SAMPLE, _SAMPLE_CLASSES = 64, 8  # pictures that model.pt keeps, and of how many classes
 _WHITENED = 2000  # training images for a first layer that is not trained
 _CHECKPOINT_SECONDS = 30.0
 _WATCHES = 10  # times in a run that the held-out images are looked at
@@ -262,7 +262,7 @@ class _Run:
         if epoch == epochs or epoch * _WATCHES // epochs > (epoch - 1) * _WATCHES // epochs:
             if len(self.held_positions):
                 self._watch(record)
-            note(_line(record, epochs, self.network))
+            note(progress.line(record, epochs, self.network.lengths))
         for name, problem in record.items():
             if name.startswith("collapse"):
                 note(f"warning: epoch {epoch}: {problem}; a lower learning rate or another sigma2 may help")
@@ -274,7 +274,7 @@ class _Run:
         """MAP on the held-out images; with `keep best`, these weights if they are the best so far."""
         result, labels = self.trainer.result, self.labels.numpy()
         found = held_out_map(self.source, result, self.train_positions, self.held_positions, labels)
-        record.update({named("map", bits, self.network): value for bits, value in found.items()})
+        record.update({named("map", bits, self.network.lengths): value for bits, value in found.items()})
         mean = sum(found.values()) / len(found) if found else 0.0
         if self.options.keep == "best" and (self.best is None or mean > self.best["map"]):
             weights = {name: value.clone() for name, value in self.trainer.weights(result).items()}
@@ -316,11 +316,11 @@ class _Run:
             load(self.network, self.trainer.weights(self.trainer.result))
         if not self.workers.first:
             return
-        sample = self._sample()
+        pictures = sample.draw(self.dataset, self.split.train, self.preprocess, self.options.seed)
         for (bits, name), method in zip(model_files(self.options).items(), self.trainer.methods, strict=True):
-            self._save_model(self.out / name, bits, method, sample)
+            self._save_model(self.out / name, bits, method, pictures)
 
-    def _save_model(self, path: Path, bits: int, method: Method, sample: dict[str, Any]) -> None:
+    def _save_model(self, path: Path, bits: int, method: Method, pictures: dict[str, Any]) -> None:
         content = {
             "classes": list(self.dataset.classes),
             "backbone": self.backbone.config,
@@ -328,7 +328,7 @@ class _Run:
             "preprocess": self.preprocess.to_dict(),
             "normalize": {"mean": list(self.backbone.mean), "std": list(self.backbone.std)},
             "centers": self._centers(method),
-            "sample": sample,
+            "sample": pictures,
             "training": {
                 "seed": self.options.seed,
                 "epochs": self.trainer.position.epoch,
@@ -353,58 +353,7 @@ class _Run:
         trained = labels.any(dim=0) if labels.ndim == 2 else torch.bincount(labels, minlength=len(centers)) > 0
         return torch.where(trained[:, None], centers.detach().cpu(), torch.nan)
 
-    def _sample(self) -> dict[str, Any]:
-        """Pixels and labels of a few training images: real pictures for the check of the exported model."""
-        drawn = sorted(self.split.train, key=lambda row: protocols.draw(self.options.seed, self.dataset.keys[row]))
-        rows = np.array(drawn)[_in_turns(self.dataset.labels[drawn])]
-        images: list[np.ndarray] = []
-        kept: list[int] = []
-        for row in rows.tolist():
-            if len(images) == _SAMPLE:
-                break
-            try:
-                images.append(self.dataset.image(row, self.preprocess))
-                kept.append(row)
-            except UnreadableImage:
-                continue
-        return {
-            "images": torch.from_numpy(np.stack(images)),
-            "keys": [self.dataset.keys[row] for row in kept],
-            "labels": torch.from_numpy(self.dataset.labels[kept]),
-        }
-
-
-def _in_turns(labels: np.ndarray) -> np.ndarray:
-    """An order in which already a few pictures show several of each of several classes, so that retrieval can be
-    measured on them: the first _SAMPLE_CLASSES classes that appear take turns, then the others. Pictures of several
-    labels stay in their order.
-    """
-    if labels.ndim == 2:
-        return np.arange(len(labels))
-    _, first, number, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
-    appeared = np.argsort(np.argsort(first))[number]  # 0 for the class that is seen first
-    turn = np.empty(len(labels), np.int64)
-    turn[np.argsort(number, kind="stable")] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.lexsort((appeared, turn, appeared >= _SAMPLE_CLASSES))
-
 
 def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
     """Those that have a label; `Split.remarks` tells how many have none."""
     return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows
-
-
-def _line(record: Record, epochs: int, network: Network) -> str:
-    said = [f"epoch {record['epoch']}/{epochs}:"]
-    for bits in network.lengths:
-
-        def of(name: str, bits: int = bits) -> Any:
-            return record.get(named(name, bits, network))
-
-        terms = [f"{name} {of(name):.4g}" for name in ("loss", "L1", "L2", "Q") if of(name) is not None]
-        held = [f"MAP {of('map'):.4f} on held-out images"] if of("map") is not None else []
-        codes = []
-        if of("distinct_codes") is not None:
-            codes = [f"{of('distinct_codes'):,} distinct codes, bit balance {of('bit_balance'):.2f}"]
-        length = [] if len(network.lengths) == 1 else [f"[{bits} bits]"]
-        said.append(" ".join([*length, ", ".join([" ".join(terms), *held, *codes] if terms else [*held, *codes])]))
-    return " ".join(said)
