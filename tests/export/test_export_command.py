@@ -129,6 +129,26 @@ def test_a_real_backbone_from_file_to_file(make: Any, bits: int, tmp_path: Path,
         assert np.array_equal(encoder.encode(pixels[:size]), expected[:size])
 
 
+@pytest.mark.parametrize(("name", "side"), [("timm:test_vit", 160), ("timm:test_convnext", 64), ("squeezenet1_1", 64)])
+def test_other_kinds_of_backbones(name: str, side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention, layer norm, a classifier without Linear: in float32, and in half precision near it."""
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.2})  # of a few pictures and random weights
+    backbone, preprocess = backbones.create(name, weights="none", crop=side, seed=0), Preprocess(side, side)
+    network = HashModel(backbone.network, backbone.features, BITS, backbone.mean, backbone.std)
+    pixels = np.stack([load_image(path, preprocess) for path in list_images(PICTURES)[::20]])
+    with torch.no_grad():
+        network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
+    made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
+    save_model(tmp_path / "model.pt", network, made)
+    done = export.export_onnx(tmp_path / "model.pt", tmp_path / "m.onnx", precisions=["fp32", "fp16"], device="cpu")
+    full, half = (file.comparisons["cpu"] for file in done.files)
+    assert full.differing <= 1 and full.distance < 1e-3 * full.scale
+    assert full.distance < half.distance < 0.1 * half.scale, "rounded, and not more than that"
+    model = onnx.load(tmp_path / "m.fp16.onnx")
+    large = [tensor for tensor in model.graph.initializer if np.prod(tensor.dims) > 2000]
+    assert {tensor.data_type for tensor in large if "hash" not in tensor.name} == {onnx.TensorProto.FLOAT16}
+
+
 # ------------------------------------------------------------------------------------------------ what it does
 
 
