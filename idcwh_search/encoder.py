@@ -79,11 +79,7 @@ class Encoder:
         if self.threads > MAX_THREADS:
             raise ValueError(f"threads must be at most {MAX_THREADS}, not {self.threads}")
         devices.check_name(device)
-        size, memory, self._spin = (
-            _at_least_one("batch_size", batch_size),
-            _at_least_one("gpu_memory", gpu_memory),
-            spin,
-        )
+        size, memory = _at_least_one("batch_size", batch_size), _at_least_one("gpu_memory", gpu_memory)
         _at_least_one("bits", bits)
         if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
             raise ValueError(f"gpu must be the number of a GPU, 0 for the first, not {gpu!r}")
@@ -106,6 +102,7 @@ class Encoder:
         self.bits, self.code_bytes = self.info.bits, self.info.code_bytes
         self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method
         self._bound = None if self.device == "cpu" else FixedShapes(self._session, self.batch_size, gpu)
+        self._spin = spin
         self._single: Any = None  # see `parallel`
         self._lock = threading.Lock()
         if seal is not onnx_file.Seal.WHOLE:  # else the exporter has tried

@@ -118,7 +118,9 @@ def export_onnx(
                 changed = _copy(built)
                 half.convert(changed)
             elif precision == "int8":
-                pixels = _calibration(content, preprocess, source, calibration or images)
+                kept = content["sample"].get("images")
+                spec = calibration or (images if kept is None or not len(kept) else None)
+                pixels = _calibration(content, preprocess, source, spec)
                 changed, layers = int8.quantize(built, pixels, available_cores())
             made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers))
         reference, _ = load_model(source)  # read anew: what is compared has not been through the exporter
@@ -145,8 +147,7 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _calibration(content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None) -> Pixels:
     """Up to CALIBRATION pictures. Whatever cannot be read is passed over: it is named when the file is compared."""
-    kept = content["sample"].get("images")
-    if spec is None or (kept is not None and len(kept)):
+    if spec is None:
         found: Pictures = sample(content, preprocess, source)
     else:
         found = chosen(spec, preprocess, lambda path, reason: None, CALIBRATION)

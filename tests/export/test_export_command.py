@@ -19,10 +19,11 @@ import pytest
 import torch
 from onnx import numpy_helper
 
-from idcwh_export import export, graph, verify
+from idcwh_export import export, graph, int8, verify
 from idcwh_export.cli import main
 from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
+from idcwh_search.errors import IdcwhError
 from idcwh_search.image_lists import list_images
 from idcwh_search.images import Preprocess, load_image
 from idcwh_train import backbones
@@ -248,6 +249,25 @@ def test_a_precision_that_finds_worse_leaves_nothing(
     said = fails(capfd, path, "--onnx", "--precision", "fp32", "fp16", "int8")
     assert "model.int8.onnx: the exported network is not the model (int8 on cpu): MAP falls from" in said
     assert leftovers(tmp_path) == {"model.pt"}
+
+
+def test_what_int8_is_calibrated_on(small: Any, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pictures that were asked for, else those in model.pt, else those that are compared on."""
+    seen: list[int] = []
+
+    def stop(model: Any, pixels: np.ndarray, threads: int) -> Any:
+        seen.append(len(pixels))
+        raise IdcwhError("enough")
+
+    monkeypatch.setattr(int8, "quantize", stop)
+    monkeypatch.setattr(export, "CALIBRATION", 50)
+    cats = ["--verify", str(PICTURES / "cat"), "--precision", "int8"]
+    path = small()
+    for arguments in (cats, [*cats, "--calibrate", str(PICTURES)], [*cats, "--calibrate", str(PICTURES / "dog")]):
+        assert main([str(path), "--onnx", *arguments]) == 1
+    path = small(sample={})
+    assert main([str(path), "--onnx", *cats]) == 1
+    assert seen == [40, 50, len(list_images(PICTURES / "dog")), len(list_images(PICTURES / "cat"))]
 
 
 def test_one_precision_takes_the_name_as_it_is() -> None:
