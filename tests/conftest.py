@@ -40,6 +40,11 @@ class Options(ctypes.Structure):
         ("device", ctypes.c_int),
         ("threads", ctypes.c_uint),
         ("batch_size", ctypes.c_uint),
+        ("spin", ctypes.c_int),
+        ("gpu", ctypes.c_uint),
+        ("gpu_memory", ctypes.c_size_t),
+        ("preprocess", ctypes.c_void_p),
+        ("bits", ctypes.c_uint),
     )
 
 
@@ -76,9 +81,14 @@ class Cpp:
         self.call(name, *arguments, buffer, ctypes.c_size_t(len(buffer)), None)
         return buffer.value.decode()
 
-    def preprocess(self, json: str) -> Callable[[np.ndarray], np.ndarray]:
+    def preprocess_handle(self, json: str) -> ctypes.c_void_p:
+        """idcwh_preprocess; never freed, a few bytes a test."""
         handle = ctypes.c_void_p()
         self.call("idcwh_preprocess_from_json", json.encode(), ctypes.byref(handle))
+        return handle
+
+    def preprocess(self, json: str) -> Callable[[np.ndarray], np.ndarray]:
+        handle = self.preprocess_handle(json)
         crop = self.library.idcwh_preprocess_crop(handle)
 
         def run(pixels: np.ndarray) -> np.ndarray:
@@ -87,10 +97,10 @@ class Cpp:
             self.call("idcwh_preprocess_run", handle, ctypes.byref(picture), ctypes.c_void_p(made.ctypes.data))
             return made
 
-        return run  # the handle is never freed: a few bytes a test
+        return run
 
-    def encoder(self, path: Path, threads: int = 1, device: int = 1, batch_size: int = 0) -> CppEncoder:
-        return CppEncoder(self, path, Options(None, device, threads, batch_size))
+    def encoder(self, path: Path, threads: int = 1, device: int = 1, **options: Any) -> CppEncoder:
+        return CppEncoder(self, path, Options(device=device, threads=threads, **options))
 
 
 class CppEncoder:

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "check.hpp"
+#include "encoder/sha256.hpp"
 
 using idcwh::Device;
 using idcwh::Encoder;
@@ -141,6 +142,28 @@ std::string changed(const std::string& from, const std::string& to) {
     return "changed.onnx";
 }
 
+// As idcwh-export does: the file's own SHA-256 behind it, as one more line of metadata.
+void seals() {
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream content;
+    content << file.rdbuf();
+    std::string model = content.str();
+    model += "\x72\x50\x0a\x0cidcwh_sha256\x12\x40" + idcwh::sha256(model);
+    const auto write = [](const std::string& text) {
+        std::ofstream("sealed.onnx", std::ios::binary) << text;
+        return "sealed.onnx";
+    };
+    CHECK(Encoder(write(model), on_cpu()).fingerprint() == idcwh::sha256(model));
+    for (const std::size_t at : {model.size() / 2, model.size() - 1, model.size() - 200}) {
+        std::string damaged = model;
+        damaged[at] ^= 1;
+        const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(damaged), on_cpu()); });
+        CHECK(has(why, "sealed.onnx: was changed after idcwh-export wrote it"));
+    }
+    const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(model + "x"), on_cpu()); });
+    CHECK(has(why, "was changed"));
+}
+
 void refusals() {
     const auto open = [](const std::string& file) { return [file] { Encoder(file, on_cpu()); }; };
     try {
@@ -160,7 +183,7 @@ void refusals() {
         {"idcwh_bit_order", "idcwh_bit_ordre", "idcwh_bit_order is missing; expected 'little'"},
         {"little", "middle", "idcwh_bit_order is 'middle'; expected 'little'"},
         {">= 0", "> 0 ", "idcwh_threshold is '> 0 '"},
-        {"\"crop\": 8", "\"crop\": 9", "image is uint8 [n, 8, 8, 3]; its metadata says uint8 [n, 9, 9, 3]"},
+        {"\"crop\": 8", "\"crop\": 9", "image is uint8 [n, 8, 8, 3]; expected uint8 [n, 9, 9, 3]"},
         {"\"crop\": 8", "\"krop\": 8", "idcwh_preprocess: preprocess: expected the fields"},
         {"bilinear", "bilinaer", "interpolation must be one of"},
         {"{\"resize\"", "{ resize\"", "idcwh_preprocess is missing or not JSON"},
@@ -173,6 +196,11 @@ void refusals() {
         CHECK(has(refusal(ErrorCode::damaged, open(changed(change[0], change[1]))), change[2]));
 
     EncoderOptions options = on_cpu();
+    options.preprocess = idcwh::Preprocess(10, 8);
+    CHECK(Encoder(changed("idcwh_format", "idcwh_farmat"), options).bits() == bits);  // used all the same
+    options.bits = 13;
+    CHECK(has(refusal(ErrorCode::damaged, [&] { Encoder(path, options); }), "; expected "));
+    options = on_cpu();
     options.library = "libno_such_library.so";
     CHECK(
         has(refusal(ErrorCode::unsupported, [&] { Encoder(path, options); }), "does not load (libno_such_library.so"));
@@ -238,6 +266,7 @@ int main(int argc, char** argv) {
     codes();
     pictures();
     threads();
+    seals();
     refusals();
     devices();
     manifests();

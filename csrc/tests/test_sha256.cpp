@@ -16,5 +16,15 @@ int main() {
     CHECK(sha256(std::string(55, 'a')) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
     CHECK(sha256(std::string(56, 'a')) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
     CHECK(sha256(std::string(64, 'a')) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+    // In pieces: the same as at once.
+    const std::string text(300, 'b');
+    for (std::size_t step = 1; step <= 130; ++step) {
+        idcwh::Sha256 hash;
+        for (std::size_t at = 0; at < text.size(); at += step) {
+            CHECK(hash.hex() == sha256(text.substr(0, at)));
+            hash.update(std::string_view(text).substr(at, step));
+        }
+        CHECK(hash.hex() == sha256(text));
+    }
     return check::finish();
 }

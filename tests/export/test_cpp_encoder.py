@@ -16,10 +16,11 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search import manifest
+from idcwh_search import manifest, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
@@ -94,14 +95,24 @@ EDITS = {
     "another crop": lambda model, meta: setattr(meta["idcwh_preprocess"], "value", '{"resize": 9, "crop": 9}'),
     "no JSON": lambda model, meta: setattr(meta["idcwh_preprocess"], "value", "{"),
     "classes of no list": lambda model, meta: setattr(meta["idcwh_classes"], "value", "{}"),
+    "another precision": lambda model, meta: model.metadata_props.add(key="idcwh_precision", value="fp8"),
     "another input": lambda model, meta: rename(model, "image"),
     "another output": lambda model, meta: rename(model, "codes"),
+    "codes of other bits": lambda model, meta: invert(model),
 }
 
 
-def rename(model: onnx.ModelProto, name: str) -> None:
+def invert(model: onnx.ModelProto) -> None:
+    """Codes with every bit the other way round."""
+    rename(model, "codes", only_nodes=True)
+    zeros = onnx.numpy_helper.from_array(np.array(255, np.uint8), "all_ones")
+    model.graph.initializer.append(zeros)
+    model.graph.node.append(onnx.helper.make_node("Sub", ["all_ones", "renamed"], ["codes"]))
+
+
+def rename(model: onnx.ModelProto, name: str, only_nodes: bool = False) -> None:
     for value in (*model.graph.input, *model.graph.output):
-        if value.name == name:
+        if value.name == name and not only_nodes:
             value.name = "renamed"
     for node in model.graph.node:
         for names in (node.input, node.output):
@@ -119,6 +130,40 @@ def test_what_python_refuses_is_refused(cpp_with_encoder, cpp_error, exported, t
         cpp_with_encoder.encoder(path)
     assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
     assert caught.value.status == 6  # damaged
+
+
+def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    whole = onnx_file.sealed(exported[12])
+    path.write_bytes(whole)
+    assert cpp_with_encoder.encoder(path).fingerprint == Encoder(path, device="cpu").fingerprint
+    for damaged in (whole[:500] + b"\0" + whole[501:], whole[:-1] + b"g", whole + b"\0"):
+        path.write_bytes(damaged)
+        with pytest.raises(IdcwhError, match="was changed after idcwh-export wrote it"):
+            Encoder(path, device="cpu")
+        with pytest.raises(cpp_error, match="was changed after idcwh-export wrote it"):
+            cpp_with_encoder.encoder(path)
+
+
+def test_a_model_without_metadata_when_it_is_told_what_it_expects(
+    cpp_with_encoder, cpp_error, exported, pictures: np.ndarray, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(exported[100])
+    changed(path, EDITS["no metadata"])
+    side = pictures.shape[1]
+    handle = cpp_with_encoder.preprocess_handle(json.dumps(Preprocess(side, side).to_dict()))
+    python = Encoder(path, device="cpu", threads=1, preprocess=Preprocess(side, side))
+    for bits in (0, 100):
+        ours = cpp_with_encoder.encoder(path, preprocess=handle, bits=bits)
+        assert ours.bits == python.bits == 100
+        assert np.array_equal(ours.encode(pictures)[0], python.encode(pictures))
+    with pytest.raises(cpp_error, match="logits is float"):
+        cpp_with_encoder.encoder(path, preprocess=handle, bits=101)
+    with pytest.raises(cpp_error, match="image is uint8"):
+        cpp_with_encoder.encoder(
+            path, preprocess=cpp_with_encoder.preprocess_handle(json.dumps(Preprocess().to_dict()))
+        )
 
 
 def test_a_file_that_is_no_model(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:

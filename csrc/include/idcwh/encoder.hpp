@@ -35,12 +35,23 @@ struct EncoderOptions {
     unsigned threads = 0;
     // Pictures a run, at most. 0: 8 on the CPU, 64 on a GPU.
     unsigned batch_size = 0;
+    // Threads on the CPU wait for their next work spinning: a single query is a tenth faster, and others have a core
+    // less.
+    bool spin = false;
+    // Which GPU, and the most bytes that activations may take there; 0: no limit.
+    unsigned gpu = 0;
+    std::size_t gpu_memory = 0;
+    // What the model expects, for a file without metadata, or one that was changed after it was written; its metadata
+    // is not looked at then. bits: of a code; 0: as many as there are logits.
+    std::optional<Preprocess> preprocess;
+    unsigned bits = 0;
 };
 
-// Any number of threads may use one at the same time; each waits for its own run only. Threads never spin.
+// Any number of threads may use one at the same time; each waits for its own run only.
 class IDCWH_API Encoder {
 public:
-    // SystemError: the file cannot be read. Error(damaged): no model, not one of ours, or not what its metadata says.
+    // SystemError: the file cannot be read. Error(damaged): no model, not one of ours, changed after it was written, or
+    // not what its metadata says.
     // Error(unsupported): no ONNX Runtime, or not the device that was asked for.
     explicit Encoder(const std::string& path, const EncoderOptions& options = {});
     ~Encoder();

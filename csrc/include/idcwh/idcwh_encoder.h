@@ -49,6 +49,13 @@ typedef struct idcwh_encoder_options {
     int device;
     unsigned threads;     // of one run; 0: as many cores as the process may use
     unsigned batch_size;  // pictures a run at most; 0: the encoder's choice
+    int spin;             // not zero: threads wait for work spinning
+    unsigned gpu;         // which one
+    size_t gpu_memory;    // bytes that activations may take there; 0: no limit
+    // For a file without metadata, or one that was changed: what it expects, and bits of a code (0: as many as there
+    // are logits). Null: what its metadata says.
+    const idcwh_preprocess* preprocess;
+    unsigned bits;
 } idcwh_encoder_options;
 
 // 1 when the library was built with ONNX Runtime's headers; without them no encoder can be made (IDCWH_UNSUPPORTED).

@@ -72,6 +72,11 @@ int idcwh_encoder_open(const char* path, const idcwh_encoder_options* options, i
             cpp.device = kind_of(options->device, idcwh::Device::cuda, "device");
             cpp.threads = options->threads;
             cpp.batch_size = options->batch_size;
+            cpp.spin = options->spin != 0;
+            cpp.gpu = options->gpu;
+            cpp.gpu_memory = options->gpu_memory;
+            if (options->preprocess) cpp.preprocess = options->preprocess->of;
+            cpp.bits = options->bits;
         }
         idcwh::Encoder of(&expected(path, "path"), cpp);
         const idcwh_preprocess preprocess{of.preprocess()};

@@ -10,8 +10,6 @@
 #include <limits>
 #include <thread>
 
-#include "encoder/sha256.hpp"
-
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -55,6 +53,14 @@ unsigned available_cores() {
     return std::min(cores, max_threads);
 }
 
+Examined examined(const std::string& path, const std::string& model, const EncoderOptions& options) {
+    Examined found = examine(model);
+    if (found.seal == Seal::broken && !options.preprocess)
+        throw Error(ErrorCode::damaged,
+                    path + ": was changed after idcwh-export wrote it, by damage or by a tool; " + without_metadata);
+    return found;
+}
+
 EncoderOptions completed(EncoderOptions options) {
     if (options.threads > max_threads)
         fail("threads must be at most " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
@@ -68,12 +74,28 @@ EncoderOptions completed(EncoderOptions options) {
 
 Encoder::Parts::Parts(const std::string& path, const std::string& model, const EncoderOptions& options)
     : path(path),
-      fingerprint(sha256(model)),
+      file(examined(path, model, options)),
       session(model, path, options),
-      info(read_model_info(session, path)),
+      info(options.preprocess ? explicit_model_info(session, path, options) : read_model_info(session, path)),
       batch_size(options.batch_size                 ? options.batch_size
                  : session.device() == Device::cuda ? 64
-                                                    : 8) {}
+                                                    : 8) {
+    if (file.seal != Seal::whole) try_out();  // else the exporter has tried
+}
+
+void Encoder::Parts::try_out() const {
+    std::vector<std::uint8_t> pixels(info.preprocess.bytes()), code((info.bits + 7) / 8), expected(code.size());
+    std::vector<float> logits(info.bits);
+    std::uint32_t state = 1;
+    for (auto& byte : pixels) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+    run(pixels.data(), 1, code.data(), logits.data());
+    for (std::size_t i = 0; i < logits.size(); ++i)
+        if (logits[i] >= 0) expected[i / 8] |= static_cast<std::uint8_t>(1 << i % 8);
+    if (code != expected)
+        throw Error(ErrorCode::damaged, path +
+                                            ": its codes are not its logits >= 0, packed eight to a byte, the first in "
+                                            "the lowest bit; write it with idcwh-export");
+}
 
 Encoder::Encoder(const std::string& path, const EncoderOptions& options)
     : parts_(std::make_unique<Parts>(path, read(path), completed(options))) {}
@@ -87,7 +109,7 @@ std::size_t Encoder::code_bytes() const { return (parts_->info.bits + 7) / 8; }
 const Preprocess& Encoder::preprocess() const { return parts_->info.preprocess; }
 const std::vector<std::string>& Encoder::classes() const { return parts_->info.classes; }
 const std::string& Encoder::path() const { return parts_->path; }
-const std::string& Encoder::fingerprint() const { return parts_->fingerprint; }
+const std::string& Encoder::fingerprint() const { return parts_->file.sha256; }
 Device Encoder::device() const { return parts_->session.device(); }
 const std::string& Encoder::why() const { return parts_->session.why(); }
 const std::string& Encoder::runtime() const { return parts_->session.runtime(); }

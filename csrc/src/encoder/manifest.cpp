@@ -21,11 +21,11 @@ std::string place(const std::string& path, const std::string& database) {
 }  // namespace
 
 std::string Encoder::manifest(const std::string& database_path, const std::string& images) const {
+    const ModelInfo& info = parts_->info;
     std::string text = "{\"model\": {\"sha256\": " + json::quoted(fingerprint()) +
-                       ", \"bits\": " + std::to_string(bits()) +
-                       ", \"method\": " + metadata("idcwh_method").value_or("{}") +
-                       ", \"backbone\": " + metadata("idcwh_backbone").value_or("{}") +
-                       ", \"preprocess\": " + preprocess().to_json() + ", " + place(path(), database_path) + "}";
+                       ", \"bits\": " + std::to_string(bits()) + ", \"method\": " + info.method +
+                       ", \"backbone\": " + info.backbone + ", \"preprocess\": " + preprocess().to_json() +
+                       ", \"precision\": " + json::quoted(info.precision) + ", " + place(path(), database_path) + "}";
     if (!images.empty()) text += ", \"images\": {" + place(images, database_path) + "}";
     return text + "}";
 }

@@ -17,23 +17,35 @@ public:
 
     ModelInfo read() const {
         const auto format = session_.metadata("idcwh_format");
-        if (!format) fail("an ONNX model without idcwh metadata; expected one written by idcwh-export");
+        if (!format) fail(std::string("an ONNX model without idcwh metadata; ") + without_metadata);
         if (*format != "1") fail("metadata of format " + *format + "; this version of idcwh reads format 1");
         fixed("idcwh_bit_order", "little");  // no other is defined
         fixed("idcwh_threshold", ">= 0");
-        ModelInfo info{bits(), preprocess(), {}};
+        ModelInfo info{bits(), preprocess(), {}, {}, {}, {}};
         for (const auto& value : json_of("idcwh_classes", Kind::array).items) info.classes.push_back(value.text);
-        json_of("idcwh_method", Kind::object);
-        json_of("idcwh_backbone", Kind::object);
+        info.method = object("idcwh_method");
+        info.backbone = object("idcwh_backbone");
+        info.precision = session_.metadata("idcwh_precision").value_or("fp32");
+        if (info.precision != "fp32" && info.precision != "fp16" && info.precision != "int8")
+            fail("idcwh_precision is '" + info.precision + "'; this version of idcwh knows fp32, fp16, int8");
         return info;
+    }
+
+    ModelInfo assume(const Preprocess& preprocess, unsigned bits) const {
+        const auto outputs = session_.outputs();
+        const Tensor* logits = find(outputs, "logits");
+        if (!bits && logits && logits->shape.size() == 2 && logits->shape[1] > 0 && logits->shape[1] <= max_bits)
+            bits = static_cast<unsigned>(logits->shape[1]);
+        if (!bits) fail("its outputs do not say how many bits a code has; say it in EncoderOptions::bits");
+        return {bits, preprocess, {}, "{}", "{}", "unknown"};
     }
 
     void check_signature(const ModelInfo& info) const {
         const auto inputs = session_.inputs(), outputs = session_.outputs();
         const Tensor *image = find(inputs, "image"), *codes = find(outputs, "codes"), *logits = find(outputs, "logits");
         if (inputs.size() != 1 || !image || !codes || !logits)
-            fail("expected the input image and the outputs codes and logits, not [" + list(inputs) + "] and [" +
-                 list(outputs) + "]");
+            fail("its outputs are not packed codes: expected the input image and the outputs codes and logits, not [" +
+                 list(inputs) + "] and [" + list(outputs) + "]");
         const std::int64_t side = info.preprocess.crop();
         check(*image, "uint8", {side, side, 3});
         check(*codes, "uint8", {(info.bits + 7) / 8});
@@ -68,6 +80,11 @@ private:
         } catch (const Error& error) {
             fail(std::string("idcwh_preprocess: ") + error.what());
         }
+    }
+
+    std::string object(const char* key) const {
+        json_of(key, Kind::object);
+        return session_.metadata(key).value_or("{}");
     }
 
     json::Value json_of(const char* key, Kind kind) const {
@@ -106,7 +123,7 @@ private:
         const bool fits = tensor.shape.size() == expected.size() &&
                           std::equal(expected.begin() + 1, expected.end(), tensor.shape.begin() + 1);
         if (tensor.type != type || !fits)
-            fail(tensor.name + " is " + tensor.type + " " + shape(tensor.shape) + "; its metadata says " + type + " " +
+            fail(tensor.name + " is " + tensor.type + " " + shape(tensor.shape) + "; expected " + type + " " +
                  shape(expected));
         if (tensor.shape[0] >= 0)
             fail(tensor.name + " takes exactly " + std::to_string(tensor.shape[0]) +
@@ -122,6 +139,13 @@ private:
 ModelInfo read_model_info(const Session& session, const std::string& name) {
     const Reader reader(session, name);
     ModelInfo info = reader.read();
+    reader.check_signature(info);
+    return info;
+}
+
+ModelInfo explicit_model_info(const Session& session, const std::string& name, const EncoderOptions& options) {
+    const Reader reader(session, name);
+    ModelInfo info = reader.assume(options.preprocess.value_or(Preprocess()), options.bits);
     reader.check_signature(info);
     return info;
 }

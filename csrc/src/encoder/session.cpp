@@ -17,6 +17,8 @@ using ort::Api;
 using ort::Owned;
 
 constexpr const char* cuda_provider = "CUDAExecutionProvider";
+// A line of the model's metadata, as it lies in the file: needed before there is a session that could be asked.
+constexpr std::string_view int8_line = "\x0a\x0fidcwh_precision\x12\x04int8";
 constexpr int silent = ORT_LOGGING_LEVEL_FATAL;  // what goes wrong arrives as a status, and we say it in one line
 
 // What keeps this ONNX Runtime from using a GPU, as far as can be told without loading its CUDA libraries; or "".
@@ -40,12 +42,15 @@ std::string cuda_obstacle(const Api& api) {
 }
 
 // "" when CUDA was added to the options, else why not.
-std::string add_cuda(const Api& api, OrtSessionOptions* options) {
+std::string add_cuda(const Api& api, OrtSessionOptions* options, const EncoderOptions& wanted) {
     Owned<OrtCUDAProviderOptionsV2> cuda(api->ReleaseCUDAProviderOptions);
     if (auto why = api.message(api->CreateCUDAProviderOptions(cuda.out())); !why.empty()) return why;
-    const char* names[] = {"use_tf32", "cudnn_conv_algo_search", "arena_extend_strategy"};
-    const char* values[] = {"0", "HEURISTIC", "kSameAsRequested"};
-    if (auto why = api.message(api->UpdateCUDAProviderOptions(cuda.get(), names, values, 3)); !why.empty()) return why;
+    const std::string index = std::to_string(wanted.gpu), limit = std::to_string(wanted.gpu_memory);
+    const char* names[] = {"device_id", "use_tf32", "cudnn_conv_algo_search", "arena_extend_strategy", "gpu_mem_limit"};
+    const char* values[] = {index.c_str(), "0", "HEURISTIC", "kSameAsRequested", limit.c_str()};
+    const std::size_t count = wanted.gpu_memory ? 5 : 4;
+    if (auto why = api.message(api->UpdateCUDAProviderOptions(cuda.get(), names, values, count)); !why.empty())
+        return why;
     return api.message(api->SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda.get()));
 }
 
@@ -56,18 +61,18 @@ struct Session::Parts {
         : api(library), env(api->ReleaseEnv), memory(api->ReleaseMemoryInfo), session(api->ReleaseSession) {}
 
     // Opens `model`; "" or why it could not be opened.
-    std::string open(std::string_view model, unsigned threads, bool cuda) {
+    std::string open(std::string_view model, const EncoderOptions& wanted, bool cuda) {
         Owned<OrtSessionOptions> options(api->ReleaseSessionOptions);
         const auto set = [&](OrtStatus* status) {
             api.check(status, ErrorCode::unsupported, "ONNX Runtime refuses an option");
         };
         set(api->CreateSessionOptions(options.out()));
         set(api->SetSessionLogSeverityLevel(options.get(), silent));
-        set(api->SetIntraOpNumThreads(options.get(), static_cast<int>(threads)));
+        set(api->SetIntraOpNumThreads(options.get(), static_cast<int>(wanted.threads)));
         set(api->SetInterOpNumThreads(options.get(), 1));
-        set(api->AddSessionConfigEntry(options.get(), "session.intra_op.allow_spinning", "0"));
+        set(api->AddSessionConfigEntry(options.get(), "session.intra_op.allow_spinning", wanted.spin ? "1" : "0"));
         if (cuda)
-            if (auto obstacle = add_cuda(api, options.get()); !obstacle.empty()) return obstacle;
+            if (auto obstacle = add_cuda(api, options.get(), wanted); !obstacle.empty()) return obstacle;
         return api.message(
             api->CreateSessionFromArray(env.get(), model.data(), model.size(), options.get(), session.out()));
     }
@@ -92,8 +97,10 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
     check(p.api->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, p.memory.out()));
     if (options.device != Device::cpu) {
         p.why = cuda_obstacle(p.api);
+        if (p.why.empty() && model.find(int8_line) != model.npos)
+            p.why = "an int8 model is for the CPU: on CUDA it would be slower than in fp32 and give other codes";
         if (p.why.empty()) {
-            p.why = p.open(model, options.threads, true);
+            p.why = p.open(model, options, true);
             if (p.why.empty()) {
                 p.device = Device::cuda;
                 p.why = options.device == Device::cuda ? "asked for" : "a GPU is there";
@@ -103,7 +110,7 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
         }
     }
     // For cuda too: if the model itself is at fault, this says so.
-    const std::string fault = p.open(model, options.threads, false);
+    const std::string fault = p.open(model, options, false);
     if (!fault.empty())
         throw Error(ErrorCode::damaged,
                     name + ": not an ONNX model that ONNX Runtime " + p.api.version() + " can run (" + fault + ")");

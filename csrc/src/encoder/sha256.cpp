@@ -11,8 +11,6 @@ namespace {
 
 using State = std::array<std::uint32_t, 8>;
 
-constexpr State begin = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 constexpr std::uint32_t constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -50,17 +48,30 @@ void block(State& state, const unsigned char* bytes) {
 
 }  // namespace
 
-std::string sha256(std::string_view bytes) {
-    State state = begin;
+void Sha256::update(std::string_view bytes) {
     const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
     std::size_t left = bytes.size();
-    for (; left >= 64; left -= 64, data += 64) block(state, data);
+    const std::size_t kept = size_ % 64;
+    size_ += left;
+    if (kept) {
+        const std::size_t taken = std::min(64 - kept, left);
+        std::memcpy(rest_ + kept, data, taken);
+        data += taken, left -= taken;
+        if (kept + taken < 64) return;
+        block(state_, rest_);
+    }
+    for (; left >= 64; left -= 64, data += 64) block(state_, data);
+    if (left) std::memcpy(rest_, data, left);
+}
 
+std::string Sha256::hex() const {
+    State state = state_;
+    const std::size_t kept = size_ % 64;
     unsigned char end[128] = {};
-    if (left) std::memcpy(end, data, left);
-    end[left] = 0x80;
-    const std::size_t size = left < 56 ? 64 : 128;
-    const std::uint64_t bits = std::uint64_t{8} * bytes.size();
+    std::memcpy(end, rest_, kept);
+    end[kept] = 0x80;
+    const std::size_t size = kept < 56 ? 64 : 128;
+    const std::uint64_t bits = 8 * size_;
     for (int i = 0; i < 8; ++i) end[size - 1 - static_cast<std::size_t>(i)] = static_cast<unsigned char>(bits >> 8 * i);
     for (std::size_t at = 0; at < size; at += 64) block(state, end + at);
 

@@ -1,0 +1,18 @@
+// The SHA-256 of a model.onnx, and whether the file is what idcwh-export wrote: idcwh_search/onnx_file.py has the why.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace idcwh {
+
+enum class Seal { whole, none, broken };
+
+struct Examined {
+    Seal seal;
+    std::string sha256;  // of the whole file
+};
+
+Examined examine(std::string_view model);
+
+}  // namespace idcwh
