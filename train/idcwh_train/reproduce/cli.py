@@ -152,7 +152,8 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
     from .cells import Setup
 
     setup = Setup(arguments.recipe or ("frozen" if arguments.freeze else "paper"), arguments.backbone, arguments.freeze)
-    given = {"data": arguments.data or "", "protocol": table.name, **dict(arguments.set)}
+    # All of the protocol's training images train: nothing here is chosen by images that were held out.
+    given = {"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)}
     grid = plan.Grid(
         setup=setup,
         methods=_methods(arguments.methods, table, arguments.freeze),
