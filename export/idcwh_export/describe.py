@@ -211,7 +211,8 @@ def _how_checked(verified: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
 
 
 def _named(options: dict[str, Any]) -> str:
-    rest = ", ".join(f"{key} {value}" for key, value in options.items() if key != "name")
+    shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in options.items()}
+    rest = ", ".join(f"{key} {value}" for key, value in shown.items() if key != "name")
     return f"{options.get('name', '?')}{f' ({rest})' if rest else ''}"
 
 
