@@ -78,6 +78,7 @@ KILLED = """
 import os, signal, sys
 from idcwh_search.cli import index, index_add
 index_add.BATCH = 8
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
 write, writes = index_add._Batch.write, 0
 
 def counted(self):
