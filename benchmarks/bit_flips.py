@@ -4,8 +4,8 @@
     python benchmarks/bit_flips.py --data photos --models runs/*/model.pt   takes what is there
 
 A bit may differ only where its logit is zero up to rounding; the table counts those that differ at |logit| > 1e-4
-(absolute, as the claim says) apart. Backbones without weights at hand are random (idcwh-train --weights none --freeze);
-their hash layers are trained as any other.
+(absolute, as the claim says) apart. Backbones without weights at hand are random, with the batch norm statistics of
+some of the images, without which the features of a deep network are all the same.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from idcwh_export.export import export_onnx
 from idcwh_search import datasets
 from idcwh_search.encoder import Encoder
 from idcwh_search.images import Preprocess
+from idcwh_train import backbones
 from idcwh_train.checkpoint import load_model
 
 BACKBONES = {
@@ -37,8 +38,28 @@ FAR = 1e-4
 CHUNK = 32
 
 
+def awake(data: str, backbone: str, folder: Path) -> Path:
+    """Random weights whose batch norm has seen images, as a file for --weights."""
+    made, dataset = backbones.create(backbone, weights="none", seed=0), datasets.load(data)
+    rows = np.linspace(0, len(dataset) - 1, 64).astype(int)
+    pixels = np.stack([dataset.image(int(row), Preprocess()) for row in rows])
+    mean, std = (255 * torch.tensor(values).view(3, 1, 1) for values in (made.mean, made.std))
+    for layer in made.network.modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
+            layer.momentum = None  # the plain mean over batches
+    made.network.train()
+    with torch.no_grad():
+        for part in torch.from_numpy(pixels).permute(0, 3, 1, 2).split(16):
+            made.network((part - mean) / std)
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(made.network.state_dict(), folder / "weights.pt")
+    return folder / "weights.pt"
+
+
 def train(data: str, backbone: str, weights: str, bits: int, folder: Path) -> Path:
     """A model.pt in `folder`: a frozen backbone, a hash layer trained for a few epochs."""
+    if weights == "none":
+        weights = str(awake(data, backbone, folder.with_name(f"{folder.name}-weights")))
     command = [sys.executable, "-c", "from idcwh_train.cli import main; raise SystemExit(main())"]
     command += ["--data", data, "--backbone", backbone, "--weights", weights, "--freeze", "--bits", str(bits)]
     command += ["--epochs", "10", "--out", str(folder), "--overwrite"]
@@ -55,18 +76,20 @@ def count(path: Path, onnx: Path, data: str, limit: int | None) -> dict[str, Any
     rows = range(len(dataset))[: limit or len(dataset)]
     found: dict[str, Any] = {"backbone": content["backbone"]["name"], "weights": content["training"].get("weights")}
     found |= {"images": len(rows), "bits": 0, "differing": 0, "differing_far": 0, "largest": 0.0, "distance": 0.0}
+    seen: set[bytes] = set()
     for start in range(0, len(rows), CHUNK):
         pixels = np.stack([dataset.image(row, preprocess) for row in rows[start : start + CHUNK]])
         with torch.inference_mode():
             expected = model(torch.from_numpy(pixels).permute(0, 3, 1, 2)).numpy()
-        _, logits = encoder.run(pixels)
+        codes, logits = encoder.run(pixels)
+        seen.update(code.tobytes() for code in codes)
         differing = (logits >= 0) != (expected >= 0)
         found["bits"] += expected.size
         found["differing"] += int(differing.sum())
         found["differing_far"] += int((differing & (np.abs(expected) > FAR)).sum())
         found["largest"] = max(found["largest"], float(np.abs(expected[differing]).max(initial=0.0)))
         found["distance"] = max(found["distance"], float(np.abs(logits - expected).max()))
-    return found
+    return found | {"distinct": len(seen)}
 
 
 def main() -> None:
@@ -91,7 +114,8 @@ def main() -> None:
             row = count(path, Path(folder) / f"{number}.onnx", options.data, options.limit)
             rows.append(row)
             print(
-                f"{row['backbone']:28} {row['images']:6} images {row['bits']:9,} bits: {row['differing']} differ, "
+                f"{row['backbone']:28} {row['images']:6} images, {row['distinct']} distinct codes, "
+                f"{row['bits']:,} bits: {row['differing']} differ, "
                 f"{row['differing_far']} of them at |logit| > {FAR:g} (largest {row['largest']:.2g}); "
                 f"logits differ by at most {row['distance']:.2g}",
                 flush=True,
