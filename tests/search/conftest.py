@@ -1,13 +1,18 @@
-"""Shared by the tests of the engine: random codes of any width, and the oracles (numpy, faiss)."""
+"""Shared by the tests: random codes of any width, a small model.onnx, and their oracles in numpy."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import idcwh_search as ih
+from idcwh_search.images import Preprocess
+from idcwh_search.modelinfo import ModelInfo
 
 
 class Codes:
@@ -36,6 +41,84 @@ class Codes:
         measured = cls.distances(queries, codes)[:, rows]
         order = np.array([np.lexsort((names[rows], row)) for row in measured], dtype=np.int64).reshape(measured.shape)
         return np.take_along_axis(measured, order, axis=1), names[rows][order].astype(np.int64)
+
+
+class LinearModel:
+    """A model.onnx that is a linear map with small whole numbers, so that float32 is exact, and what it must give."""
+
+    side = 8
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "model.onnx"
+
+    def write(self, bits: int = 12, meta: dict[str, str | None] | None = None, **options: Any) -> Path:
+        """The file; `meta` replaces metadata, None leaves an entry out."""
+        made = self.proto(bits, **options)
+        values = {**self.info(bits).to_metadata(), **(meta or {})}
+        del made.metadata_props[:]
+        helper.set_model_props(made, {key: value for key, value in values.items() if value is not None})
+        self.path.write_bytes(made.SerializeToString())
+        return self.path
+
+    @classmethod
+    def proto(cls, bits: int, batch: int | str = "n", image_type: int = TensorProto.UINT8) -> onnx.ModelProto:
+        packing = np.zeros((bits, -(-bits // 8)), np.float32)
+        packing[np.arange(bits), np.arange(bits) // 8] = 2.0 ** (np.arange(bits) % 8)
+        constants = {"w": cls._weights(bits), "p": packing, "shape": np.array([0, -1])}
+        constants |= {"zero": np.float32(0), "mid": np.float32(128)}
+        nodes = [
+            helper.make_node("Cast", ["image"], ["float"], to=TensorProto.FLOAT),
+            helper.make_node("Sub", ["float", "mid"], ["centred"]),
+            helper.make_node("Reshape", ["centred", "shape"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "w"], ["logits"]),
+            helper.make_node("GreaterOrEqual", ["logits", "zero"], ["positive"]),
+            helper.make_node("Cast", ["positive"], ["bits"], to=TensorProto.FLOAT),
+            helper.make_node("MatMul", ["bits", "p"], ["bytes"]),
+            helper.make_node("Cast", ["bytes"], ["codes"], to=TensorProto.UINT8),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "linear",
+            [helper.make_tensor_value_info("image", image_type, [batch, cls.side, cls.side, 3])],
+            [
+                helper.make_tensor_value_info("codes", TensorProto.UINT8, [batch, -(-bits // 8)]),
+                helper.make_tensor_value_info("logits", TensorProto.FLOAT, [batch, bits]),
+            ],
+            [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        helper.set_model_props(made, cls.info(bits).to_metadata())
+        return made
+
+    @classmethod
+    def info(cls, bits: int) -> ModelInfo:
+        preprocess, classes = Preprocess(cls.side + 2, cls.side), ["chat", "Straße"]
+        return ModelInfo(bits, preprocess, classes, {"name": "idcwh"}, {"name": "none"}, "0" * 64)
+
+    @classmethod
+    def _weights(cls, bits: int) -> np.ndarray:
+        return np.random.default_rng(bits).integers(-3, 4, (cls.side * cls.side * 3, bits)).astype(np.float32)
+
+    @classmethod
+    def pictures(cls, n: int, seed: int = 0) -> np.ndarray:
+        """uint8 [n, side, side, 3]"""
+        return np.random.default_rng(seed).integers(0, 256, (n, cls.side, cls.side, 3), dtype=np.uint8)
+
+    @classmethod
+    def logits(cls, pixels: np.ndarray, bits: int) -> np.ndarray:
+        """float64 [n, bits]"""
+        flat = pixels.astype(np.float64).reshape(len(pixels), cls.side * cls.side * 3)
+        return (flat - 128) @ cls._weights(bits)
+
+    @classmethod
+    def codes(cls, pixels: np.ndarray, bits: int) -> np.ndarray:
+        """uint8 [n, ceil(bits / 8)]"""
+        return np.packbits(cls.logits(pixels, bits) >= 0, axis=1, bitorder="little")
+
+
+@pytest.fixture
+def linear(tmp_path: Path) -> LinearModel:
+    return LinearModel(tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,98 @@
+"""ONNX Runtime as the Encoder uses it: threads, what a process prints and imports, and a broken installation."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from idcwh_search import devices, runtime
+from idcwh_search.encoder import Encoder
+from idcwh_search.errors import IdcwhError
+
+
+@pytest.mark.parametrize("spin", [False, True])
+def test_threads_spin_only_when_asked(spin: bool, linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    real = runtime.session_options
+    monkeypatch.setattr(devices, "session_options", lambda *given: asked.append(real(*given)) or asked[-1])
+    Encoder(linear.write(), spin=spin, threads=2).parallel()
+    entries = [options.get_session_config_entry("session.intra_op.allow_spinning") for options in asked]
+    assert entries == [str(int(spin))] * 2
+
+
+def test_threads_follow_the_affinity_mask(linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    monkeypatch.setattr(runtime, "_QUOTA", Path("/nonexistent"))
+    assert Encoder(linear.write()).threads == 3
+    assert Encoder(linear.write(), threads=2).threads == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000", 8), ("150000 100000", 2), ("20000 100000", 1), ("rubbish", 8)]
+)
+def test_cores_follow_the_quota(text: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpu.max").write_text(text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setattr(runtime, "_QUOTA", tmp_path / "cpu.max")
+    assert runtime.available_cores() == cores
+
+
+# ------------------------------------------------------------------------------------------------ a process of its own
+
+
+def python(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_torch_is_never_imported_and_nothing_is_printed(linear: Any) -> None:
+    code = (
+        "import sys, numpy; from idcwh_search import Encoder\n"
+        "Encoder(sys.argv[1])([numpy.zeros((9, 9, 3), 'uint8')])\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = python(code, str(linear.write()))
+    assert done.stdout == "" and done.stderr == ""
+
+
+def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None:
+    stub = "import os; os.write(2, b'GPU device discovery failed'); set_default_logger_severity = lambda level: None"
+    (tmp_path / "onnxruntime.py").write_text(stub)
+    code = "import os; from idcwh_search import runtime; runtime.load_onnxruntime(); os.write(2, b'still there')"
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    assert python(code, PYTHONPATH=path).stderr == "still there"
+
+
+def test_a_missing_onnxruntime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    error = ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
+    monkeypatch.setattr(runtime, "importlib", SimpleNamespace(import_module=raiser(error)))
+    with pytest.raises(IdcwhError, match=r"not installed: pip install 'idcwh\[cpu\]'"):
+        runtime.load_onnxruntime()
+
+
+def test_a_half_removed_onnxruntime_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uninstalling one of the two packages leaves a folder without its library behind."""
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    monkeypatch.setattr(runtime, "importlib", SimpleNamespace(import_module=lambda name: SimpleNamespace()))
+    with pytest.raises(IdcwhError, match="ONNX Runtime does not load"):
+        runtime.load_onnxruntime()
+
+
+def raiser(error: Exception) -> Callable[[str], Any]:
+    def fail(name: str) -> Any:
+        raise error
+
+    return fail
