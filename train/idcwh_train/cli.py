@@ -56,7 +56,7 @@ def parser() -> common.Parser:
     data("--validation", type=float, metavar="SHARE", help="of the training images: watched, not trained on")
 
     net = p.add_argument_group("network").add_argument
-    net("--backbone", metavar="NAME", help="of torchvision, or timm:NAME (default googlenet)")
+    net("--backbone", metavar="NAME", help="of torchvision, timm:NAME or compact (default googlenet; scratch: compact)")
     net("--weights", metavar="FILE", help="imagenet (default), none, or a file with a state_dict")
     net("--bits", type=common.positive, metavar="L", nargs="+",
         help="code length (default 48); several: trained together on one backbone, a model file each")  # fmt: skip

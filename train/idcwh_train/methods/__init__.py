@@ -17,15 +17,15 @@ def _none(bits: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a method is, and what suits it when it trains on frozen features.
+    """Where a method is, and what suits it.
 
     module     the file in this folder
-    frozen     what differs from the recipe "frozen": fields of recipes.Options
-    with_bits  its own options that differ from their defaults there, by the code length
+    recipes    name of a recipe -> what differs from it for this method: fields of recipes.Options
+    with_bits  its own options that differ from their defaults in all recipes but the paper's, by the code length
     """
 
     module: str
-    frozen: dict[str, Any] = field(default_factory=dict)
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
     with_bits: Callable[[int], dict[str, Any]] = _none
 
 
@@ -33,23 +33,25 @@ class Entry:
 # mean taken away: 400 a class train, of the other 1,000 each half is searched in the other; 12 and 48 bits, 40 epochs,
 # three to eight settings a method. The queries were not touched. Sums over the bits (||h - mu||^2, Q, inner products)
 # are scaled by them, so that no code length weighs them otherwise.
+# A quantization term as strong as there holds up a network that starts from nothing.
+_IDCWH = {"scratch": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}}}
 MODULES = {
-    "idcwh": Entry("idcwh", with_bits=lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
-    "idcwh-single": Entry("idcwh", with_bits=lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
+    "idcwh": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
+    "idcwh-single": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
     # eta1 = 10 at these learning rates throws the outputs from one side of the cube to the other
     "dcwh": Entry("dcwh", with_bits=lambda bits: {"sigma2": bits / 3, "eta1": 0.01, "eta2": 1.2 / bits}),
     "dpsh": Entry("dpsh"),
     "dtsh": Entry("dtsh", with_bits=lambda bits: {"eta": 1.2 / bits}),
     "dsdh": Entry("dsdh"),
-    "hashnet": Entry("hashnet", {"weight_decay": 1e-2}),
+    "hashnet": Entry("hashnet", {"frozen": {"weight_decay": 1e-2}}),
     # the paper's inner product saturates at many bits
     "dhn": Entry("dhn", with_bits=lambda bits: {"scale": 10 / bits, "lam": 0.2 / bits}),
     # a bit that sees 27 of 1,280 features needs large weights, and misses those that drop out
-    "dnnh": Entry("dnnh", {"lr": 2.0, "weight_decay": 1e-4, "dropout": 0.2}),
+    "dnnh": Entry("dnnh", {"frozen": {"lr": 2.0, "weight_decay": 1e-4, "dropout": 0.2}}),
     "sdh": Entry("sdh", with_bits=lambda bits: {"nu": 1e-2, "shrink": 1e-4}),
     "fsdh": Entry("fsdh", with_bits=lambda bits: {"nu": 1.0, "shrink": 1e-4}),
-    "csq": Entry("csq", {"lr": 0.2, "weight_decay": 1e-3}),
-    "orthohash": Entry("orthohash", {"lr": 0.03}, with_bits=lambda bits: {"margin": 0.5}),
+    "csq": Entry("csq", {"frozen": {"lr": 0.2, "weight_decay": 1e-3}}),
+    "orthohash": Entry("orthohash", {"frozen": {"lr": 0.03}}, with_bits=lambda bits: {"margin": 0.5}),
     "class-code": Entry("class_code"),
 }
 """Name of a method, as `--method` and model.pt call it -> entry."""

@@ -11,6 +11,8 @@ from .tables import Table
 _WORDS = {
     "sigma2": "the paper's σ²",
     "beta": "the paper's β",
+    "smoothing": "labels not smoothed",
+    "start": "centers begin at random",
     "dropout": "no dropout",
     "lr": "the paper's learning rate",
     "center_lr": "the paper's learning rate of centers",

@@ -36,7 +36,7 @@ class Setup:
 
     @property
     def title(self) -> str:
-        trained = "Frozen" if self.freeze else "Fine-tuned"
+        trained = "Frozen" if self.freeze else "From scratch" if self.recipe == "scratch" else "Fine-tuned"
         return f"{trained} {self.backbone.removeprefix('timm:')}, recipe {self.recipe}"
 
     @property

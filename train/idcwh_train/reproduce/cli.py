@@ -51,7 +51,7 @@ def parser() -> common.Parser:
     add("--ablation", action="store_true", help="also IDCWH with each setting of the recipe taken back")
 
     add = p.add_argument_group("how").add_argument
-    add("--backbone", metavar="NAME", default=recipes.Options.backbone, help="as idcwh-train's (default %(default)s)")
+    add("--backbone", metavar="NAME", help="as idcwh-train's (default the recipe's: googlenet, for scratch compact)")
     add("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
     add("--freeze", action="store_true", help="train hash layers only, on features computed once")
     add("--joint", action="store_true", help="all code lengths in one training; with --freeze that changes nothing")
@@ -151,7 +151,9 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
     from . import plan
     from .cells import Setup
 
-    setup = Setup(arguments.recipe or ("frozen" if arguments.freeze else "paper"), arguments.backbone, arguments.freeze)
+    recipe = arguments.recipe or ("frozen" if arguments.freeze else "paper")
+    backbone = arguments.backbone or recipes.RECIPES[recipe].get("backbone", recipes.Options.backbone)
+    setup = Setup(recipe, backbone, arguments.freeze)
     # All of the protocol's training images train: nothing here is chosen by images that were held out.
     given = {"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)}
     grid = plan.Grid(

@@ -18,8 +18,8 @@ SIGMA2 = (*paper.SIGMA2, 16.0, 32.0)
 """The paper's values, and larger ones: with a frozen backbone the best is beyond them."""
 BETA = (*paper.BETA, 0.03, 0.3)
 SWEEPS = {"sigma2": SIGMA2, "beta": BETA}
-DEFAULTS = {"sigma2": 4.0, "beta": 0.01}
-"""Of the method, where a recipe says nothing."""
+DEFAULTS: dict[str, Any] = {"sigma2": 4.0, "beta": 0.01, "smoothing": 0.0, "start": "normal"}
+"""Of IDCWH, where a recipe says nothing: what recipes change."""
 ABLATION = "without"
 """Kind of the variants that take back one setting of the recipe."""
 WHOLE = "recipe"
@@ -99,10 +99,14 @@ def differences(own: Options, plain: Options) -> dict[str, Any]:
     changed = {name: b[name] for name in b if name not in _NOT_ABLATED and a[name] != b[name]}
     for bits in own.bits:
         mine, theirs = with_defaults(own, bits), with_defaults(plain, bits)
-        changed |= {name: theirs[name] for name in DEFAULTS if not math.isclose(mine[name], theirs[name])}
+        changed |= {name: theirs[name] for name in DEFAULTS if not _same(mine[name], theirs[name])}
     return changed
 
 
 def with_defaults(options: Options, bits: int) -> dict[str, Any]:
-    """The method's options at one length, sigma2 and beta of IDCWH even where unsaid."""
+    """The method's options at one length, those of DEFAULTS even where unsaid."""
     return {**DEFAULTS, **options.of_method(bits)}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return math.isclose(a, b) if isinstance(a, float) else bool(a == b)
