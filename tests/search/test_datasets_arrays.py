@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from idcwh_search import datasets, protocols
 from idcwh_search.errors import IdcwhError
@@ -116,3 +117,23 @@ def test_arrays_in_fortran_order(tmp_path):
     found = datasets.load(archive(tmp_path, x=np.asfortranarray(X), y=Y))
     np.testing.assert_array_equal(found.pictures, X)
     assert found.pictures.flags.c_contiguous, "so that a picture lies in one piece"
+
+
+def test_a_fingerprint_sees_pixels_and_a_listing_does_not(tmp_path):
+    before = datasets.load(archive(tmp_path, x=X, y=Y))
+    other = X.copy()
+    other[-1, 0, 0, 0] ^= 1
+    after = datasets.load(archive(tmp_path, x=other, y=Y))
+    assert before.fingerprint() != after.fingerprint() and before.sha256() == after.sha256()
+    assert before.fingerprint() == datasets.load(archive(tmp_path, x=X, y=Y)).fingerprint()
+
+
+def test_a_fingerprint_sees_the_sizes_of_files(tmp_path):
+    (tmp_path / "a").mkdir()
+    for name in ("1.png", "2.png"):
+        Image.fromarray(X[0]).save(tmp_path / "a" / name)
+    before = datasets.load(str(tmp_path)).fingerprint()
+    assert datasets.load(str(tmp_path)).fingerprint() == before
+    with (tmp_path / "a" / "2.png").open("ab") as file:
+        file.write(b"0")
+    assert datasets.load(str(tmp_path)).fingerprint() != before

@@ -8,6 +8,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.evaluation import Evaluation
 from idcwh_search.metrics import evaluate
 from idcwh_train import recipes
-from idcwh_train.reproduce import cells, document, embedding, report, tables, tsne
+from idcwh_train.reproduce import cells, document, embedding, plan, report, tables, tsne
 from idcwh_train.reproduce.cells import Cell, Setup, Variant
+from idcwh_train.reproduce.results import gather
 
 SETUP = Setup("frozen", "timm:tf_efficientnet_lite0", True)
 
@@ -33,11 +35,12 @@ def outputs(bits: int, seed: int, noise: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def make_cell(
-    out: Path, method: str, bits: int, seed: int, noise: float, variant: Variant | None = None, failed: str = ""
-) -> Evaluation:
+    out: Path, method: str, bits: int, seed: int, noise: float, variant: Variant | None = None, failed: str = "",
+    recipe: str = "frozen", **more: Any,
+) -> Evaluation:  # fmt: skip
     """A cell's files, as a run would leave them."""
     given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
-    cell = Cell(SETUP, method, (bits,), seed, recipes.options("frozen", given), variant)
+    cell = Cell(SETUP, method, (bits,), seed, recipes.options(recipe, {**given, **more}), variant)
     h, labels = outputs(bits, seed, noise)
     found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
     (out / "cells").mkdir(parents=True, exist_ok=True)
@@ -162,17 +165,48 @@ def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
     return json.loads((folder / "cells" / name).read_text())["evaluations"][str(bits)]
 
 
-def test_report_says_when_settings_differ(tmp_path):
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0)
-    make_cell(tmp_path, "idcwh", 12, 1, 1.0)
-    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
-    assert "Settings differ" not in text
-    path = next((tmp_path / "cells").glob("*seed1.json"))
-    content = json.loads(path.read_text())
-    content["options"]["epochs"] = 3
-    path.write_text(json.dumps(content))
-    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
-    assert "Settings differ between the seeds of a method**: epochs" in text
+@pytest.mark.parametrize(
+    ("of", "name", "said"),
+    [
+        ("idcwh--12bits--seed1", "epochs", True),
+        ("dcwh--12bits--seed0", "epochs", True),
+        ("seed0--sigma2-1", "epochs", True),
+        ("seed0--without-lr", "epochs", True),
+        ("seed0--without-lr", "lr", False),  # what the variant is about
+        ("seed0--without-recipe", "lr", True),
+        ("*", "epochs", False),  # --set, of all cells alike
+    ],
+)
+def test_report_says_when_settings_differ(of, name, said, tmp_path):
+    def warned() -> bool:
+        text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+        assert ("**Settings differ between cells**" in text) == (f"for each method: {name}. " in text)
+        return "Settings differ" in text
+
+    for method, seed in (("idcwh", 0), ("idcwh", 1), ("dcwh", 0), ("csq", 0)):  # csq has a learning rate of its own
+        make_cell(tmp_path, method, 12, seed, 1.0)
+    for variant in (Variant("sigma2", 1.0), Variant(plan.ABLATION, "lr")):
+        make_cell(tmp_path, "idcwh", 12, 0, 1.0, variant)
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80)
+    assert not warned()
+    for path in (tmp_path / "cells").glob(f"*{of}.json" if of != "*" else "*.json"):
+        content = json.loads(path.read_text())
+        content["options"][name] = 3
+        path.write_text(json.dumps(content))
+    assert warned() == said
+
+
+def test_a_difference_is_taken_seed_by_seed(tmp_path):
+    """Seeds differ by far more than the two rows of a seed do."""
+    base, row = {}, {}
+    for seed, noise in ((0, 0.4), (1, 1.0), (2, 1.8)):
+        base[seed] = make_cell(tmp_path, "idcwh", 12, seed, noise).map
+        row[seed] = make_cell(tmp_path, "idcwh-single", 12, seed, noise + 0.05).map
+    (found,) = gather(cells.read_all(tmp_path / "cells"))
+    difference, deviation = found.runs("idcwh-single", 12).against(found.runs("idcwh", 12))
+    pairs = np.array([row[seed] - base[seed] for seed in base])
+    np.testing.assert_allclose([difference, deviation], [pairs.mean(), pairs.std(ddof=1)])
+    assert deviation < 0.3 * found.runs("idcwh-single", 12).deviation()
 
 
 def test_evaluation_survives_json():

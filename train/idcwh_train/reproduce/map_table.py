@@ -28,7 +28,8 @@ def build(table: tables.Table, results: Results | None, unavailable: bool) -> Ta
     lengths = sorted({*table.bits, *(results.bits() if results else ())})
     methods = order(table, results)
     runs = {(m, b): results.runs(m, b) if results else Runs() for m in methods for b in lengths}
-    best = {b: max((r.mean() for m in methods if (r := runs[m, b]).evaluations), default=None) for b in lengths}
+    means = {b: [r.mean() for m in methods if (r := runs[m, b]).evaluations] for b in lengths}
+    best = {b: max(found) if len(found) > 1 else None for b, found in means.items()}
     comparable = results is None or not settings.other_protocols(table, results)
     rows: list[list[Entry | str]] = []
     for method in methods:

@@ -134,6 +134,10 @@ def row(table: str, method: str) -> Printed | None:
         for candidate in (f"{name}*", name):
             if candidate in rows:
                 numbers = rows[candidate]
-                digits = 3 if all(round(number, 3) == number for number in numbers) else 4
-                return Printed(candidate, numbers, digits, (table, candidate) in DOUBTFUL)
+                return Printed(candidate, numbers, digits(numbers), (table, candidate) in DOUBTFUL)
     return None
+
+
+def digits(numbers: Row) -> int:
+    """How many digits a row prints behind the point."""
+    return 3 if all(round(number, 3) == number for number in numbers) else 4

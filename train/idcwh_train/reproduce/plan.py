@@ -12,7 +12,7 @@ from idcwh_search.splits import OPTIONS
 from .. import recipes
 from ..recipes import Options
 from . import paper
-from .cells import Cell, Setup, Variant
+from .cells import Cell, Result, Setup, Variant
 
 SIGMA2 = (*paper.SIGMA2, 16.0, 32.0)
 """The paper's values, and larger ones: with a frozen backbone the best is beyond them."""
@@ -101,6 +101,16 @@ def differences(own: Options, plain: Options) -> dict[str, Any]:
         mine, theirs = with_defaults(own, bits), with_defaults(plain, bits)
         changed |= {name: theirs[name] for name in DEFAULTS if not _same(mine[name], theirs[name])}
     return changed
+
+
+def recipe(cell: Result) -> dict[str, Any]:
+    """The options that the recipe has for a cell's method and lengths, as they are recorded."""
+    whole = cell.variant is not None and cell.variant.value == WHOLE
+    name = "paper" if whole else cell.setup.recipe
+    given = {"backbone": cell.setup.backbone, "freeze": cell.setup.freeze, "method": cell.method, "bits": cell.bits}
+    if whole:
+        given |= {name: getattr(recipes.options(cell.setup.recipe, given), name) for name in _COST}
+    return recipes.options(name, given).to_dict()
 
 
 def with_defaults(options: Options, bits: int) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | N
     lines = [
         f"MAP by Hamming ranking, measured as docs/metrics.md defines it, beside {paper.LABELS[table.name]} of Zhang "
         f"and Yan, arXiv 2103.09442. {_epoch(found)}; nothing was chosen by looking at the queries.",
-        f"{done:,} trained cells" + (f", {failed:,} that failed" if failed else "") + ".",
+        f"{done:,} trained cell{'s' * (done != 1)}" + (f", {failed:,} that failed" if failed else "") + ".",
     ]
     if unavailable:
         lines.append(f"**{NO_DATA.capitalize()}**: {unavailable}. The table needs {table.needs}.")
@@ -140,21 +140,22 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
             deviation = runs.deviation()
             lines = [f"{runs.mean():.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")]
             if base is not None and base is not runs and base.evaluations:
-                lines.append(f"{runs.mean() - base.mean():+.4f}")
+                difference, of_it = runs.against(base)
+                lines.append(f"{difference:+.4f}" + (f" ± {of_it:.4f}" if of_it is not None else ""))
             if (theirs := row.paper.get(bits)) is not None:
                 lines.append(f"paper {theirs:.4f}")
             entries.append(Entry(tuple(lines)))
         shown.append([row.title, *entries])
     text = (
-        "What IDCWH's parts are worth: MAP, and below it the difference to the first row. Each row takes back one "
-        "thing; a setting that is taken back has the value of `--recipe paper`. Number of epochs, size of the images "
-        "and precision stay, so that all rows cost the same."
+        "What IDCWH's parts are worth: MAP, and below it the difference to the first row, seed by seed. Each row takes "
+        "back one thing; a setting that is taken back has the value of `--recipe paper`. Number of epochs, size of the "
+        "images and precision stay, so that all rows cost the same."
     )
     return [Heading("Ablation", 3), Paragraph(text), Table(["", *(f"{b} bits" for b in lengths)], shown)]
 
 
 def _printed(table: tables.Table) -> Folded:
-    rows = [[name, *(f"{value:g}" for value in row)] for name, row in paper.TABLES[table.name].items()]
+    rows = [[name, *(f"{v:.{paper.digits(row)}f}" for v in row)] for name, row in paper.TABLES[table.name].items()]
     blocks: list[Block] = [Table([paper.LABELS[table.name], *(f"{bits} bits" for bits in table.bits)], rows)]
     if table.name in paper.ABLATION:
         rows = [[name, *(f"{value:.4f}" for value in row)] for name, row in paper.ABLATION[table.name].items()]

@@ -30,6 +30,16 @@ class Runs:
         """Standard deviation of the sample (n - 1); None of a single seed."""
         return statistics.stdev(map(number, self.evaluations.values())) if len(self.evaluations) > 1 else None
 
+    def against(self, base: Runs) -> tuple[float, float | None]:
+        """Difference in MAP to `base`, and its standard deviation: over the seeds that both have, each with its own
+        base, since a seed makes both easier or harder; None of fewer than two. Without a seed in common the
+        difference of the means."""
+        both = sorted(self.evaluations.keys() & base.evaluations.keys())
+        if not both:
+            return self.mean() - base.mean(), None
+        found = [self.evaluations[seed].map - base.evaluations[seed].map for seed in both]
+        return statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None
+
     @property
     def first(self) -> Evaluation:
         """Of the lowest seed, for curves."""

@@ -53,7 +53,7 @@ class Runner:
         self, out: Path, dataset: LabelledImages, device: torch.device, cache: Path | None, command: str
     ) -> None:
         self.out, self.dataset, self.device, self.cache, self.command = out, dataset, device, cache, command
-        self.fingerprint = dataset.sha256()
+        self.fingerprint = dataset.fingerprint()
         self.folder = out / "cells"
 
     def found(self, cell: Cell) -> Result | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from . import plan
 from .cells import Result
 from .document import Block, Folded, Paragraph, Table
 from .results import Results
@@ -26,14 +27,16 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
     sets = {(c.content["dataset"]["images"], c.content["dataset"]["sha256"]) for c in results.cells}
     if len(sets) > 1:
         found.append(f"**{len(sets)} different sets of images** are in this table.")
-    varying = [name for name in _names(results.main()) if _differs(results, name)]
-    if varying:
+    if varying := _varying(results):
         found.append(
-            f"**Settings differ between the seeds of a method**: {', '.join(varying)}. Some of the cells are of "
-            "an earlier run; start the command again to bring all to the same settings."
+            f"**Settings differ between cells**, beyond what the recipe has for each method: {', '.join(varying)}. "
+            "Some cells are of another run; start the command again to bring all to the same settings."
         )
-    if len({len(c.bits) > 1 for c in results.cells}) > 1:
+    together = {len(c.bits) > 1 for c in results.cells}
+    if len(together) > 1:
         found.append("**Some code lengths were trained together**, on one backbone, others alone.")
+    elif together == {True} and not results.setup.freeze:
+        found.append("The code lengths were trained together, on one backbone.")
     unreadable = {key for c in results.cells for key in c.content["unreadable"]}
     if unreadable:
         found.append(f"**{len(unreadable):,} images could not be read** and were left out, {min(unreadable)} first.")
@@ -74,16 +77,23 @@ def _values(cells: Iterable[Result]) -> dict[str, dict[str, None]]:
     return values
 
 
-def _names(cells: list[Result]) -> list[str]:
-    return sorted({name for cell in cells for name in cell.content["options"] if name not in ("seed", "data")})
+def _varying(results: Results) -> list[str]:
+    """Settings in which cells differ where neither the recipe nor the variant explains it."""
+    seen: dict[str, set[tuple[str, bool]]] = {}
+    for cell in results.cells:
+        expected = plan.recipe(cell)
+        for name, value in _compared(cell).items():
+            seen.setdefault(name, set()).add((json.dumps(value, sort_keys=True), value == expected.get(name)))
+    # All alike (--set), or each as its recipe has it.
+    return sorted(
+        name for name, of in seen.items() if len({v for v, _ in of}) > 1 and not all(as_is for _, as_is in of)
+    )
 
 
-def _differs(results: Results, name: str) -> bool:
-    """Whether a setting differs where nothing explains it: between the seeds of a method at a length."""
-    groups: dict[Any, set[str]] = {}
-    for cell in results.main():
-        groups.setdefault((cell.method, cell.bits), set()).add(json.dumps(cell.content["options"].get(name)))
-    return any(len(values) > 1 for values in groups.values())
+def _compared(cell: Result) -> dict[str, Any]:
+    """The settings of a cell without those that are its own, and without what its variant is about."""
+    own = _NOT_SETTINGS | {"data"} | ({str(cell.variant.value)} if cell.variant else set())
+    return {name: value for name, value in cell.content["options"].items() if name not in own}
 
 
 def _options(cells: list[Result]) -> str:

@@ -15,6 +15,7 @@ from .tables import display
 SHOWN = ("idcwh", "idcwh-single", "dcwh", "dtsh")
 """Methods that are drawn where their cells keep logits."""
 _MARKERS = "os^"
+_COLOURS = (*COLOURS, "#882255", "#999933", "#999999")
 _PERPLEXITY = 30
 
 
@@ -81,7 +82,7 @@ def _scatter(axes: Any, xy: np.ndarray, labels: np.ndarray, names: list[str]) ->
         points = xy[labels == number]
         if not len(points):
             continue
-        look = {"color": COLOURS[number % len(COLOURS)], "marker": _MARKERS[number // len(COLOURS) % len(_MARKERS)]}
+        look = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number // len(_COLOURS) % len(_MARKERS)]}
         axes.scatter(*points.T, s=14, alpha=0.65, linewidths=0, label=name, **look)
     for number, name in enumerate(names):
         points = xy[labels == number]
