@@ -111,20 +111,19 @@ def compute(
         work = ahead(lambda some: forward(read_one(dataset, some, preprocess)), plan)
     else:
         work = map(forward, read(dataset, plan, preprocess))
-    parts: list[Tensor] = []
-    kept: list[Tensor] = []
+    # One block from the beginning: small results kept one by one would lie between the large buffers of the batches, and
+    # the holes would be too small for the next buffers (18 GB for 60,000 pictures).
+    x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
     failed: dict[str, str] = {}
     with one_thread(device), progress_bar(total=len(rows), desc="encoding", unit=" images") as bar:
-        for x, batch in work:
-            parts.append(x)
-            kept.append(batch.rows)
+        for part, batch in work:
+            x[n : n + len(part)] = part
+            kept[n : n + len(part)] = batch.rows.numpy()
+            n += len(part)
             failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
             bar.update(len(batch.rows) + len(batch.failed))
     model.backbone.train(training)
-    if not parts:
-        return Features(torch.zeros(0, model.features), np.zeros(0, np.int64), failed)
-    x = torch.cat(parts).clone()  # out of inference mode, to be trained on
-    return Features(x, torch.cat(kept).numpy(), failed)
+    return Features(x[:n].clone() if n < len(x) else x, kept[:n], failed)
 
 
 @contextlib.contextmanager

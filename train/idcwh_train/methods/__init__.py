@@ -33,8 +33,11 @@ class Entry:
 # mean taken away: 400 a class train, of the other 1,000 each half is searched in the other; 12 and 48 bits, 40 epochs,
 # three to eight settings a method. The queries were not touched. Sums over the bits (||h - mu||^2, Q, inner products)
 # are scaled by them, so that no code length weighs them otherwise.
-# A quantization term as strong as there holds up a network that starts from nothing.
-_IDCWH = {"scratch": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}}}
+_IDCWH: dict[str, dict[str, Any]] = {
+    "frozen": {"weight_decay": 3.5e-3, "method_options": {"start": "far", "smoothing": 0.1}},
+    # a quantization term as strong as elsewhere holds up a network that starts from nothing
+    "scratch": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}},
+}
 MODULES = {
     "idcwh": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
     "idcwh-single": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
