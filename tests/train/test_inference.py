@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -64,3 +66,33 @@ def test_features_are_the_same_both_ways(tmp_path, monkeypatch):
     assert used[0] is not None
     torch.testing.assert_close(fast.x, plain.x, rtol=1e-4, atol=1e-5)
     assert fast.rows.tolist() == plain.rows.tolist()
+
+
+_PEAK = """
+import resource, sys
+import numpy as np, torch
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.images import Preprocess
+from idcwh_train import features, inference, memory
+from idcwh_train.model import Embedder
+
+inference.ENOUGH = 0
+memory.keep_freed()  # as in training
+n = int(sys.argv[1])
+convolution = torch.nn.Conv2d(3, 512, 7, stride=16)
+network = torch.nn.Sequential(convolution, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()).eval()
+model = Embedder(network, 512, (0.5,) * 3, (0.5,) * 3)
+pictures = np.zeros((n, 32, 32, 3), np.uint8)
+dataset = LabelledImages([str(i) for i in range(n)], np.zeros(n, int), ["a"], pictures, [""] * n)
+features.compute(model, dataset, np.arange(n), Preprocess(224, 224), torch.device("cpu"))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_images():
+    """224 x 224 pixels of 1,600 more images are a gigabyte in float32; their features 3 MB."""
+    few, many = (
+        int(subprocess.run([sys.executable, "-c", _PEAK, n], capture_output=True, text=True, check=True).stdout) / 1024
+        for n in ("200", "1800")
+    )
+    assert many - few < 300

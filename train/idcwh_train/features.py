@@ -111,8 +111,8 @@ def compute(
         work = ahead(lambda some: forward(read_one(dataset, some, preprocess)), plan)
     else:
         work = map(forward, read(dataset, plan, preprocess))
-    # One block from the beginning: small results kept one by one would lie between the large buffers of the batches, and
-    # the holes would be too small for the next buffers (18 GB for 60,000 pictures).
+    # One block from the beginning: small results kept one by one would lie between the large buffers of the batches,
+    # and the holes would be too small for the next buffers (18 GB for 60,000 pictures).
     x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
     failed: dict[str, str] = {}
     with one_thread(device), progress_bar(total=len(rows), desc="encoding", unit=" images") as bar:
