@@ -20,7 +20,7 @@ from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, loop, progress, recipes, run
+from idcwh_train import backbones, checkpoint, cli, features, inference, loop, progress, recipes, run
 from idcwh_train.checkpoint import load_model
 from idcwh_train.methods.base import create
 from idcwh_train.model import Network
@@ -431,6 +431,20 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, tmp_path, cache
     found = json.loads(said.out)["evaluations"]["12"]
     assert found["map"] == expected.map and found["queries"] == 9 and found["database"] == 33
     assert f"MAP {expected.map:.4f}" in said.err
+
+
+def test_evaluate_does_not_change_what_computes_the_features(images, tmp_path, monkeypatch):
+    """33 training images, 42 with the queries: ONNX Runtime would come in between, and its last bits are others."""
+    monkeypatch.setattr(inference, "ENOUGH", 40)
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "2", "--device", "cpu"]
+    for name, more in (("plain", []), ("scored", ["--evaluate"])):
+        cache = ["--cache", str(tmp_path / f"cache-{name}")]
+        assert cli.main([*command, *more, *cache, "--out", str(tmp_path / name)]) == 0
+    plain = (tmp_path / "plain" / "model.pt").read_bytes()
+    assert (tmp_path / "scored" / "model.pt").read_bytes() == plain
+    cache = ["--cache", str(tmp_path / "cache-anew"), "--device", "cpu"]
+    assert cli.main(["--out", str(tmp_path / "plain"), "--resume", "--evaluate", *cache]) == 0
+    assert (tmp_path / "plain" / "model.pt").read_bytes() == plain
 
 
 def test_a_class_that_never_trains_has_no_center(images, tmp_path, cached):

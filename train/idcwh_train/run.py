@@ -30,7 +30,7 @@ from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
 from . import backbones, checkpoint, memory, progress, sample
-from .features import extract, one_thread
+from .features import extract, joined, one_thread
 from .interrupt import Stop
 from .loop import Trainer, load, mixed
 from .methods.base import Method, create
@@ -139,7 +139,7 @@ class _Run:
         wanted = rows
         for of in self.variants.values() if evaluate else ():
             wanted = np.union1d(wanted, np.union1d(of.query, of.database))
-        self.source, self.rows = self._source(wanted, device, cache)
+        self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), device, cache)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
         if not len(self.train_positions):
@@ -180,10 +180,17 @@ class _Run:
         pixels = read_one(self.dataset, some, self.preprocess).pixels.to(self.device)
         whiten((pixels.float() - self.network.mean) / self.network.std)
 
-    def _source(self, rows: np.ndarray, device: torch.device, cache: Path | None) -> tuple[Source, np.ndarray]:
+    def _source(
+        self, rows: np.ndarray, more: np.ndarray, device: torch.device, cache: Path | None
+    ) -> tuple[Source, np.ndarray]:
+        """Of the training images `rows`, and of those that are only encoded, and the rows it has. Features are computed
+        apart: how many images there are decides how, and the training images' must not depend on the others."""
         if not self.options.freeze:
+            rows = np.union1d(rows, more)
             return ImageSource(self.network, self.dataset, rows, self.options, device, self.workers), rows
         found = extract(self.network, self.dataset, rows, self.preprocess, device, cache)
+        if len(more):
+            found = joined(found, extract(self.network, self.dataset, more, self.preprocess, device, cache))
         source = FeatureSource(self.network, found.x, device)
         source.failed.update(found.failed)
         return source, found.rows
