@@ -96,3 +96,23 @@ def test_memory_does_not_grow_with_the_images():
         for n in ("200", "1800")
     )
     assert many - few < 300
+
+
+def test_the_cache_knows_what_computed(tmp_path, monkeypatch):
+    """Where ONNX Runtime comes or goes, features are computed again: their last bits are others."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", x=rng.integers(0, 256, (6, 32, 32, 3), np.uint8), y=np.arange(6) % 3)
+    backbone = backbones.create("timm:test_resnet", "none", 32, seed=0)
+    model = Embedder(backbone.network, backbone.features, backbone.mean, backbone.std)
+    cache = tmp_path / "cache"
+    given = (model, load(str(tmp_path / "a.npz")), np.arange(6), Preprocess(32, 32), torch.device("cpu"), cache)
+    monkeypatch.setattr(inference, "ENOUGH", 1)
+    fast = features.extract(*given)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
+    plain = features.extract(*given)
+    assert len(list(cache.iterdir())) == 2
+    assert torch.equal(plain.x, features.compute(*given[:-1]).x)
+    monkeypatch.undo()
+    monkeypatch.setattr(inference, "ENOUGH", 1)
+    assert torch.equal(features.extract(*given).x, fast.x)

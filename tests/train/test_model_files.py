@@ -81,8 +81,14 @@ def broken(kind: str, path: Path) -> None:
     else:
         checkpoint.save_model(path, model, content)
         whole = torch.load(path, weights_only=True)
-        if kind == "cut":
-            path.write_bytes(path.read_bytes()[:-100])
+        content = path.read_bytes()
+        if kind.startswith("cut"):
+            path.write_bytes(content[: {"cut": -100, "cut in half": len(content) // 2, "cut by a byte": -1}[kind]])
+            return
+        if kind == "a flipped bit":
+            flipped = bytearray(content)
+            flipped[content.index(model.hash.weight.detach().numpy().tobytes()) + 5] ^= 1
+            path.write_bytes(flipped)
             return
         changes = {
             "later": {"version": 2},
@@ -104,6 +110,9 @@ def broken(kind: str, path: Path) -> None:
         ("text", "damaged|holds Python objects"),
         ("empty", "damaged"),
         ("cut", "damaged"),
+        ("cut in half", "damaged"),
+        ("cut by a byte", "damaged"),
+        ("a flipped bit", "damaged"),
         ("foreign", "not an idcwh-model file"),
         ("later", "version 2; this program reads version 1"),
         ("wrong bits", "says 24 bits but has a 12-bit hash layer"),

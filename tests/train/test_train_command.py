@@ -20,7 +20,7 @@ from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, loop, progress, recipes, run
+from idcwh_train import backbones, checkpoint, cli, features, inference, loop, progress, recipes, run
 from idcwh_train.checkpoint import load_model
 from idcwh_train.methods.base import create
 from idcwh_train.model import Network
@@ -399,6 +399,109 @@ def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, tmp_path, cached
     assert cli.main([*command, "--overwrite"]) == 0
 
 
+def test_a_run_that_does_not_start_leaves_the_earlier_one(images, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--query-per-class", "2", "--epochs", "2", "--out", str(out), *cached]
+    assert cli.main([*command, "--freeze"]) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    again = [*command, "--overwrite", "--seed", "7"]
+    for mistake in (["--freeze", "--backbone", "nope"], ["--freeze", "--sigma2", "-1"], ["--method", "sdh"]):
+        assert cli.main([*again, *mistake]) == 1
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert "sdh has a closed form and needs fixed features; add --freeze" in capsys.readouterr().err
+    assert cli.main([*again, "--freeze"]) == 0
+    assert {name for name, content in before.items() if (out / name).read_bytes() != content} == set(before)
+
+
+def test_a_run_is_resumed_with_its_own_protocol_only(images, tmp_path, cached, capsys):
+    """With another seed's, images that it trains on could be queries."""
+    for name, seed in (("a", "0"), ("b", "7")):
+        command = ["--data", str(images), *NET, "--freeze", "--query-per-class", "2", "--epochs", "2", "--seed", seed]
+        assert cli.main([*command, "--out", str(tmp_path / name), *cached]) == 0
+    model, own = (tmp_path / "a" / "model.pt").read_bytes(), (tmp_path / "a" / "protocol.json").read_bytes()
+    (tmp_path / "a" / "protocol.json").write_bytes((tmp_path / "b" / "protocol.json").read_bytes())
+    capsys.readouterr()
+    assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 1
+    said = capsys.readouterr().err
+    assert "a/protocol.json: not the protocol that" in said.splitlines()[-1]
+    assert (tmp_path / "a" / "model.pt").read_bytes() == model
+    (tmp_path / "a" / "protocol.json").write_bytes(own)
+    assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 0
+    assert (tmp_path / "a" / "model.pt").read_bytes() == model
+
+
+def finished(images: Path, out: Path, cached: list[str]) -> Path:
+    assert cli.main(["--data", str(images), *NET, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 0
+    return out
+
+
+def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(images, tmp_path, cached, capsys):
+    out = finished(images, tmp_path / "run", cached)
+    path = out / "checkpoint.pt"
+    whole = path.read_bytes()
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    weight = whole.index(saved["trainer"]["network"]["heads.12.weight"].numpy().tobytes())
+    flipped = bytearray(whole)
+    flipped[weight + 100] ^= 1
+    for content in (whole[: len(whole) // 2], whole[:-1], bytes(flipped)):
+        path.write_bytes(content)
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+        assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {path}: damaged")
+    without = {name: value for name, value in saved["options"].items() if name != "length_options"}
+    for lacking, content in (
+        ("log_bytes", {name: value for name, value in saved.items() if name != "log_bytes"}),
+        ("protocol", {name: value for name, value in saved.items() if name != "protocol"}),
+        ("option length_options", {**saved, "options": without}),
+    ):
+        checkpoint.write(path, content)
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+        said = capsys.readouterr().err.strip()
+        assert said.startswith(f"error: {path}: has no {lacking}; another version") and "\n" not in said
+
+
+def test_a_log_that_is_gone_or_cut_is_said_and_done_without(images, tmp_path, cached, capsys):
+    out = finished(images, tmp_path / "run", cached)
+    model, lines = (out / "model.pt").read_bytes(), (out / "log.jsonl").read_bytes().splitlines(keepends=True)
+    kept = (out / "checkpoint.pt").read_bytes()
+    for content, left in ((None, []), (b"".join(lines)[:-5], lines[:2]), (lines[0] + lines[1][:30], lines[:1])):
+        (out / "checkpoint.pt").write_bytes(kept)
+        (out / "log.jsonl").unlink()
+        if content is not None:
+            (out / "log.jsonl").write_bytes(content)
+        capsys.readouterr()
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 0
+        said = capsys.readouterr().err
+        assert (
+            f"warning: {out / 'log.jsonl'}: {'no such file' if content is None else f'{sum(map(len, left)):,} of'}"
+            in said
+        )
+        assert (out / "log.jsonl").read_bytes() == b"".join(left)
+        assert (out / "model.pt").read_bytes() == model
+
+
+def test_a_set_that_has_moved_is_named_to_resume(images, tmp_path, cached, capsys, monkeypatch):
+    out, here = tmp_path / "run", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(images.parent)
+    finished(Path(images.name), out, cached)
+    model = (out / "model.pt").read_bytes()
+    monkeypatch.chdir(here)
+    resume = ["--out", str(out), "--resume", *cached]
+    assert cli.main(resume) == 1
+    assert "if the set has moved, say where it is with --data" in capsys.readouterr().err
+    (here / "there").symlink_to(images)
+    for data in (str(images), "there", "./there"):
+        assert cli.main([*resume, "--data", data]) == 0
+        assert (out / "model.pt").read_bytes() == model, "wherever the set lies"
+    other = write_images(tmp_path / "other", each=13)
+    assert cli.main([*resume, "--data", str(other)]) == 1
+    assert "protocol.json: made from another set" in capsys.readouterr().err
+    assert (out / "model.pt").read_bytes() == model
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*resume, "--overwrite"])
+    assert caught.value.code == 2 and "--resume goes on with a run, --overwrite replaces it" in capsys.readouterr().err
+
+
 def test_help_does_not_wait_for_torch():
     code = "import sys; from idcwh_train import cli; cli.parser(); print('torch' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -431,6 +534,20 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, tmp_path, cache
     found = json.loads(said.out)["evaluations"]["12"]
     assert found["map"] == expected.map and found["queries"] == 9 and found["database"] == 33
     assert f"MAP {expected.map:.4f}" in said.err
+
+
+def test_evaluate_does_not_change_what_computes_the_features(images, tmp_path, monkeypatch):
+    """33 training images, 42 with the queries: ONNX Runtime would come in between, and its last bits are others."""
+    monkeypatch.setattr(inference, "ENOUGH", 40)
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "2", "--device", "cpu"]
+    for name, more in (("plain", []), ("scored", ["--evaluate"])):
+        cache = ["--cache", str(tmp_path / f"cache-{name}")]
+        assert cli.main([*command, *more, *cache, "--out", str(tmp_path / name)]) == 0
+    plain = (tmp_path / "plain" / "model.pt").read_bytes()
+    assert (tmp_path / "scored" / "model.pt").read_bytes() == plain
+    cache = ["--cache", str(tmp_path / "cache-anew"), "--device", "cpu"]
+    assert cli.main(["--out", str(tmp_path / "plain"), "--resume", "--evaluate", *cache]) == 0
+    assert (tmp_path / "plain" / "model.pt").read_bytes() == plain
 
 
 def test_a_class_that_never_trains_has_no_center(images, tmp_path, cached):

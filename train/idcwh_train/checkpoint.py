@@ -6,12 +6,14 @@ and is nobody else's business.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pickle
 import sys
+import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import nn
@@ -94,17 +96,18 @@ def _problem(content: Content) -> str | None:
 def read(path: Path, format: str) -> Content:
     """A file of ours: a dictionary of tensors and plain Python with the given format. Never runs code from the file."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file:
+            content = _loaded(file)
     except FileNotFoundError:
         raise IdcwhError(f"{path}: no such file") from None
+    except OSError as error:
+        raise IdcwhError(f"{path}: cannot be read: {error.strerror or error}") from None
     except pickle.UnpicklingError:
         raise IdcwhError(
             f"{path}: holds Python objects (saved with torch.save(model)?), which are never loaded; "
             f"expected an {format} file as idcwh-train writes it"
         ) from None
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        if isinstance(error, OSError) and error.strerror:
-            raise
+    except _Damaged:
         raise IdcwhError(f"{path}: damaged, or not a file of idcwh-train") from None
     if not isinstance(content, dict) or content.get("format") != format:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -112,6 +115,31 @@ def read(path: Path, format: str) -> Content:
     if content.get("version") != VERSION:
         raise IdcwhError(f"{path}: version {content.get('version')}; this program reads version {VERSION}")
     return content
+
+
+class _Damaged(Exception):
+    """The bytes are not those that were written."""
+
+
+def _loaded(file: BinaryIO) -> Any:
+    """What torch.save wrote. torch does not compare the CRC that a zip has of each of its parts, so a flipped bit in a
+    weight would go unnoticed; zipfile does, at the speed of zlib.crc32.
+    """
+    try:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as parts:
+                if parts.testzip() is not None:
+                    raise _Damaged
+        file.seek(0)
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except (_Damaged, pickle.UnpicklingError):
+        raise
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL):  # of a place that a damaged file points to, before its beginning
+            raise _Damaged from None
+        raise
+    except Exception:  # a directory of parts that was damaged gives a dozen kinds
+        raise _Damaged from None
 
 
 def _canonical(value: Any) -> Any:

@@ -99,10 +99,13 @@ def parser() -> common.Parser:
 @common.command
 def main(argv: list[str] | None = None) -> int:
     """The command; see the epilog for its exit codes."""
-    arguments = vars(parser().parse_args(argv))
+    p = parser()
+    arguments = vars(p.parse_args(argv))
     setting = {name: arguments.pop(name) for name in _NOT_OPTIONS if name in arguments}
     out: Path = setting["out"]
     given = _given(arguments)
+    if setting["resume"] and setting["overwrite"]:
+        p.error("--resume goes on with a run, --overwrite replaces it; expected one of them")
     if setting["resume"]:
         options = _resumed(out, given, setting)
     else:
@@ -119,8 +122,9 @@ def main(argv: list[str] | None = None) -> int:
     cache = setting.get("cache", features.default_cache())
     with workers.joined(device) as team:
         outcome = run.train(
-            options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"], workers=team
-        )
+            options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"], workers=team,
+            data=given.get("data"),
+        )  # fmt: skip
         if not team.first:
             return common.DONE
         _say(outcome, setting["json"])
@@ -176,10 +180,12 @@ def _check_free(out: Path, overwrite: bool) -> None:
 
 
 def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recipes.Options:
-    """The options of the checkpoint; anything else on the command line has to agree with them."""
-    from . import checkpoint
+    """The options of the checkpoint; anything else on the command line has to agree with them, but for --data, which
+    may say where the set lies now: `run.train` sees whether it is the same.
+    """
+    from . import resume
 
-    saved: Any = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT).get("options")
+    saved: Any = resume.read(out / "checkpoint.pt")["options"]
     if setting.get("recipe"):
         raise IdcwhError("--resume keeps the settings of the run; leave --recipe out")
     try:
@@ -188,6 +194,7 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
         raise IdcwhError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
     asked = {**given, **given.get("method_options", {})}
     asked.pop("method_options", None)
+    asked.pop("data", None)
     if "bits" in asked:
         asked["bits"] = sorted(asked["bits"])
     lengths = saved["length_options"].values()

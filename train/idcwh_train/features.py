@@ -1,8 +1,8 @@
 """Features of a frozen backbone: computed once, in float32, and kept on disk for the next run.
 
-A cache file is found by what its content depends on: the backbone and its weights, the preprocessing, and the bytes of
-the pictures. Float32 on purpose: the hash layer is trained on what the exported model will compute, so a code does not
-change between the two.
+A cache file is found by what its content depends on: the backbone and its weights, the preprocessing, the bytes of the
+pictures, and what computes. Float32 on purpose: the hash layer is trained on what the exported model will compute, so a
+code does not change between the two.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .fold import folded
 from .model import Embedder
 from .reading import Batch, ahead, read, read_one
 
+_ONNXRUNTIME = "onnxruntime"
 _BATCH = {"cpu": 4, "cuda": 128}
 """Images at a time. On a CPU the activations of four images stay in the cache: twice as fast as 32."""
 
@@ -56,7 +57,7 @@ def extract(
 
     Works in channels-last with batch norm folded away. A picture that cannot be read is left out and listed.
     """
-    file = None if cache is None else cache / f"{_key(model, dataset, rows, preprocess)}.npz"
+    file = None if cache is None else cache / f"{_key(model, dataset, rows, preprocess, device)}.npz"
     if file is not None and (found := _load(file)):
         note(f"features: {len(found.rows):,} images from {file}")
         return found
@@ -93,7 +94,7 @@ def compute(
     example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator).to(device)
     training = model.backbone.training
     network: Callable[[Tensor], Tensor] | None = None
-    if device.type == "cpu" and len(rows) >= inference.ENOUGH:
+    if _engine(device, len(rows)) == _ONNXRUNTIME:
         network = inference.session(model.backbone.eval(), example)
     if network is None:
         network = folded(model.backbone, example).to(memory_format=torch.channels_last)
@@ -138,8 +139,25 @@ def one_thread(device: torch.device) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _key(model: Embedder, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> str:
-    digest = hashlib.sha256(json.dumps(["features", 1, preprocess.to_dict(), rows.tolist()]).encode())
+def joined(a: Features, b: Features) -> Features:
+    """The features of two sets of rows that have none in common, in the order of the rows."""
+    rows = np.concatenate([a.rows, b.rows])
+    order = np.argsort(rows)
+    return Features(torch.cat([a.x, b.x])[torch.from_numpy(order)], rows[order], {**a.failed, **b.failed})
+
+
+def _engine(device: torch.device, images: int) -> str:
+    """What computes the features of so many images: their last bits depend on it."""
+    if device.type == "cpu" and images >= inference.ENOUGH and inference.installed():
+        return _ONNXRUNTIME
+    return device.type
+
+
+def _key(
+    model: Embedder, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, device: torch.device
+) -> str:
+    head = ["features", 2, _engine(device, len(rows)), preprocess.to_dict(), rows.tolist()]
+    digest = hashlib.sha256(json.dumps(head).encode())
     for tensor in (model.mean, model.std):
         digest.update(tensor.cpu().numpy().tobytes())
     for name, tensor in model.backbone.state_dict().items():

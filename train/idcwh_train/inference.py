@@ -26,11 +26,16 @@ ENOUGH = 3000
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 
+def installed() -> bool:
+    """Whether all is there that `session` needs."""
+    return all(importlib.util.find_spec(name) for name in _NEEDED)
+
+
 def session(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor] | None:
     """`network`, in eval mode, as a function on float32 batches like `example` [2 or more, ...] of any length, which
     several threads may call, each with one core. None where it cannot be had, or would not be the same.
     """
-    if not all(importlib.util.find_spec(name) for name in _NEEDED):
+    if not installed():
         return None
     try:
         content = _exported(network, example)

@@ -25,15 +25,17 @@ from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
+from idcwh_search.files import check_target
 from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
 from . import backbones, checkpoint, memory, progress, sample
-from .features import extract, one_thread
+from . import resume as resuming
+from .features import extract, joined, one_thread
 from .interrupt import Stop
 from .loop import Trainer, load, mixed
-from .methods.base import Method, create
+from .methods.base import Method, create, find
 from .model import Network
 from .progress import CLOCKS, Record, named
 from .reading import read_one
@@ -70,26 +72,32 @@ def train(
     resume: bool = False,
     evaluate: bool = False,
     workers: Workers | None = None,
+    data: str | None = None,
 ) -> Outcome:
     """Train and write the four files into the folder `out`. With `resume`, go on from its checkpoint, bit for bit.
+    Nothing of an earlier run is touched until the first step.
 
     With `evaluate`, the finished model's codes of the queries are searched in those of the database. That is the only
     time the queries are looked at, and nothing follows from it.
 
     workers: the processes that train together, each of which calls this; the first one writes the files.
+    data: where the set of a resumed run lies now; what is recorded stays what it was, so that model.pt does too.
     """
     workers = workers or Workers()
     _check_workers(options, workers)
-    dataset = datasets.load(options.data)
-    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT) if resume else None
+    if find(options.method).closed_form and not options.freeze:
+        raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
+    saved = resuming.read(out / "checkpoint.pt") if resume else None
+    dataset = _dataset(options.data if data is None else data, moved=resume and data is None)
     if saved is not None:
         split = protocols.load(out / "protocol.json", dataset)
+        resuming.check_protocol(out, saved, split, dataset)
     else:
         asked = {name: getattr(options, name) for name in OPTIONS}
         split = protocols.split(dataset, options.protocol, seed=options.seed, **asked)
         if workers.first:
             out.mkdir(parents=True, exist_ok=True)
-            split.save(out / "protocol.json", dataset)
+            check_target(out / "protocol.json")
     for line in (dataset.note, split.describe(), *split.remarks(dataset)):
         if line:
             note(line)
@@ -99,6 +107,16 @@ def train(
     found = {title: run.evaluate(of) for title, of in run.variants.items()} if evaluate and finished else {}
     own = next((title for title, of in run.variants.items() if of.sha256() == split.sha256()), split.name)
     return Outcome(finished, run.record, run.failed(), found.pop(own, {}), found)
+
+
+def _dataset(spec: str, moved: bool) -> LabelledImages:
+    """The set; `moved`: it was there when the run began, so if it is not now, somebody may know where it is."""
+    try:
+        return datasets.load(spec)
+    except IdcwhError as error:
+        if not moved:
+            raise
+        raise IdcwhError(f"{error}; if the set has moved, say where it is with --data") from None
 
 
 def _check_workers(options: Options, workers: Workers) -> None:
@@ -120,6 +138,7 @@ def model_files(options: Options) -> dict[int, str]:
 class _Run:
     def __init__(self, options: Options, out: Path, dataset: LabelledImages, split: Split, workers: Workers) -> None:
         self.options, self.out, self.dataset, self.split, self.workers = options, out, dataset, split, workers
+        self.identity = resuming.identity(split, dataset)
         self.preprocess = Preprocess(options.resize, options.crop)
         self.backbone = backbones.create(options.backbone, options.weights, options.crop, options.seed)
 
@@ -139,7 +158,7 @@ class _Run:
         wanted = rows
         for of in self.variants.values() if evaluate else ():
             wanted = np.union1d(wanted, np.union1d(of.query, of.database))
-        self.source, self.rows = self._source(wanted, device, cache)
+        self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), device, cache)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
         if not len(self.train_positions):
@@ -180,10 +199,17 @@ class _Run:
         pixels = read_one(self.dataset, some, self.preprocess).pixels.to(self.device)
         whiten((pixels.float() - self.network.mean) / self.network.std)
 
-    def _source(self, rows: np.ndarray, device: torch.device, cache: Path | None) -> tuple[Source, np.ndarray]:
+    def _source(
+        self, rows: np.ndarray, more: np.ndarray, device: torch.device, cache: Path | None
+    ) -> tuple[Source, np.ndarray]:
+        """Of the training images `rows`, and of those that are only encoded, and the rows it has. Features are computed
+        apart: how many images there are decides how, and the training images' must not depend on the others."""
         if not self.options.freeze:
+            rows = np.union1d(rows, more)
             return ImageSource(self.network, self.dataset, rows, self.options, device, self.workers), rows
         found = extract(self.network, self.dataset, rows, self.preprocess, device, cache)
+        if len(more):
+            found = joined(found, extract(self.network, self.dataset, more, self.preprocess, device, cache))
         source = FeatureSource(self.network, found.x, device)
         source.failed.update(found.failed)
         return source, found.rows
@@ -232,19 +258,17 @@ class _Run:
         """log.jsonl as the checkpoint knows it; in a new run empty, and files of an earlier one gone."""
         log = self.out / "log.jsonl"
         if saved is None:
-            for earlier in (*self.out.glob("model*.pt"), self.out / "checkpoint.pt"):
+            for earlier in (*self.out.glob("model*.pt"), self.out / "checkpoint.pt", self.out / "curves.png"):
                 earlier.unlink(missing_ok=True)  # never to be taken for this one's
+            self.split.save(self.out / "protocol.json", self.dataset)
             log.write_bytes(b"")
         else:
-            with log.open("ab") as file:  # lines of epochs that the checkpoint does not know are run again
-                file.truncate(saved["log_bytes"])
+            resuming.cut_log(log, saved["log_bytes"])
         return log
 
     def _solve(self) -> None:
         """A method in closed form: one pass over all training images instead of epochs."""
         options, labels = self.options, self.labels[self.train_positions]
-        if not options.freeze:
-            raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
         y = labels if labels.ndim == 2 else torch.nn.functional.one_hot(labels, len(self.dataset.classes)).bool()
         _, x = self.source.embed(self.network, self.train_positions)
         for bits, method in zip(options.bits, self.trainer.methods, strict=True):
@@ -290,6 +314,7 @@ class _Run:
             "format": checkpoint.CHECKPOINT,
             "version": checkpoint.VERSION,
             "options": self.options.to_dict(),
+            "protocol": self.identity,
             "trainer": self.trainer.state(),
             "log_bytes": self.log.tell(),
             "record": self.record,

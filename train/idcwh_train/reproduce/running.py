@@ -26,7 +26,8 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
 from idcwh_search.splits import OPTIONS
 
-from .. import backbones, checkpoint, run
+from .. import backbones, run
+from .. import resume as resuming
 from ..recipes import Options
 from . import cells, embedding
 from .cells import Cell, Result
@@ -170,7 +171,7 @@ def load(spec: str) -> LabelledImages:
 def _resumable(folder: Path, options: Options) -> bool:
     """Whether the folder holds a checkpoint of just these options."""
     try:
-        saved = checkpoint.read(folder / "checkpoint.pt", checkpoint.CHECKPOINT)
+        saved = resuming.read(folder / "checkpoint.pt")
         return cells.same_options(saved["options"], options.to_dict()) and (folder / "protocol.json").exists()
     except (IdcwhError, KeyError, TypeError):
         return False
