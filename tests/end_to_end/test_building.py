@@ -201,3 +201,7 @@ def test_a_build_goes_on_with_its_own_model_only(
     build(model, pictures, database, "--resume")
     with ih.Database.open(database) as db:
         assert len(db) == 6
+    Path(f"{database}.part").write_bytes(b"junk")
+    build(model, pictures, database, "--resume", "--force", status=1)
+    assert "codes.bin.part: not a codes.bin: 4 bytes" in (said := capsys.readouterr().err)
+    assert "delete it to begin anew" in said.splitlines()[-1]
