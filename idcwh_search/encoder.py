@@ -74,7 +74,7 @@ class Encoder:
         preprocess: Preprocess | None = None,
         bits: int | None = None,
     ) -> None:
-        self.path = os.fspath(model)
+        self.path = str(Path(model).absolute())  # it is read again by `parallel`, wherever the process is by then
         self.threads = _at_least_one("threads", threads) or runtime.available_cores()
         if self.threads > MAX_THREADS:
             raise ValueError(f"threads must be at most {MAX_THREADS}, not {self.threads}")

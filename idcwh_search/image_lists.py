@@ -4,6 +4,7 @@
 # ruff: noqa: PTH116, PTH118, PTH120, PTH122, PTH206
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
@@ -31,8 +32,8 @@ def list_images(source: str | os.PathLike[str]) -> list[str]:
     that begin with a dot are passed over, links to folders are followed, each folder once. A file with such a suffix:
     that file. A .tar file, given, listed or below a folder: the pictures in it, in its order (shards.py). Any other
     file, or "-" for standard input: a list, one path a line, relative to the list's folder (standard input: to the
-    current one), in the order of the list; empty lines are passed over. Whether a file can be decoded shows only when
-    it is read. Nothing found, a URL, or a damaged tar file is an IdcwhError.
+    current one), in the order of the list; empty lines are passed over. Whether a file can be decoded, or a link in an
+    archive leads anywhere, shows only when it is read. Nothing found, a URL, or a damaged tar file is an IdcwhError.
     """
     text = os.fspath(source)
     _refuse_url(text, "")
@@ -66,6 +67,8 @@ def _some(found: list[str], complaint: str) -> list[str]:
 def _lines(file: IO[bytes], folder: str) -> list[str]:
     found = []
     for number, line in enumerate(file, 1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors put it in front
         text = os.fsdecode(line.rstrip(b"\r\n"))
         if not text.strip():
             continue

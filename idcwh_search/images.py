@@ -3,17 +3,22 @@
 The rules, in the order in which they apply (they are part of a model: other pixels give other codes):
 
 1. The first frame of the file, at full size (no JPEG draft mode).
-2. The EXIF orientation is applied. Colour profiles are ignored, as torchvision ignores them.
+2. The EXIF orientation is applied, and no other: one that only XMP has is ignored, as other programs ignore it.
+   Colour profiles are ignored, as torchvision ignores them.
 3. Samples become 8-bit RGB. 16-bit samples keep their high byte, which is what Pillow does with a 16-bit RGB PNG;
    32-bit integers are read as 16-bit ones, clipped to 0..65535; floats within 0..1 are scaled by 255, other floats
    clipped to 0..255. CMYK, palette, grey and 1-bit pictures are converted by Pillow.
-4. Transparency, of whatever kind, is laid over white.
+4. Transparency, of whatever kind, is laid over white. The transparent colour of a 16-bit RGB PNG counts by its high
+   bytes, which is all that is left of its samples.
 5. One antialiased resampling takes the centred square whose side is crop / resize of the shorter side to crop x crop:
    scaling the shorter side to `resize` and cutting the centre out, in one step, with no rounding of the longer side,
    and without ever making the pixels that are cut away (a 1 x 10000 picture costs no more than another). Its two
    passes, each rounded to 8 bits, go along the rows first and then along the columns.
 
 csrc/src/images does step 5 in C++, byte for byte the same.
+
+Pillow warns of oddities in files that it then reads all the same, and of sizes that we check ourselves. Who is warned
+is the caller's business here; the commands keep it quiet (cli/common.py).
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
@@ -24,15 +29,15 @@ import importlib
 import math
 import os
 import stat
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageFile
 
 from . import shards
 from .errors import IdcwhError
@@ -62,6 +67,7 @@ _UPRIGHT = {
 _TALL = 8  # heights to a width
 _SMALL = 2_000_000  # pixels
 _ORIENTATION = 0x0112  # the EXIF tag
+_XMP = ("xmp", "XML:com.adobe.xmp")  # names of it in Image.info
 
 
 class UnreadableImage(IdcwhError):
@@ -115,7 +121,8 @@ class Preprocess:
 def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
     """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads.
 
-    A path may lead into a tar file (shards.py)."""
+    A path may lead into a tar file (shards.py). IdcwhError where the process lets Pillow take half pictures for whole.
+    """
     try:
         if (inside := _in_shard(path)) is not None:
             return to_pixels(_open(inside, path), preprocess, path)
@@ -145,9 +152,17 @@ def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLik
         raise UnreadableImage(name, f"{width} x {height} pixels, more than the {MAX_PIXELS:,} that are accepted")
     if width * height == 0:
         raise UnreadableImage(name, f"no pixels ({width} x {height})")
+    if getattr(image, "tile", None):  # not decoded yet
+        _refuse_half_pictures()
     try:
-        image.load()
-        return _resample(_rgb(_upright(image)), preprocess)
+        transparent = _transparent_sample(image)
+        with _without_xmp(image):
+            image.load()
+        image = _upright(image)
+        if transparent is not None:
+            image = image.copy()  # the caller's stays as it is
+            image.info["transparency"] = transparent
+        return _resample(_rgb(image), preprocess)
     except Exception as error:  # a damaged file makes Pillow's decoders raise nearly any exception there is
         raise UnreadableImage(name, _cause(error)) from error
 
@@ -161,12 +176,20 @@ def _formats() -> tuple[str, ...]:
             importlib.import_module(f"PIL.{name}ImagePlugin")
         except ImportError:  # an older Pillow without this format
             continue
-    # Pillow warns of oddities in files that it then reads all the same, and of sizes that we check ourselves.
-    warnings.filterwarnings("ignore", module=r"PIL\.")
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
+def _refuse_half_pictures() -> None:
+    """The switch belongs to the process: to turn it off for a while would be felt by others that decode meanwhile."""
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise IdcwhError(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set in this process: half a picture would be taken for a whole "
+            "one; expected False, set it to that before pictures are read"
+        )
+
+
 def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
+    _refuse_half_pictures()
     try:
         return Image.open(file, formats=_formats())
     except Exception as error:
@@ -180,16 +203,52 @@ def _cause(error: Exception) -> str:
         return f"more than the {MAX_PIXELS:,} pixels that are accepted"
     if isinstance(error, MemoryError):
         return "not enough memory to decode it"
+    if isinstance(error, Warning):
+        return f"Pillow warns, and this process makes errors of warnings: {' '.join(str(error).split())}"
     return "damaged: " + (" ".join(str(error).split()) or type(error).__name__)
 
 
 def _upright(image: Image.Image) -> Image.Image:
     try:
         # After load(): Pillow turns a TIFF by itself, and a PNG may carry its EXIF behind the pixels.
-        turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+        turn = _UPRIGHT.get(_exif(image).get(_ORIENTATION, 1))
     except Exception:  # damaged EXIF says nothing about the pixels
         return image
     return image if turn is None else image.transpose(turn)
+
+
+def _exif(image: Image.Image) -> Image.Exif:
+    """What is in the EXIF block of a decoded picture; Image.getexif also looks for an orientation in its XMP."""
+    found = Image.Exif()
+    if (block := image.info.get("exif")) is not None:
+        found.load(block)
+    elif (text := image.info.get("Raw profile type exif")) is not None:  # a PNG from before it had a chunk for it
+        found.load(bytes.fromhex("".join(text.split("\n")[3:])))
+    return found
+
+
+@contextmanager
+def _without_xmp(image: Image.Image) -> Iterator[None]:
+    """Pillow turns a TIFF while it decodes it, by its XMP where its EXIF says nothing."""
+    hidden = {name: image.info.pop(name) for name in _XMP if name in image.info}
+    try:
+        yield
+    finally:
+        image.info.update(hidden)
+
+
+def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
+    """The transparent colour of a PNG that is not decoded yet, in the 8 bits that its samples will have.
+
+    None where Pillow has it right: it scales samples of fewer or more bits, and not this colour.
+    """
+    sample, tiles = image.info.get("transparency"), getattr(image, "tile", None)
+    raw = tiles[0][3] if image.format == "PNG" and tiles else None  # how its samples are stored
+    if raw in ("L;2", "L;4") and isinstance(sample, int):
+        return sample * (255 // (2 ** int(raw[2:]) - 1))
+    if raw == "RGB;16B" and isinstance(sample, tuple):
+        return tuple(value >> 8 for value in sample)
+    return None
 
 
 def _rgb(image: Image.Image) -> Image.Image:

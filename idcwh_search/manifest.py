@@ -57,7 +57,28 @@ def open_encoder(
             f"but the codes in {database.path} were made {expected}; "
             "give the model that made them with --model, or build the database again"
         )
+    _check_same(database, said, encoder)
     return encoder
+
+
+def _check_same(database: Database, said: dict[str, Any], encoder: Encoder) -> None:
+    """The same file, but also used in the same way: its metadata can be overruled (Encoder's preprocess and bits)."""
+    wanted = said.get("preprocess")
+    if isinstance(wanted, dict) and wanted != encoder.preprocess.to_dict():
+        raise IdcwhError(
+            f"{encoder.path}: would be given pictures with {_words(encoder.preprocess.to_dict())}, but the codes in "
+            f"{database.path} were made with {_words(wanted)}; leave --preprocess out, or build the database again"
+        )
+    bits = said.get("bits", database.bits)
+    if bits != encoder.bits:
+        raise IdcwhError(
+            f"{encoder.path}: is taken to make codes of {encoder.bits} bits, but the codes in {database.path} were "
+            f"made with {bits}; give the model that made them with --model, or build the database again"
+        )
+
+
+def _words(preprocess: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in preprocess.items())
 
 
 def image_path(database: Database, key: str | None) -> Path | None:

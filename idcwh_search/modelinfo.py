@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .codes import MAX_BITS
 from .errors import IdcwhError
 from .images import Preprocess
 
@@ -70,8 +71,8 @@ class ModelInfo:
             if meta.get(key) != value:
                 raise IdcwhError(f"{key} is {meta.get(key)!r}; expected {value!r}")
         bits = meta.get("idcwh_bits", "")
-        if not bits.isdecimal() or int(bits) < 1:
-            raise IdcwhError(f"idcwh_bits is {bits!r}; expected a whole number of at least 1")
+        if not bits.isdecimal() or len(bits) > 9 or not 1 <= int(bits) <= MAX_BITS:
+            raise IdcwhError(f"idcwh_bits is {bits[:40]!r}; expected a whole number from 1 to {MAX_BITS}")
         try:
             preprocess = Preprocess.from_dict(_json(meta, "idcwh_preprocess", dict))
         except (ValueError, TypeError) as error:
@@ -79,9 +80,9 @@ class ModelInfo:
         return cls(
             bits=int(bits),
             preprocess=preprocess,
-            classes=_json(meta, "idcwh_classes", list),
-            method=_json(meta, "idcwh_method", dict),
-            backbone=_json(meta, "idcwh_backbone", dict),
+            classes=_texts(meta, "idcwh_classes"),
+            method=_named(meta, "idcwh_method"),
+            backbone=_named(meta, "idcwh_backbone"),
             source_sha256=meta.get("idcwh_source_sha256", ""),
             precision=_precision(meta),
             verified=_json(meta, VERIFIED, dict) if VERIFIED in meta else None,
@@ -134,8 +135,23 @@ def _precision(meta: Mapping[str, str]) -> str:
 def _json(meta: Mapping[str, str], key: str, kind: type) -> Any:
     try:
         value = json.loads(meta[key])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:  # the last: lists in lists in lists
         raise IdcwhError(f"{key} is missing or not JSON; export the model again") from error
     if not isinstance(value, kind):
         raise IdcwhError(f"{key} is a {type(value).__name__}; expected a {kind.__name__}")
+    return value
+
+
+def _texts(meta: Mapping[str, str], key: str) -> list[str]:
+    value: list[Any] = _json(meta, key, list)
+    wrong = next((entry for entry in value if not isinstance(entry, str)), None)
+    if wrong is not None:
+        raise IdcwhError(f"{key} has an entry that is a {type(wrong).__name__}; expected a list of texts")
+    return value
+
+
+def _named(meta: Mapping[str, str], key: str) -> dict[str, Any]:
+    value: dict[str, Any] = _json(meta, key, dict)
+    if not isinstance(value.get("name", ""), str):
+        raise IdcwhError(f"{key} has a name that is a {type(value['name']).__name__}; expected a text")
     return value

@@ -245,6 +245,12 @@ void manifests() {
     CHECK(has(why, encoder.fingerprint()) && has(why, other));
     CHECK(has(check("{}"), "without a model") && has(check("{\"model\": 1}"), "without a model"));
     CHECK(has(check("{"), "not JSON"));
+    const auto edited = [&](const std::string& field) {  // the same model, used in another way
+        std::string text = manifest;
+        return text.insert(text.find(field) + field.size(), "9");
+    };
+    CHECK(has(check(edited("\"resize\": ")), "leave EncoderOptions::preprocess out"));
+    CHECK(has(check(edited("\"bits\": ")), "leave EncoderOptions::bits out"));
 }
 
 }  // namespace

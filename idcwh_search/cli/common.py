@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -29,7 +30,9 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
         try:
             if threading.current_thread() is threading.main_thread():  # so that a kill cleans up like any other end
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-            status = body(argv)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
+                status = body(argv)
             sys.stdout.flush()
             return status
         except KeyboardInterrupt:

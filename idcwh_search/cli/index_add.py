@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +67,7 @@ def run(options: Any) -> int:
     with Database.open(options.db, "r+") as database:
         listing = Listing(options.images, options.labels)
         root = images_root(database, options.root, listing.root)
-        news = News(database, listing, [os.path.relpath(path, root) for path in listing.paths])
+        news = News(database, listing, [shards.relative(path, root) for path in listing.paths])
         wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
         encoder = open_encoder(database, options.model, **wanted)
         work = news.encode(encoder)
@@ -119,10 +118,10 @@ class News:
 
 
 def _prune(database: Database, root: Path) -> int:
-    """Remove the items whose file is gone."""
+    """Remove the items whose file is gone; a file in an archive that is there counts as there, readable or not."""
     gone = [
         number
         for number, key in zip(database.ids.tolist(), database.keys(), strict=True)
-        if key is not None and not (root / key).exists() and shards.stat(root / key) is None
+        if key is not None and not (root / key).exists() and not shards.exists(root / key)
     ]
     return database.remove(gone) if gone else 0

@@ -69,6 +69,10 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
     part = target.with_name(target.name + ".part")
     if not part.exists():
         Database.create(part, encoder.bits, manifest).close()
+    try:
+        Database.open(part).close()  # for reading: what fails is the file, not that another process writes to it
+    except IdcwhError as error:
+        raise IdcwhError(f"{error}; it is what --resume would go on with: delete it to begin anew") from error
     with Database.open(part, "r+") as database:
         if database.manifest != manifest:
             raise IdcwhError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ class Listing:
             return
         self.paths = list_images(source)
         self.root = path if path.is_dir() else Path() if source == "-" else path.parent
-        self.keys = [os.path.relpath(name, self.root) for name in self.paths]
+        self.keys = [shards.relative(name, self.root) for name in self.paths]
         self.labels = [None] * len(self.keys)
         if labels == "folder":
             inside = path.is_dir()

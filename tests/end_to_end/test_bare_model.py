@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+import idcwh_search as ih
+from idcwh_search import manifest
 from idcwh_search.cli import index, search
+from idcwh_search.errors import IdcwhError
 
 SIDE, BITS = 8, 16
 
@@ -66,6 +70,13 @@ def test_build_and_search(model: Path, images: Path, tmp_path: Path, capfd: pyte
         assert (best["key"], best["distance"]) == ("3.png", 0)
     assert search.main([*query, "--preprocess", "16,16"]) == 1
     assert "image is tensor(uint8)" in capfd.readouterr().err
+    for command in (
+        lambda *more: search.main([*query, *more]),
+        lambda *more: index.main(["add", str(tmp_path / "codes.bin"), "--images", str(images), *more]),
+    ):
+        assert command("--preprocess", "20,8") == 1, "the same model, other pixels: wrong neighbours"
+        said = capfd.readouterr().err.splitlines()[-1]
+        assert "resize 20, crop 8, interpolation bilinear" in said and "resize 10, crop 8" in said
 
 
 @pytest.mark.parametrize("text", ["8", "8,9", "a,b", "10,8,sharp", ""])
@@ -73,3 +84,24 @@ def test_wrong_preprocessing(text: str, model: Path, images: Path, capfd: pytest
     with pytest.raises(SystemExit) as stopped:
         index.main(["build", "--model", str(model), "--images", str(images), "--db", "x", "--preprocess", text])
     assert stopped.value.code == 2 and "RESIZE,CROP" in capfd.readouterr().err
+
+
+def test_metadata_that_is_overruled_is_compared_too(
+    make_model: Callable[..., Path], images: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, database = make_model(tmp_path / "whole.onnx"), tmp_path / "codes.bin"
+    assert index.main(["build", "--model", str(model), "--images", str(images), "--db", str(database)]) == 0
+    query = ["--db", str(database), "--query", str(images / "3.png")]
+    assert search.main([*query, "--preprocess", "8,8"]) == 0  # what the metadata says as well
+    capfd.readouterr()
+    assert search.main([*query, "--preprocess", "20,8"]) == 1
+    assert "leave --preprocess out" in capfd.readouterr().err
+    with ih.Database.open(database) as db:
+        said = db.manifest
+    said["model"]["bits"] = 24
+    ih.Database.create(tmp_path / "24.bin", 24, said).close()
+    with (
+        ih.Database.open(tmp_path / "24.bin") as db,
+        pytest.raises(IdcwhError, match=r"codes of 20 bits.*made with 24"),
+    ):
+        manifest.open_encoder(db, None, device="cpu")

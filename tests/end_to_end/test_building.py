@@ -74,6 +74,61 @@ def test_an_archive_gives_the_codes_of_its_pictures(
         assert {key.split("/")[0] for key in db.keys()} == {"001.tar"}  # noqa: SIM118
 
 
+def test_prune_keeps_what_is_in_an_archive_whatever_its_names(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`tar -C dir .` calls its members ./cat/1.png."""
+    (tmp_path / "shards").mkdir()
+    archive, database = tmp_path / "shards" / "dot.tar", tmp_path / "codes.bin"
+    subprocess.run(["tar", "-cf", archive, "-C", pictures, "."], check=True)
+    build(model, archive, database)
+    capsys.readouterr()
+    for images in (archive, archive.parent):
+        more = [] if images == archive else ["--root", str(archive.parent)]
+        assert index.main(["add", str(database), "--images", str(images), "--prune", "--json", *more]) == 0
+        done = json.loads(capsys.readouterr().out)
+        assert (done["images"], done["unchanged"], done["pruned"]) == (0, 6, 0)
+    files = sorted(str(path.relative_to(pictures)) for path in pictures.rglob("*.png"))
+    with ih.Database.open(database) as db:
+        assert sorted(db.keys()) == [f"dot.tar/{name}" for name in files]
+    page = tmp_path / "page.html"
+    query = ["--query", f"{archive}/./{files[0]}", "--html", str(page)]
+    assert search.main(["--db", str(database), *query]) == 0
+    assert "no picture" not in page.read_text() and page.read_text().count("data:image/") == 6
+
+    subprocess.run(["tar", "-cf", archive, "-C", pictures, f"./{files[0]}"], check=True)  # the others are gone
+    assert index.main(["add", str(database), "--images", str(archive), "--prune"]) == 0
+    with ih.Database.open(database) as db:
+        assert db.keys() == [f"dot.tar/{files[0]}"]
+
+
+def test_what_an_archive_holds_and_cannot_give_is_said(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, database = tmp_path / "mixed", tmp_path / "codes.bin"
+    folder.mkdir()
+    good = next((pictures / "cat").iterdir())
+    with tarfile.open(folder / "a.tar", "w") as archive:
+        archive.add(good, "x.png")
+        archive.add(good, "../y.png")
+        link = tarfile.TarInfo("z.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "gone.png"
+        archive.addfile(link)
+    shutil.copy(good, folder / "y.png")
+    shutil.copy(good, folder / "z.png")
+    capsys.readouterr()
+    build(model, folder, database, "--json", status=3)
+    out, err = capsys.readouterr()
+    skipped = {entry["path"]: entry["reason"] for entry in json.loads(out)["skipped"]}
+    assert set(skipped) == {f"{folder}/a.tar/../y.png", f"{folder}/a.tar/z.png"}
+    assert all(f"skipped {path}: {reason}" in err for path, reason in skipped.items())
+    with ih.Database.open(database) as db:
+        assert sorted(db.keys()) == ["a.tar/x.png", "y.png", "z.png"]
+    assert index.main(["add", str(database), "--images", str(folder), "--prune"]) == 3
+    with ih.Database.open(database) as db:
+        assert len(db) == 3
+
+
 KILLED = """
 import os, signal, sys
 from idcwh_search.cli import index, index_add
@@ -146,3 +201,7 @@ def test_a_build_goes_on_with_its_own_model_only(
     build(model, pictures, database, "--resume")
     with ih.Database.open(database) as db:
         assert len(db) == 6
+    Path(f"{database}.part").write_bytes(b"junk")
+    build(model, pictures, database, "--resume", "--force", status=1)
+    assert "codes.bin.part: not a codes.bin: 4 bytes" in (said := capsys.readouterr().err)
+    assert "delete it to begin anew" in said.splitlines()[-1]

@@ -112,6 +112,17 @@ def test_many_pictures_take_the_parallel_way(threads: int, linear: Any) -> None:
     assert np.array_equal(encoder(many), linear.codes(crops, 48))
 
 
+def test_the_current_folder_may_change(linear: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = linear.pictures(40)
+    monkeypatch.chdir(tmp_path)
+    encoder = Encoder(linear.write(48).name, threads=2)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    crops = np.stack([encoder.pixels(picture) for picture in many])
+    assert np.array_equal(encoder(many), linear.codes(crops, 48))
+    assert encoder.path == str(linear.path)
+
+
 def test_threads_share_one_encoder(linear: Any) -> None:
     encoder, wrong = Encoder(linear.write(48)), []
 
@@ -184,14 +195,18 @@ def test_a_truncated_model(linear: Any) -> None:
         ({"idcwh_bit_order": "big"}, "idcwh_bit_order is 'big'; expected 'little'"),
         ({"idcwh_threshold": "> 0"}, "idcwh_threshold"),
         ({"idcwh_bits": "twelve"}, "idcwh_bits is 'twelve'"),
-        ({"idcwh_bits": "0"}, "at least 1"),
+        ({"idcwh_bits": "0"}, "from 1 to 65535"),
         ({"idcwh_bits": None}, "idcwh_bits"),
         ({"idcwh_bits": "13"}, r"logits is tensor\(float\)"),
         ({"idcwh_bits": "17"}, r"codes is tensor\(uint8\)"),
         ({"idcwh_preprocess": "{"}, "idcwh_preprocess is missing or not JSON"),
         ({"idcwh_preprocess": '{"resize": 8, "crop": 9, "interpolation": "box"}'}, "crop <= resize"),
         ({"idcwh_preprocess": '{"resize": 9, "crop": 9, "interpolation": "box"}'}, r"image is tensor\(uint8\)"),
+        ({"idcwh_preprocess": "[" * 100_000}, "idcwh_preprocess is missing or not JSON"),
+        ({"idcwh_bits": "9" * 5000}, "idcwh_bits is '9+'; expected a whole number from 1 to 65535"),
         ({"idcwh_classes": "{}"}, "idcwh_classes is a dict; expected a list"),
+        ({"idcwh_classes": "[1, 2]"}, "idcwh_classes has an entry that is a int; expected a list of texts"),
+        ({"idcwh_backbone": '{"name": ["a"]}'}, "idcwh_backbone has a name that is a list; expected a text"),
         ({"idcwh_method": None}, "idcwh_method is missing"),
         ({"idcwh_precision": "int4"}, "idcwh_precision is 'int4'"),
         ({"idcwh_verified": "yes"}, "idcwh_verified is missing or not JSON"),

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
+from PIL.PngImagePlugin import PngInfo
 
 from idcwh_search.errors import IdcwhError
 from idcwh_search.image_lists import list_images
 from idcwh_search.images import Preprocess, UnreadableImage, load_image, to_pixels
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, which a test cannot keep switched off
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
 SMALL = Preprocess(resize=24, crop=20)
 
 
@@ -136,6 +137,39 @@ def test_damaged_exif_does_not_cost_the_picture(tmp_path: Path) -> None:
     assert load_image(tmp_path / "a.jpg", SMALL).shape == (20, 20, 3)
 
 
+XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif", ".webp"])
+def test_an_orientation_that_only_xmp_has_is_ignored(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    image = smooth(48, 80)
+    if suffix == ".tif":
+        image.save(path, tiffinfo={700: XMP})
+    elif suffix == ".png":
+        info = PngInfo()
+        info.add_itxt("XML:com.adobe.xmp", XMP.decode())
+        image.save(path, pnginfo=info)
+    else:
+        image.save(path, xmp=XMP, **({"lossless": True} if suffix == ".webp" else {}))
+    with Image.open(path) as opened:
+        assert b"Orientation" in opened.info["xmp"]
+        assert opened.getexif()[0x0112] == 6, "Pillow would turn it"
+    if suffix == ".jpg":
+        assert path.read_bytes().count(XMP) == 1
+        path.with_name("bare.jpg").write_bytes(without_xmp(path.read_bytes()))
+        expected = load_image(tmp_path / "bare.jpg", SMALL)
+    else:
+        expected = to_pixels(image, SMALL)
+    assert np.array_equal(load_image(path, SMALL), expected)
+
+
+def without_xmp(jpeg: bytes) -> bytes:
+    """The same JPEG without its APP1 segment of XMP."""
+    at = jpeg.index(b"\xff\xe1")
+    return jpeg[:at] + jpeg[at + 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big") :]
+
+
 # ------------------------------------------------------------------------------------------------ modes
 
 
@@ -172,6 +206,32 @@ def test_the_transparent_sample_of_16_bit_grey_is_white(tmp_path: Path) -> None:
     (tmp_path / "t.png").write_bytes(png(2, 2, 16, 0, rows, chunk(b"tRNS", struct.pack(">H", 30000))))
     got = load_image(tmp_path / "t.png", as_is(2))[..., 0]
     assert got.tolist() == [[1000 >> 8, 255], [30001 >> 8, 255]]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+def test_the_transparent_sample_of_grey_is_white(depth: int, tmp_path: Path) -> None:
+    most = 2**depth - 1
+    samples = np.random.default_rng(depth).integers(0, most + 1, (8, 8))
+    chosen = 1  # not 0, which stays 0 whatever the depth
+    samples[3, 4] = chosen
+    bits = ((samples[..., None] >> np.arange(depth - 1, -1, -1)) & 1).astype(np.uint8).reshape(8, -1)
+    rows = b"".join(b"\0" + np.packbits(row).tobytes() for row in bits)
+    (tmp_path / "t.png").write_bytes(png(8, 8, depth, 0, rows, chunk(b"tRNS", struct.pack(">H", chosen))))
+    grey = np.where(samples == chosen, 255, samples * 255 // most)
+    assert np.array_equal(load_image(tmp_path / "t.png", as_is(8)), np.repeat(grey[..., None], 3, -1))
+    with Image.open(tmp_path / "t.png") as image:  # and the caller's picture stays as it is
+        assert np.array_equal(to_pixels(image, as_is(8))[..., 0], grey)
+        assert image.info["transparency"] == (255 * chosen if depth == 1 else chosen)
+
+
+def test_the_transparent_colour_of_16_bit_rgb_is_white(tmp_path: Path) -> None:
+    samples = np.random.default_rng(4).integers(0, 65536, (4, 4, 3), dtype=np.uint16)
+    samples[1, 2] = samples[0, 0]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
+    (tmp_path / "t.png").write_bytes(png(4, 4, 16, 2, rows, chunk(b"tRNS", struct.pack(">3H", *samples[0, 0]))))
+    expected = np.where((samples == samples[0, 0]).all(-1, keepdims=True), 255, samples >> 8)
+    assert (expected == 255).all(-1).sum() == 2
+    assert np.array_equal(load_image(tmp_path / "t.png", as_is(4)), expected)
 
 
 @pytest.mark.parametrize(
@@ -330,6 +390,31 @@ def test_flipped_bytes_never_raise_anything_else(kind: str, tmp_path: Path) -> N
             assert error.reason
 
 
+def test_half_a_picture_is_never_taken_whatever_the_process_says_to_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = encoded("JPEG")
+    (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "whole.jpg").write_bytes(whole)
+    opened = Image.open(tmp_path / "half.jpg")
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for name in ("half.jpg", "whole.jpg"):
+        with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set") as error:
+            load_image(tmp_path / name, SMALL)
+        assert not isinstance(error.value, UnreadableImage), "not one picture is at fault"
+    with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set"):
+        to_pixels(opened, SMALL)
+    assert to_pixels(smooth(30, 30), SMALL).shape == (20, 20, 3), "nothing to decode"
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is True
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_is_made_an_error_is_no_damage(tmp_path: Path) -> None:
+    Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")
+    with pytest.raises(UnreadableImage, match="makes errors of warnings: Image size"):
+        load_image(tmp_path / "big.png", SMALL)
+
+
 def test_what_is_no_picture_is_named_with_its_cause(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("not a picture\n" * 100)
     (tmp_path / "empty.jpg").touch()
@@ -365,17 +450,26 @@ def test_a_bomb_is_refused_undecoded(limit: int | None, tmp_path: Path, monkeypa
         load_image(tmp_path / "bomb.png", SMALL)
 
 
-def test_pillow_says_nothing_on_stderr(tmp_path: Path) -> None:
+def test_commands_keep_pillow_quiet_and_nothing_else_does(tmp_path: Path) -> None:
     image = Image.new("P", (8, 8))
     image.save(tmp_path / "p.png", transparency=bytes([0, 128]))  # Pillow warns of this kind
     Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")  # and of this size
     code = (
-        "import sys; from idcwh_search.images import Preprocess, load_image\n"
-        "[load_image(path, Preprocess(8, 8)) for path in sys.argv[1:]]"
+        "import sys, warnings\n"
+        "from idcwh_search.cli.common import command\n"
+        "from idcwh_search.images import Preprocess, load_image\n"
+        "before = list(warnings.filters)\n"
+        "load = lambda paths: [load_image(path, Preprocess(8, 8)) for path in paths] and 0\n"
+        "command(load)(sys.argv[1:])\n"
+        "assert warnings.filters == before\n"
+        "print('now the library', file=sys.stderr)\n"
+        "load(sys.argv[1:])\n"
+        "assert warnings.filters == before\n"
     )
     files = [str(tmp_path / "p.png"), str(tmp_path / "big.png")]
     done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+    quiet, _, loud = done.stderr.partition("now the library")
+    assert quiet == "" and "DecompressionBombWarning" in loud
 
 
 def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
@@ -472,6 +566,8 @@ def test_a_list_is_relative_to_itself(tmp_path: Path) -> None:
 def test_a_list_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x/1.jpg\n2.jpg\n")))
     assert list_images("-") == ["x/1.jpg", "2.jpg"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfx/1.jpg\r\n2.jpg")))
+    assert list_images("-") == ["x/1.jpg", "2.jpg"], "with a byte order mark"
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(IdcwhError, match="standard input names no images"):
         list_images("-")

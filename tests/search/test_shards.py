@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +60,95 @@ def test_what_gnu_tar_writes(tmp_path):
     names = ["0.jpg", "1.jpg", "link.jpg", "hole.png"]
     subprocess.run(["tar", "--sparse", "-cf", "b.TAR", *names], cwd=tmp_path, check=True)
     subprocess.run(["tar", "-rf", "b.TAR", "2.jpg"], cwd=tmp_path, check=True)
-    assert [Path(path).name for path in list_images(tmp_path / "b.TAR")] == ["0.jpg", "1.jpg", "2.jpg"]
+    assert [Path(path).name for path in list_images(tmp_path / "b.TAR")] == [*names, "2.jpg"]
+    with pytest.raises(UnreadableImage, match="sparse"):
+        load_image(tmp_path / "b.TAR" / "hole.png", SMALL)
+
+
+def test_names_are_those_after_unpacking(tmp_path):
+    """GNU tar unpacks each archive: what it writes to the disk is the oracle."""
+    (tmp_path / "in" / "cat").mkdir(parents=True)
+    for i, name in enumerate(["0.png", "cat/1.png"]):
+        (tmp_path / "in" / name).write_bytes(png(i))
+    subprocess.run(["tar", "-cf", "dot.tar", "-C", "in", "."], cwd=tmp_path, check=True)
+    write(tmp_path / "odd.tar", {"a//b.png": png(2), "/abs/z.png": png(3), "./x/./y.png": png(4)})
+    for name in ("dot", "odd"):
+        (tmp_path / name).mkdir()
+        subprocess.run(["tar", "-xf", f"{name}.tar", "-C", name], cwd=tmp_path, check=True, stderr=subprocess.DEVNULL)
+        unpacked = sorted(str(path.relative_to(tmp_path / name)) for path in (tmp_path / name).rglob("*.png"))
+        archive = str(tmp_path / f"{name}.tar")
+        assert sorted(list_images(archive)) == [f"{archive}/{member}" for member in unpacked]
+        for member in unpacked:
+            expected = (tmp_path / name / member).read_bytes()
+            for spelling in (member, f"./{member}", f"/{member}"):
+                assert shards.read(f"{archive}/{spelling}").read() == expected
+                assert shards.stat(f"{archive}/{spelling}") is not None
+            assert shards.relative(f"{archive}/./{member}", tmp_path) == f"{name}.tar/{member}"
+
+
+def test_names_that_lead_out_are_unreadable(tmp_path):
+    archive = write(tmp_path / "a.tar", {"../y.png": png(0), "a/../../z.png": png(1), "a/../b.png": png(2)})
+    assert list_images(archive) == [f"{archive}/../y.png", f"{archive}/../z.png", f"{archive}/b.png"]
+    assert load_image(f"{archive}/b.png", SMALL).shape == (16, 16, 3)
+    for name in ("y.png", "z.png"):
+        (tmp_path / name).write_bytes(png(0))
+        assert shards.relative(f"{archive}/../{name}", tmp_path) == f"a.tar/../{name}"
+        with pytest.raises(UnreadableImage, match="leads out of the archive"):
+            load_image(f"{archive}/../{name}", SMALL)
+
+
+def test_links_are_what_they_lead_to(tmp_path):
+    folder = tmp_path / "in"
+    (folder / "cat").mkdir(parents=True)
+    (folder / "cat" / "0.png").write_bytes(png(0))
+    (folder / "1.png").hardlink_to(folder / "cat" / "0.png")
+    (folder / "2.png").symlink_to("cat/0.png")
+    (folder / "cat" / "3.png").symlink_to("../2.png")
+    (folder / "felines").symlink_to("cat")
+    (folder / "4.png").symlink_to("./felines/../felines/3.png")
+    # A second name of a link, which leads from here to cat/cat/0.png.
+    os.link(folder / "2.png", folder / "cat" / "5.png", follow_symlinks=False)
+    nowhere = {"6.png": "gone.png", "7.png": "7.png", "8.png": str(folder / "1.png"), "9.png": "../../in/1.png"}
+    for name, target in nowhere.items():
+        (folder / name).symlink_to(target)
+    archive = tmp_path / "a.tar"
+    names = ["felines", "4.png", *nowhere, "2.png", "cat", "1.png"]
+    subprocess.run(["tar", "-cf", archive, *names], cwd=folder, check=True)
+    with tarfile.open(archive) as members:
+        kinds = {member.name: member.type for member in members}
+    assert kinds["1.png"] == tarfile.LNKTYPE and tarfile.LNKTYPE in (kinds["2.png"], kinds["cat/5.png"])
+
+    found = [path[len(f"{archive}/") :] for path in list_images(archive)]
+    pictures = {"cat/0.png", "1.png", "2.png", "cat/3.png", "4.png"}
+    assert sorted(found) == sorted([*pictures, "cat/5.png", *nowhere])
+    for name in pictures:
+        assert shards.read(archive / name).read() == (folder / name).read_bytes() == png(0)
+    for name in (*nowhere, "cat/5.png"):
+        assert shards.stat(archive / name) is None and shards.exists(archive / name)
+        with pytest.raises(UnreadableImage, match=r"a link to .*, which is no file in the archive"):
+            load_image(archive / name, SMALL)
+
+
+def test_a_hard_link_keeps_what_its_target_was_then(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, content, target in (("a.png", b"1", ""), ("b.png", b"", "./a.png"), ("a.png", b"2", ""),
+                                      ("c.png", b"", "gone.png")):  # fmt: skip
+            member = tarfile.TarInfo(name)
+            member.size, member.linkname = len(content), target
+            member.type = tarfile.LNKTYPE if target else tarfile.REGTYPE
+            archive.addfile(member, io.BytesIO(content))
+    assert shards.read(tmp_path / "a.tar" / "b.png").read() == b"1"
+    assert shards.read(tmp_path / "a.tar" / "a.png").read() == b"2"
+    with pytest.raises(UnreadableImage, match=r"a hard link to 'gone\.png', which is not in the archive"):
+        load_image(tmp_path / "a.tar" / "c.png", SMALL)
+
+
+def test_a_broken_header_is_not_the_end(tmp_path):
+    content = bytearray(write(tmp_path / "a.tar", {f"{i}.png": png(i) for i in range(4)}).read_bytes())
+    content[content.index(b"2.png")] ^= 1
+    (tmp_path / "a.tar").write_bytes(content)
+    with pytest.raises(IdcwhError, match=r"a\.tar: not a tar file, or a damaged one \(no header at byte \d+\)"):
+        list_images(tmp_path / "a.tar")
 
 
 def test_of_a_name_that_comes_twice_the_last(tmp_path):

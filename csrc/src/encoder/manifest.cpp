@@ -18,6 +18,18 @@ std::string place(const std::string& path, const std::string& database) {
            ", \"absolute\": " + json::quoted(absolute.string());
 }
 
+// What a manifest says of the preprocessing, as Preprocess::to_json spells it; empty where it says nothing.
+std::string preprocess_of(const json::Value& model) {
+    const json::Value* said = model.find("preprocess");
+    if (!said || said->kind != json::Value::Kind::object) return {};
+    const auto text = [&](const char* name) {
+        const json::Value* value = said->find(name);
+        return value ? value->text : std::string();
+    };
+    return "{\"resize\": " + text("resize") + ", \"crop\": " + text("crop") +
+           ", \"interpolation\": " + json::quoted(text("interpolation")) + "}";
+}
+
 }  // namespace
 
 std::string Encoder::manifest(const std::string& database_path, const std::string& images) const {
@@ -31,15 +43,28 @@ std::string Encoder::manifest(const std::string& database_path, const std::strin
 }
 
 void Encoder::check_manifest(std::string_view manifest) const {
-    std::string found;
+    std::string found, pixels, width;
     try {
         const json::Value read = json::parse(manifest);
         const json::Value* model = read.find("model");
         const json::Value* sha256 = model ? model->find("sha256") : nullptr;
         if (sha256 && sha256->kind == json::Value::Kind::string) found = sha256->text;
+        if (model) pixels = preprocess_of(*model);
+        const json::Value* said_bits = model ? model->find("bits") : nullptr;
+        if (said_bits) width = said_bits->text;
     } catch (const Error& error) {
         throw Error(ErrorCode::invalid_argument, "the manifest of the database is " + std::string(error.what()));
     }
+    // The same file may be used in another way: EncoderOptions overrule its metadata.
+    if (found == fingerprint() && !pixels.empty() && pixels != preprocess().to_json())
+        throw Error(ErrorCode::invalid_argument, path() + ": is given pictures with " + preprocess().to_json() +
+                                                     ", but the codes in the database were made with " + pixels +
+                                                     "; leave EncoderOptions::preprocess out, or build the database "
+                                                     "again");
+    if (found == fingerprint() && !width.empty() && width != std::to_string(bits()))
+        throw Error(ErrorCode::invalid_argument, path() + ": is taken to make codes of " + std::to_string(bits()) +
+                                                     " bits, but the codes in the database were made with " + width +
+                                                     "; leave EncoderOptions::bits out, or build the database again");
     if (found == fingerprint()) return;
     throw Error(ErrorCode::invalid_argument, path() + ": its fingerprint is " + fingerprint() +
                                                  ", but the codes in the database were made " +
