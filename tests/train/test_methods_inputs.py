@@ -40,16 +40,32 @@ def test_options_are_plain_and_make_the_same_method(name):
     assert create(name, 5, 12, 20, options).options() == options
     for bits in (1, 12, 48, 512):
         create(name, 5, bits, 20, MODULES[name].with_bits(bits))
-    with pytest.raises(TypeError):
+    known = ", ".join(options)
+    with pytest.raises(TypeError, match=f"^{name}: unknown option 'nonsense'; expected one of {known}$"):
         create(name, 5, 12, 20, {"nonsense": 1})
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("idcwh")])
-def test_options_out_of_range(name):
+NOBODYS = [-1, float("nan"), float("inf"), "abc", None, [1]]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_values_that_an_option_does_not_take(name):
+    """The error names method, option and what was given. Above 0 and cut to a whole number is 0 for one of 0.5."""
     for option, value in find(name)(5, 12, 20).options().items():
-        if not isinstance(value, bool):
-            with pytest.raises(ValueError, match=option):
-                create(name, 5, 12, 20, {option: -1})
+        wrong = {bool: ["maybe", "no", 0], int: [0, 0.5, 2.5, True], float: [True], str: [True]}[type(value)]
+        for given in (*NOBODYS, *wrong):
+            with pytest.raises(ValueError) as caught:
+                create(name, 5, 12, 20, {option: given})
+            said = str(caught.value)
+            assert said.startswith(f"{name}: {option}: expected ") and repr(given) in said and "\n" not in said
+        with pytest.raises(ValueError, match=f"^{option}: expected "):
+            find(name)(5, 12, 20, **{option: -1})
+
+
+def test_fsdh_has_no_sweeps():
+    assert option_names(find("fsdh")) == [name for name in option_names(find("sdh")) if name != "sweeps"]
+    sdh, fsdh = (create(name, 5, 12, 20, {"iterations": 3, "lam": 2}).options() for name in ("sdh", "fsdh"))
+    assert sdh == {**fsdh, "sweeps": 10} and fsdh["iterations"] == 3
 
 
 @pytest.mark.parametrize("name", STEPPED)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
 import pytest
 
 from idcwh_search.errors import IdcwhError
@@ -41,3 +46,74 @@ def test_unknown_names() -> None:
         recipes.options("worst", {})
     with pytest.raises(IdcwhError, match="unknown method 'magic'; expected one of idcwh, "):
         recipes.options("paper", {"method": "magic"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("flip", "False", "true or false, not 'False'"),
+        ("database_without_train", "no", "true or false, not 'no'"),
+        ("nesterov", 1, "true or false, not 1"),
+        ("epochs", 2.5, "a whole number of at least 1, not 2.5"),
+        ("epochs", "abc", "a whole number of at least 1, not 'abc'"),
+        ("epochs", True, "a whole number of at least 1, not True"),
+        ("pad", -1, "a whole number of at least 0, not -1"),
+        ("query", -3, "a whole number of at least 1, or none, not -3"),
+        ("start_crop", 7, "a whole number of at least 8, or none, not 7"),
+        ("weights", 5, "text, not 5"),
+        ("weights", None, "text, not None"),
+        ("average", None, "a share from 0 up to, not including, 1, not None"),
+        ("center_lr", None, "a number of at least 0, not None"),
+        ("head_lr", float("inf"), "a number of at least 0, or none, not inf"),
+        ("lr", float("nan"), "a number of at least 0, not nan"),
+        ("precision", "half", "one of float32, bfloat16, not 'half'"),
+        ("method_options", "beta", "a dictionary, not 'beta'"),
+    ],
+)
+def test_a_value_of_another_kind_is_named(name: str, value: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: expected {re.escape(expected)}$"):
+        Options(**{name: value})
+
+
+def test_numbers_are_kept_as_their_field_says() -> None:
+    options = Options(lr=1, epochs=np.int64(3), weight_decay=np.float32(0.5), query=None)
+    assert [type(v) for v in (options.lr, options.epochs, options.weight_decay)] == [float, int, float]
+    assert Options(**options.to_dict()) == options
+    assert set(recipes.KINDS) == {f.name for f in fields(Options)} - {"bits", "method_options", "length_options"}
+    for bits in ("12", 12.5, None):
+        with pytest.raises(TypeError, match="bits must be a whole number"):
+            Options(bits=bits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        *(("flip", text, False) for text in ("False", "false", "no", "NO")),
+        *(("flip", text, True) for text in ("True", "true", "Yes", " yes")),
+        *(("head_lr", text, None) for text in ("none", "None", "null")),
+        ("weights", "none", "none"),
+        ("weights", "5", "5"),
+        ("epochs", "12", 12),
+        ("lr", "1", 1.0),
+        ("lr", "5e-3", 0.005),
+    ],
+)
+def test_values_as_people_write_them(name: str, text: str, value: Any) -> None:
+    found = recipes.KINDS[name].read(name, text)
+    assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("flip", "1", "true or false, not '1'"),
+        ("nesterov", "maybe", "true or false, not 'maybe'"),
+        ("epochs", "2.5", "a whole number of at least 1, not '2.5'"),
+        ("average", "null", "a share from 0 up to, not including, 1, not 'null'"),
+        ("lr", "nan", "a number of at least 0, not nan"),
+        ("query", "-3", "a whole number of at least 1, or none, not -3"),
+    ],
+)
+def test_what_people_write_wrong(name: str, text: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: expected {re.escape(expected)}$"):
+        recipes.KINDS[name].read(name, text)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from idcwh_train import progress
 from idcwh_train.methods.idcwh import IDCWH
-from idcwh_train.reproduce import cells, cli
+from idcwh_train.reproduce import cells, cli, tables
 
 SMALL = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
 
@@ -233,6 +233,14 @@ def test_mistakes_are_one_line(command, tmp_path, capsys):
     with pytest.raises(SystemExit) as usage:
         command(out, "--set", "nonesuch=1")
     assert usage.value.code == 2 and "NAME=VALUE" in capsys.readouterr().err
+    for wrong, expected in (
+        ("nesterov=maybe", "nesterov: expected true or false, not 'maybe'"),
+        ("epochs=abc", "epochs: expected a whole number of at least 1, not 'abc'"),
+        ("center-lr=null", "center_lr: expected a number of at least 0, not 'null'"),
+    ):
+        with pytest.raises(SystemExit) as usage:
+            command(out, "--set", wrong)
+        assert usage.value.code == 2 and f"error: argument --set: {expected} (see" in capsys.readouterr().err
     with pytest.raises(SystemExit) as usage:
         cli.main(["cifar10-mini"])
     assert usage.value.code == 2 and "--out" in capsys.readouterr().err
@@ -241,6 +249,15 @@ def test_mistakes_are_one_line(command, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert cli.main(["cifar10-mini", "--data", "x", "--out", str(tmp_path / "file")]) == 1
     assert "is a file" in capsys.readouterr().err
+
+
+def test_settings_are_read_as_what_they_are(tmp_path):
+    given = ["cifar10-mini", "--out", str(tmp_path), "--methods", "idcwh", "--bits", "12", "--seeds", "1"]
+    given += [f"--set={text}" for text in ("flip=False", "database-without-train=no", "nesterov=Yes", "head_lr=None")]
+    arguments = cli.parser().parse_args(given)
+    (cell,) = cli._planned(arguments, tables.TABLES["cifar10-mini"])
+    found = cell.options
+    assert (found.flip, found.database_without_train, found.nesterov, found.head_lr) == (False, False, True, None)
 
 
 def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):

@@ -231,6 +231,24 @@ def test_the_model_is_the_running_mean_of_the_weights(images, tmp_path, cached, 
     torch.testing.assert_close(model.hash.weight, mean)
 
 
+@pytest.mark.parametrize("method", ["sdh", "fsdh"])
+@pytest.mark.parametrize("more", [[], ["--recipe", "best", "--start-crop", "16", "--validation", "0.2"]])
+def test_a_solved_head_is_the_model_whatever_the_running_mean(images, tmp_path, cached, method, more):
+    command = ["--data", str(images), *NET, "--freeze", "--method", method, *more, *cached]
+    solved, _ = load_model(run_until(tmp_path / "solved", [*command, "--average", "0"]))
+    model, content = load_model(run_until(tmp_path / "mean", [*command, "--average", "0.9"]))
+    before, after = solved.state_dict(), model.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    assert not more or content["training"]["metrics"]["map"] > 0.9  # that of the held-out images is of this head, too
+
+
+def test_options_of_the_method_as_people_write_them(images, tmp_path, cached):
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "1", "--method", "dpsh", *cached]
+    command += ["--method-option", "several=no", "--method-option", "eta=5"]
+    method = load_model(run_until(tmp_path / "run", command))[1]["method"]
+    assert method == {"name": "dpsh", "eta": 5.0, "several": False}
+
+
 def test_ctrl_c_on_a_real_process(images, tmp_path, cached):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "idcwh_train.cli", "--data", str(images), *NET, "--freeze", "--epochs", "1000000"]
@@ -361,7 +379,13 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(images,
         (["--protocol", "cifar10-mini"], "cifar10-mini is defined on 60000"),
         (["--train-per-class", "100"], "class class0 has 11 training pictures, the protocol wants 100"),
         (["--method", "idcwh-single", "--gamma", "1"], "gamma = 0"),
-        (["--sigma2", "-1"], "sigma2: expected a number above 0"),
+        (["--sigma2", "-1"], "idcwh: sigma2: expected a number above 0, not -1.0"),
+        (["--method", "dcwh", "--method-option", "every=0.5"], "dcwh: every: expected a whole number of at least 1"),
+        (
+            ["--method", "dpsh", "--method-option", "several=maybe"],
+            "dpsh: several: expected true or false, not 'maybe'",
+        ),
+        (["--method-option", "foo=1"], "idcwh: unknown option 'foo'; expected one of sigma2, gamma, beta, "),
         (["--dropout", "1"], "dropout: expected a share"),
         (["--crop", "64"], "do not fit into resize 36"),
     ],

@@ -13,7 +13,7 @@ from idcwh_search import protocols
 from idcwh_search.cli import common, protocol
 from idcwh_search.errors import IdcwhError
 
-from . import methods, recipes
+from . import methods, recipes, values
 
 _EPILOG = """\
 examples:
@@ -163,10 +163,7 @@ def _method_option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+    return name, values.guessed(value)
 
 
 def _check_free(out: Path, overwrite: bool) -> None:

@@ -74,7 +74,7 @@ class Trainer:
         self._full_lr = [group["lr"] for group in self.optimizer.param_groups]
         self.average: AveragedModel | None = None
         self.result = network  # to encode with and to save: the running mean of the weights where there is one
-        if options.average:
+        if options.average and not any(method.closed_form for method in methods):  # a head that is solved has no steps
             average = get_ema_multi_avg_fn(options.average)
             self.average = AveragedModel(network, multi_avg_fn=average, use_buffers=True)
             self.result = cast(Network, self.average.module)

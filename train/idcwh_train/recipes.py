@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from idcwh_search.codes import check_bits
 from idcwh_search.errors import IdcwhError
 
+from . import values
 from .methods import MODULES
 
 SCHEDULES = ("step", "cosine", "linear")
@@ -19,7 +20,7 @@ KEEP = ("last", "best")
 
 @dataclass(frozen=True)
 class Options:
-    """One run, as model.pt and checkpoint.pt record it. ValueError for a value out of range."""
+    """One run, as model.pt and checkpoint.pt record it. ValueError for a value that is not of its KINDS."""
 
     data: str = ""
     protocol: str = "auto"
@@ -66,24 +67,14 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bits", _lengths(self.bits))
-        for name in ("epochs", "batch_size", "resize", "crop"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, not {getattr(self, name)}")
-        for name in ("lr", "head_lr", "center_lr", "weight_decay", "momentum", "pad"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ValueError(f"{name}: expected a number of at least 0, not {value}")
-        for name in ("dropout", "validation", "erase", "warmup", "average"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected a share from 0 up to, not including, 1, not {getattr(self, name)}")
-        for name, allowed in (
-            ("schedule", SCHEDULES), ("precision", PRECISIONS), ("optimizer", OPTIMIZERS), ("keep", KEEP),
-        ):  # fmt: skip
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}: expected one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        for name, kind in KINDS.items():
+            object.__setattr__(self, name, kind.checked(name, getattr(self, name)))
+        for name in ("method_options", "length_options"):
+            if not isinstance(getattr(self, name), dict):
+                raise ValueError(f"{name}: expected a dictionary, not {getattr(self, name)!r}")
         if self.crop > self.resize:
             raise ValueError(f"crop: {self.crop} pixels do not fit into resize {self.resize}")
-        if self.start_crop is not None and not 8 <= self.start_crop <= self.crop:
+        if self.start_crop is not None and self.start_crop > self.crop:
             raise ValueError(f"start_crop: expected 8 to crop ({self.crop}), not {self.start_crop}")
         if self.pad and self.pad >= self.resize:
             raise ValueError(f"pad: expected less than resize ({self.resize}), not {self.pad}")
@@ -102,13 +93,40 @@ class Options:
 
 
 def _lengths(bits: int | Iterable[int]) -> tuple[int, ...]:
-    lengths = (bits,) if isinstance(bits, int) else tuple(bits)
+    lengths = tuple(bits) if isinstance(bits, Iterable) and not isinstance(bits, str) else (bits,)
     if not lengths:
         raise ValueError("bits: expected at least one code length")
-    if len(set(lengths)) < len(lengths):
+    checked = sorted(check_bits(length) for length in lengths)
+    if len(set(checked)) < len(checked):
         raise ValueError(f"bits: a code length is given twice: {', '.join(map(str, lengths))}")
-    return tuple(sorted(check_bits(length) for length in lengths))
+    return tuple(checked)
 
+
+def _kinds() -> dict[str, values.Kind]:
+    by_type = {"bool": values.BOOLEAN, "int": values.whole(0), "float": values.AT_LEAST_0, "str": values.TEXT}
+    counts = (
+        "query_per_class", "train_per_class", "query", "train", "unseen_classes",
+        "resize", "crop", "epochs", "batch_size",
+    )  # fmt: skip
+    shares = ("validation", "erase", "warmup", "average", "dropout")
+    choices = {"schedule": SCHEDULES, "precision": PRECISIONS, "optimizer": OPTIMIZERS, "keep": KEEP}
+    narrower = {
+        **dict.fromkeys(counts, values.whole(1)),
+        "start_crop": values.whole(8),
+        **dict.fromkeys(shares, values.SHARE),
+        **{name: values.one_of(allowed) for name, allowed in choices.items()},
+    }
+    found = {}
+    for one in fields(Options):
+        of, _, nothing = str(one.type).partition(" | ")
+        if of in by_type:
+            kind = narrower.get(one.name, by_type[of])
+            found[one.name] = kind.or_none() if nothing else kind
+    return found
+
+
+KINDS = _kinds()
+"""Field of Options -> what it takes; not of those that are no single value."""
 
 RECIPES: dict[str, dict[str, Any]] = {
     # Section IV of the paper, as METHOD and docs/training.md read it: nothing differs from the defaults.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
 
-from .. import heads
+from .. import heads, values
 from . import MODULES
 
 
@@ -99,18 +100,42 @@ def quantization(h: Tensor) -> Tensor:
     return (sgn(h.detach()) - h).square().sum(dim=1)
 
 
+# Checks of options for `__init__`: ValueError naming the first one that is something else.
+
+
 def at_least_0(**numbers: float) -> None:
-    """ValueError naming the first option that is negative or no number."""
-    for name, number in numbers.items():
-        if not 0 <= number < float("inf"):
-            raise ValueError(f"{name}: expected a number of at least 0, not {number}")
+    """Finite numbers of at least 0."""
+    _check(values.AT_LEAST_0, numbers)
 
 
 def above_0(**numbers: float) -> None:
-    """ValueError naming the first option that is not above 0."""
-    for name, number in numbers.items():
-        if not 0 < number < float("inf"):
-            raise ValueError(f"{name}: expected a number above 0, not {number}")
+    """Finite numbers above 0."""
+    _check(values.ABOVE_0, numbers)
+
+
+def at_least_1(**counts: int) -> None:
+    """Whole numbers of at least 1."""
+    _check(values.whole(1), counts)
+
+
+def shares(**numbers: float) -> None:
+    """Numbers from 0 up to, not including, 1."""
+    _check(values.SHARE, numbers)
+
+
+def booleans(**answers: bool) -> None:
+    """True or False, not what only counts as one of them."""
+    _check(values.BOOLEAN, answers)
+
+
+def one_of(choices: tuple[str, ...], **texts: str) -> None:
+    """Texts among `choices`."""
+    _check(values.one_of(choices), texts)
+
+
+def _check(kind: values.Kind, options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        kind.checked(name, value)
 
 
 def option_names(method: type[Method]) -> list[str]:
@@ -139,11 +164,18 @@ def find(name: str) -> type[Method]:
 def create(
     name: str, classes: int, bits: int, images: int, options: dict[str, Any], several: bool | None = None
 ) -> Method:
-    """A method by name. IdcwhError for an unknown name, TypeError or ValueError for a wrong option.
+    """A method by name. IdcwhError for an unknown name; TypeError for an option that the method does not have and
+    ValueError for a value that it does not take, both of which name the method.
 
     several: whether an image may have several labels, where that is known; a few methods have an option of this name.
     """
     method = find(name)
-    if several is not None and "several" in option_names(method):
+    known = option_names(method)
+    if unknown := [option for option in options if option not in known]:
+        raise TypeError(f"{name}: unknown option {unknown[0]!r}; expected one of {', '.join(known)}")
+    if several is not None and "several" in known:
         options = {"several": several, **options}
-    return method(classes, bits, images, **options)
+    try:
+        return method(classes, bits, images, **options)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import heads
-from .base import Method
+from .base import Method, booleans
 from .codebooks import spread
 
 
@@ -28,7 +28,8 @@ class ClassCode(Method):
 
     def __init__(self, classes: int, bits: int, images: int = 0, *, several: bool = False) -> None:
         super().__init__(classes, bits, images)
-        self.several = bool(several)
+        booleans(several=several)
+        self.several = several
         self.register_buffer("codes", spread(classes, bits))
 
     def class_centers(self) -> Tensor:

@@ -7,8 +7,8 @@ centers that are the means of the outputs of each class; outputs are kept near t
     L1 + eta1 sum(relu(-1.1 - h) + relu(h - 1.1)) + eta2 ||b - h||^2,    sums over bits, means over the batch.
 
 Deviations: the means are those of the outputs seen in the epoch before, not of a pass of its own over the training
-set; log-softmax in place of exp, + 1e-6, log, which loses the gradient of a far-off image; an image of several labels
-counts for each of them.
+set, and until the first update, in the first `every` epochs, the centers are drawn from N(0, 1); log-softmax in place
+of exp, + 1e-6, log, which loses the gradient of a far-off image; an image of several labels counts for each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0, quantization
+from .base import Method, above_0, at_least_0, at_least_1, quantization
 
 _EDGE = 1.1
 
@@ -47,8 +47,9 @@ class DCWH(Method):
         every: int = 2,
     ) -> None:
         super().__init__(classes, bits, images)
-        above_0(sigma2=sigma2, every=every)
+        above_0(sigma2=sigma2)
         at_least_0(eta1=eta1, eta2=eta2)
+        at_least_1(every=every)
         self.sigma2, self.eta1, self.eta2, self.every = float(sigma2), float(eta1), float(eta2), int(every)
         self.register_buffer("centers", torch.randn(classes, bits))
         self.register_buffer("sums", torch.zeros(classes, bits))

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import heads
-from .base import Method, at_least_0
+from .base import Method, at_least_0, at_least_1
 from .pairs import mean_where, similar, triplets
 
 
@@ -44,8 +44,7 @@ class DNNH(Method):
     ) -> None:
         super().__init__(classes, bits, images)
         at_least_0(epsilon=epsilon, margin=margin)
-        if most < 1:
-            raise ValueError(f"most: expected at least 1, not {most}")
+        at_least_1(most=most)
         self.epsilon, self.margin, self.most = float(epsilon), float(margin), int(most)
 
     def head(self, features: int) -> nn.Module:

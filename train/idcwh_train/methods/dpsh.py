@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from .base import Method, at_least_0, quantization
+from .base import Method, at_least_0, booleans, quantization
 from .memory import Memory
 from .pairs import logistic
 
@@ -32,7 +32,8 @@ class DPSH(Method):
     def __init__(self, classes: int, bits: int, images: int = 0, *, eta: float = 10.0, several: bool = True) -> None:
         super().__init__(classes, bits, images)
         at_least_0(eta=eta)
-        self.eta, self.several = float(eta), bool(several)
+        booleans(several=several)
+        self.eta, self.several = float(eta), several
         self.memory = Memory(images, bits, classes, self.several)
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0, sgn
+from .base import Method, above_0, at_least_0, at_least_1, booleans, sgn
 from .dcc import descend, solve
 from .memory import Memory
 from .pairs import logistic
@@ -48,10 +48,12 @@ class DSDH(Method):
         several: bool = True,
     ) -> None:
         super().__init__(classes, bits, images)
-        above_0(mu=mu, sweeps=sweeps)
+        above_0(mu=mu)
         at_least_0(nu=nu, eta=eta)
+        at_least_1(sweeps=sweeps)
+        booleans(several=several)
         self.mu, self.nu, self.eta = float(mu), float(nu), float(eta)
-        self.sweeps, self.several = int(sweeps), bool(several)
+        self.sweeps, self.several = int(sweeps), several
         self.memory = Memory(images, bits, classes, self.several)
         self.register_buffer("codes", torch.zeros(images, bits, dtype=torch.int8))
         self.register_buffer("classifier", torch.zeros(bits, classes))

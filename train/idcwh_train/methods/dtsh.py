@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import Method, at_least_0, quantization
+from .base import Method, at_least_0, at_least_1, quantization
 from .pairs import mean_where, similar, triplets
 
 
@@ -38,8 +38,7 @@ class DTSH(Method):
     ) -> None:
         super().__init__(classes, bits, images)
         at_least_0(eta=eta, margin=margin)
-        if most < 1:
-            raise ValueError(f"most: expected at least 1, not {most}")
+        at_least_1(most=most)
         self.eta, self.margin, self.most = float(eta), float(margin), int(most)
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ Deviations: those of SDH.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,12 +20,26 @@ from .sdh import SDH
 
 
 class FSDH(SDH):
-    """Options as of SDH; there are no `sweeps` to count."""
+    """Options as of SDH, without `sweeps`: there are none to count."""
 
     name: ClassVar[str] = "fsdh"
 
-    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
-        super().__init__(classes, bits, images, **options)
+    def __init__(
+        self,
+        classes: int,
+        bits: int,
+        images: int = 0,
+        *,
+        lam: float = 1.0,
+        nu: float = 1e-5,
+        anchors: int = 1000,
+        width: float = 0.7,
+        shrink: float = 1e-3,
+        iterations: int = 5,
+    ) -> None:
+        super().__init__(
+            classes, bits, images, lam=lam, nu=nu, anchors=anchors, width=width, shrink=shrink, iterations=iterations
+        )
 
     def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
         if bool((y.sum(dim=1) == 1).all()):  # Y'Y is diagonal: nothing to invert, however many classes

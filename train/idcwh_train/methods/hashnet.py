@@ -19,7 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0
+from .base import Method, above_0, at_least_0, at_least_1
 from .pairs import logistic, mean_where, others, similar
 
 
@@ -42,8 +42,9 @@ class HashNet(Method):
         every: int = 200,
     ) -> None:
         super().__init__(classes, bits, images)
-        above_0(scale=scale, every=every)
+        above_0(scale=scale)
         at_least_0(growth=growth)
+        at_least_1(every=every)
         self.scale, self.growth, self.every = float(scale), float(growth), int(every)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import L2_REDUCTIONS, REDUCTIONS, STARTS
-from .base import Method, sgn
+from .base import Method, above_0, at_least_0, one_of, sgn, shares
 from .codebooks import spread
 
 
@@ -48,16 +48,12 @@ class IDCWH(Method):
         start: str = "normal",
     ) -> None:
         super().__init__(classes, bits, images)
-        if not sigma2 > 0:
-            raise ValueError(f"sigma2: expected a number above 0, not {sigma2}")
-        if gamma < 0 or beta < 0:
-            raise ValueError(f"gamma and beta: expected numbers of at least 0, not {gamma} and {beta}")
-        if l2_reduction not in L2_REDUCTIONS or reduction not in REDUCTIONS:
-            raise ValueError(f"l2_reduction is one of {L2_REDUCTIONS}, reduction one of {REDUCTIONS}")
-        if not 0 <= smoothing < 1:
-            raise ValueError(f"smoothing: expected a share from 0 up to, not including, 1, not {smoothing}")
-        if start not in STARTS:
-            raise ValueError(f"start: expected one of {STARTS}, not {start!r}")
+        above_0(sigma2=sigma2)
+        at_least_0(gamma=gamma, beta=beta)
+        one_of(L2_REDUCTIONS, l2_reduction=l2_reduction)
+        one_of(REDUCTIONS, reduction=reduction)
+        shares(smoothing=smoothing)
+        one_of(STARTS, start=start)
         self.sigma2, self.gamma, self.beta = float(sigma2), float(gamma), float(beta)
         self.l2_reduction, self.reduction = l2_reduction, reduction
         self.smoothing, self.start = float(smoothing), start
@@ -123,6 +119,7 @@ class IDCWHSingle(IDCWH):
     name: ClassVar[str] = "idcwh-single"
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
-        if options.setdefault("gamma", 0.0):
-            raise ValueError("idcwh-single is idcwh with gamma = 0; with another gamma it is idcwh")
+        at_least_0(gamma=options.setdefault("gamma", 0.0))
+        if options["gamma"]:
+            raise ValueError(f"gamma: expected 0, not {options['gamma']}; it is idcwh with gamma = 0")
         super().__init__(classes, bits, images, **options)

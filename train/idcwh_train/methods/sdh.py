@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from idcwh_search.errors import IdcwhError
 
 from .. import heads
-from .base import Method, above_0, at_least_0, sgn
+from .base import Method, above_0, at_least_0, at_least_1, sgn
 from .dcc import descend, ridge
 
 
@@ -50,7 +50,8 @@ class SDH(Method):
     ) -> None:
         super().__init__(classes, bits, images)
         at_least_0(lam=lam, nu=nu, shrink=shrink)
-        above_0(anchors=anchors, width=width, iterations=iterations, sweeps=sweeps)
+        above_0(width=width)
+        at_least_1(anchors=anchors, iterations=iterations, sweeps=sweeps)
         self.lam, self.nu, self.width, self.shrink = float(lam), float(nu), float(width), float(shrink)
         self.anchors, self.iterations, self.sweeps = int(anchors), int(iterations), int(sweeps)
 

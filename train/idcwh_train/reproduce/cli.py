@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -31,9 +29,8 @@ DIR/report.html are written at the end, and DIR/results.json with all numbers.
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some cells failed or some images could not be read, 130 interrupted
 (start the same command again to go on)
 """
-_SETTABLE = [f.name for f in dataclasses.fields(recipes.Options)]
-for _name in ("data", "seed", "bits", "method", "method_options", "length_options", "backbone", "freeze"):
-    _SETTABLE.remove(_name)
+_OWN = ("data", "seed", "method", "backbone", "freeze")
+_SETTABLE = [name for name in recipes.KINDS if name not in _OWN]
 
 
 def parser() -> common.Parser:
@@ -72,15 +69,15 @@ def parser() -> common.Parser:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """argparse type: NAME=VALUE, the value as JSON where it is that, else text."""
+    """argparse type: NAME=VALUE, the value of the kind that the setting takes."""
     name, equals, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or name not in _SETTABLE:
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE with NAME one of {', '.join(_SETTABLE)}")
     try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+        return name, recipes.KINDS[name].read(name, value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 @common.command
