@@ -82,7 +82,8 @@ def main(argv: list[str] | None = None) -> int:
             made.error("a model.pt goes with --onnx; --info and --list name their files themselves")
         return _tell(options)
     if options.model is None:
-        made.error("the following arguments are required: model.pt")
+        took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx else ""
+        made.error(f"no model.pt is named{took}; name it first: idcwh-export model.pt --onnx")
     return _export(options)
 
 
@@ -100,8 +101,6 @@ def _tell(options: Any) -> int:
 
 def _export(options: Any) -> int:
     out = Path(options.onnx) if options.onnx else options.model.with_suffix(".onnx")
-    if out == options.model:
-        raise IdcwhError(f"{out}: is the model itself; choose another name for the ONNX file")
     if not options.model.is_file():
         raise IdcwhError(f"{options.model}: no such file; expected a model.pt written by idcwh-train")
     skipped: list[dict[str, str]] = []

@@ -18,7 +18,7 @@ import numpy as np
 from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import replacing
+from idcwh_search.files import check_target, replacing
 from idcwh_search.images import Pixels, Preprocess
 from idcwh_search.modelinfo import PRECISIONS, VERIFIED, ModelInfo
 from idcwh_search.runtime import available_cores, load_onnxruntime
@@ -94,6 +94,8 @@ def export_onnx(
     finds more than rounding, or more than the loss that its precision may cost; then no file appears at all.
     """
     source, targets = Path(model), names(Path(out), precisions)
+    for target in targets.values():
+        _check_target(target, source, *(spec for spec in (images, calibration) if spec != "-"))
     network, content = load_model(source)
     preprocess = Preprocess.from_dict(content["preprocess"])
     pictures = sample(content, preprocess, source) if images is None else chosen(images, preprocess, on_skip, limit)
@@ -139,6 +141,17 @@ def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
     return {name: out if name == "fp32" else out.with_suffix(f".{name}{out.suffix}") for name in ordered}
 
 
+def _check_target(target: Path, *inputs: str | os.PathLike[str] | None) -> None:
+    """What is replaced must be an older export: neither an input, nor a trained model or a picture, by a slip of the
+    hand. A file that holds nothing may be replaced, too.
+    """
+    check_target(target, *inputs)
+    if target.exists() and target.stat().st_size and onnx_file.metadata(target.read_bytes()) is None:
+        raise IdcwhError(
+            f"{target}: is there already and no ONNX file, so it is not replaced; choose another name, or remove it"
+        )
+
+
 def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = type(model)()
     copy.CopyFrom(model)
@@ -151,10 +164,7 @@ def _calibration(content: dict[str, Any], preprocess: Preprocess, source: Path, 
         found: Pictures = sample(content, preprocess, source)
     else:
         found = chosen(spec, preprocess, lambda path, reason: None, CALIBRATION)
-    pixels = list(itertools.islice(found, CALIBRATION))
-    if not pixels:
-        raise IdcwhError("none of the images to calibrate int8 on can be read; name others with --calibrate IMAGES")
-    return np.stack(pixels)
+    return np.stack(list(itertools.islice(found, CALIBRATION)))
 
 
 def _compare(

@@ -66,18 +66,17 @@ def chosen(spec: str, preprocess: Preprocess, on_skip: OnSkip | None, limit: int
     archive, source:directory; its test images, if it has such), else a folder, an image, or a list of images.
 
     limit: take so many, evenly spaced. Files that cannot be read are reported to on_skip(path, reason) and left out;
-    without it the first one raises.
+    without it the first one raises. IdcwhError, when they are read, where none of them can be.
     """
     labelled = _labelled(spec)
     if labelled is None:
         paths = list_images(spec)
         rows = _spaced(range(len(paths)), limit)
-        return Pictures(
-            "images given with --verify", _reader(rows, lambda i: load_image(paths[i], preprocess), on_skip)
-        )
+        load = _reader(spec, rows, lambda i: load_image(paths[i], preprocess), on_skip)
+        return Pictures("images given with --verify", load)
     test = [i for i, part in enumerate(labelled.split) if part == "test"] or range(len(labelled))
     rows = _spaced(test, limit)
-    load = _reader(rows, lambda i: labelled.image(i, preprocess), on_skip)
+    load = _reader(spec, rows, lambda i: labelled.image(i, preprocess), on_skip)
     return Pictures("labelled images given with --verify", load, labelled.labels)
 
 
@@ -103,9 +102,10 @@ def _spaced(rows: Iterable[int], limit: int | None) -> list[int]:
 
 
 def _reader(
-    rows: list[int], load: Callable[[int], Pixels], on_skip: OnSkip | None
+    spec: str, rows: list[int], load: Callable[[int], Pixels], on_skip: OnSkip | None
 ) -> Callable[[Pictures], Iterator[Pixels]]:
     def read(pictures: Pictures) -> Iterator[Pixels]:
+        first: UnreadableImage | None = None
         for row in rows:
             try:
                 pixels = load(row)
@@ -113,8 +113,13 @@ def _reader(
                 if on_skip is None:
                     raise
                 on_skip(error.path, error.reason)
+                first = first or error
                 continue
             pictures._read.append(row)
             yield pixels
+        if first and not pictures._read:
+            raise IdcwhError(
+                f"{spec}: none of its images ({len(rows)} tried) can be read; the first, {first.path}: {first.reason}"
+            )
 
     return read

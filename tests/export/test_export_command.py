@@ -165,11 +165,12 @@ def test_where_it_writes(small: Any, quick: None, tmp_path: Path, capfd: pytest.
 def test_an_old_file_is_replaced_only_by_a_good_one(
     small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "model.onnx").write_text("old")
+    old = onnx.helper.make_model(onnx.helper.make_graph([], "old", [], [])).SerializeToString()
+    (tmp_path / "model.onnx").write_bytes(old)
     with monkeypatch.context() as broken:
         broken.setattr(graph, "build", sabotaged("mean", lambda value: value + 1))
         assert main([str(small()), "--onnx"]) == 1
-    assert (tmp_path / "model.onnx").read_text() == "old"
+    assert (tmp_path / "model.onnx").read_bytes() == old
     assert main([str(small()), "--onnx"]) == 0
     assert Encoder(tmp_path / "model.onnx").bits == BITS
 
@@ -360,8 +361,32 @@ def test_where_it_cannot_write(small: Any, quick: None, tmp_path: Path, capfd: p
     (tmp_path / "folder").mkdir()
     assert "cannot be written" in fails(capfd, path, "--onnx", tmp_path / "gone" / "m.onnx")
     assert "directory" in fails(capfd, path, "--onnx", tmp_path / "folder")
-    assert "is the model itself" in fails(capfd, path, "--onnx", path)
     assert leftovers(tmp_path) == {"model.pt", "folder"}
+
+
+def test_what_it_never_replaces(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model under whatever name, what it is verified and calibrated on, and anything that is no ONNX file."""
+    path, picture = small(), shutil.copy(list_images(PICTURES / "cat")[0], tmp_path / "cat.png")
+    other = shutil.copy(path, tmp_path / "other.pt")
+    (tmp_path / "link.pt").symlink_to(path)
+    (tmp_path / "list.txt").write_text("cat.png\n")
+    shutil.copy(path, tmp_path / "m.int8.onnx")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    for model, target in (("model.pt", path), (path, "model.pt"), ("link.pt", path), (path, "link.pt")):
+        assert "is also an input of this command" in fails(capfd, model, "--onnx", target)
+    for option in ("--verify", "--calibrate"):
+        assert "list.txt: is also an input" in fails(capfd, path, "--onnx", "list.txt", option, tmp_path / "list.txt")
+    for target in (other, picture, "list.txt"):
+        said = fails(capfd, path, "--onnx", target)
+        assert f"{target}: is there already and no ONNX file, so it is not replaced" in said
+    assert "m.int8.onnx: is there already" in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    (tmp_path / "empty.onnx").touch()
+    assert main(["model.pt", "--onnx", "empty.onnx"]) == 0
+    assert Encoder("empty.onnx").bits == BITS
 
 
 def test_nothing_to_compare_on(small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -373,6 +398,12 @@ def test_nothing_to_compare_on(small: Any, quick: None, tmp_path: Path, capfd: p
     assert "16 x 16 x 3; its preprocessing says 32 x 32" in fails(capfd, path, "--onnx")
     (tmp_path / "empty").mkdir()
     assert "no images" in fails(capfd, path, "--onnx", "--verify", tmp_path / "empty")
+    (tmp_path / "empty" / "bad.jpg").write_text("no picture")
+    for option in ("--verify", "--calibrate"):
+        assert main([str(small()), "--onnx", "--precision", "int8", option, str(tmp_path / "empty")]) == 1
+        said = capfd.readouterr().err
+        assert f"error: {tmp_path / 'empty'}: none of its images (1 tried) can be read; the first, " in said
+        assert "bad.jpg" in said and "is not the model" not in said
     assert leftovers(tmp_path) == {"model.pt", "empty"}
 
 
@@ -409,6 +440,13 @@ def test_wrong_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2 and "idcwh-export --help" in capfd.readouterr().err
+
+
+def test_a_model_taken_for_the_file_to_write(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--onnx", "model.pt"])
+    said = capfd.readouterr().err
+    assert "--onnx took model.pt as OUT, the file to write; name it first: idcwh-export model.pt --onnx" in said
 
 
 def test_help_does_not_wait_for_torch() -> None:
