@@ -89,7 +89,7 @@ class LabelledImages:
         """Identity of listing and pictures: of arrays their bytes, of files their sizes, which cost no reading."""
         digest = self._listing()
         if isinstance(self.pictures, np.ndarray):
-            digest.update(np.ascontiguousarray(self.pictures))
+            digest.update(np.ascontiguousarray(self.pictures).data)
         else:
             digest.update(json.dumps([_size(path) for path in self.pictures]).encode())
         return digest.hexdigest()
