@@ -109,9 +109,9 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(command, tmp_path, c
     assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
     found = files(out)
     assert [c["status"] for c in found.values()] == ["failed", "failed"]
-    assert all("not finite" in c["reason"] and c["evaluations"] == {} for c in found.values())
+    assert all("a lower --lr helps" in c["reason"] and c["evaluations"] == {} for c in found.values())
     text = (out / "report.md").read_text()
-    assert "failed (1)" in text and "Cells that failed" in text and "the loss is not finite" in text
+    assert "failed (1)" in text and "Cells that failed" in text and "with which nothing can be trained" in text
     capsys.readouterr()
     assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
     assert "2 there already" in capsys.readouterr().err

@@ -20,9 +20,10 @@ from idcwh_search import datasets, protocols
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, checkpoint, cli, features, inference, loop, progress, recipes, run
+from idcwh_train import backbones, checkpoint, cli, features, inference, loop, progress, recipes, run, sound
 from idcwh_train.checkpoint import load_model
 from idcwh_train.methods.base import create
+from idcwh_train.methods.idcwh import IDCWH
 from idcwh_train.model import Network
 
 NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
@@ -360,13 +361,70 @@ def test_collapse_is_said(images, tmp_path, cached, capsys, monkeypatch):
     assert torch.isfinite(load_model(out / "model.pt")[0].hash.weight).all()
 
 
-def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(images, tmp_path, cached, capsys):
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(images, tmp_path, cached, capsys, monkeypatch):
+    """The checkpoint is of the steps before it, whole: gone on from without the cause, the run is like any other."""
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "5", "--batch-size", "12", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
+    out, terms, calls = tmp_path / "run", IDCWH.terms, []
+
+    def broken(self, *given):
+        calls.append(1)
+        return {name: x * (torch.nan if len(calls) == 6 else 1) for name, x in terms(self, *given).items()}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IDCWH, "terms", broken)
+        patch.setattr(run, "_CHECKPOINT_SECONDS", -1)
+        assert cli.main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: the loss is not finite in epoch 3, step 2 (loss nan, L1 nan")
+    assert (
+        "checkpoint.pt keeps what was sound, 2 epochs and 1 steps; a lower --lr helps most often, in a new run" in said
+    )
+    assert not (out / "model.pt").exists() and len(log(out)) == 2
+    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
+    assert saved["position"]["epoch"] == 2 and saved["position"]["step"] == 1
+    assert all(torch.isfinite(x).all() for x in saved["network"].values())
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 0
+    assert (out / "model.pt").read_bytes() == (tmp_path / "whole" / "model.pt").read_bytes()
+
+
+@pytest.mark.parametrize("how", [["--freeze"], [], ["--average", "0.9", "--freeze"]])
+def test_weights_of_no_use_are_not_saved(images, tmp_path, cached, capsys, how):
+    """After the only step there is no loss any more that could tell."""
     out = tmp_path / "run"
-    command = ["--data", str(images), *NET, "--freeze", "--lr", "1e30", "--epochs", "50", "--out", str(out), *cached]
+    command = ["--data", str(images), *NET, *how, "--epochs", "1", "--batch-size", "200", "--lr", "1e38", *cached]
+    assert cli.main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "after step 1 of epoch 1" in said and "no checkpoint was written before; a lower --lr" in said
+    assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "protocol.json"] and not log(out)
+
+
+def test_what_is_kept_of_a_run_that_diverges_is_sound(images, tmp_path, cached, capsys, monkeypatch):
+    monkeypatch.setattr(run, "_CHECKPOINT_SECONDS", -1)
+    out = tmp_path / "run"
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "50", "--batch-size", "12", "--lr", "1e5", *cached]
+    assert cli.main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    kept = (out / "checkpoint.pt").read_bytes()
+    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
+    at = saved["position"]
+    assert f"checkpoint.pt keeps what was sound, {at['epoch']} epochs and {at['step']} steps" in said
+    assert all(sound.is_sound(x) for x in saved["network"].values())
+    assert all(abs(x) < sound.LARGEST**2 * 12 for x in at["sums"].values()) and len(log(out)) == at["epoch"]
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+    assert "--resume keeps the rate and comes to the same end" in capsys.readouterr().err
+    assert (out / "checkpoint.pt").read_bytes() == kept and not (out / "model.pt").exists()
+
+
+def test_a_model_whose_outputs_are_not_finite_is_not_written(images, tmp_path, cached, capsys, monkeypatch):
+    def infinite(source, network, positions):
+        return positions, {12: torch.full((len(positions), 12), torch.inf)}
+
+    monkeypatch.setattr(run, "encode", infinite)
+    command = ["--data", str(images), *NET, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
     assert cli.main(command) == 1
-    said = capsys.readouterr().err
-    assert "error: the loss is not finite in epoch" in said and "L1" in said
-    assert not (out / "model.pt").exists()
+    assert "error: the outputs of the finished model are not finite" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "model.pt").exists()
 
 
 @pytest.mark.parametrize(

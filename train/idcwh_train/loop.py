@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from idcwh_search.cli.common import progress_bar
-from idcwh_search.errors import IdcwhError
 
+from . import sound
 from .backbones import versioned
 from .health import Codes
 from .interrupt import Stop
@@ -28,6 +28,7 @@ from .methods.base import Loss, Method
 from .model import Network
 from .progress import Record, named
 from .recipes import Options
+from .sound import Diverged
 from .sources import Source
 from .workers import Workers
 
@@ -117,6 +118,7 @@ class Trainer:
                 on_step()
                 if self.workers.any(stop.asked):
                     return None
+        self.check_weights()
         record = {
             "epoch": at.epoch + 1,
             "lr": self.optimizer.param_groups[0]["lr"],
@@ -140,7 +142,7 @@ class Trainer:
         targets, rows = self._targets(images).to(self.device), images.to(self.device)
         outputs = [self.workers.gather(h) for h in self._outputs(own, x)]
         losses = [method(h, targets, rows) for method, h in zip(self.methods, outputs, strict=True)]
-        self._count(losses)
+        self._count(losses, outputs)
         for codes, h in zip(self.codes, outputs, strict=True):
             codes.add(h)
         self.optimizer.zero_grad(set_to_none=True)
@@ -172,17 +174,21 @@ class Trainer:
         labels = self.labels[images]
         return labels if labels.ndim == 2 else F.one_hot(labels, self.classes).bool()
 
-    def _count(self, losses: list[Loss]) -> None:
-        """Add the terms to the epoch's sums; a loss that is no number stops everything before it reaches a weight."""
+    def _count(self, losses: list[Loss], outputs: list[Tensor]) -> None:
+        """Add the terms to the epoch's sums; a loss that is no number, or outputs that are not sound, stop everything
+        before they reach a weight."""
         at = self.position
         values = {}
         for bits, loss in zip(self.network.lengths, losses, strict=True):
             terms = {"loss": loss.total.detach(), **loss.terms}
             values.update({named(name, bits, self.network.lengths): float(term) for name, term in terms.items()})
-        if not all(math.isfinite(value) for value in values.values()):
+        problem = None if all(map(math.isfinite, values.values())) else "the loss is not finite"
+        for h in outputs if problem is None else ():
+            if not sound.is_sound(h):
+                problem = f"the outputs reach {float(h.detach().abs().max()):.3g}"
+        if problem is not None:
             terms_seen = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            where = f"epoch {at.epoch + 1}, step {at.step + 1}"
-            raise IdcwhError(f"the loss is not finite in {where} ({terms_seen}); a lower --lr helps most often")
+            raise Diverged(f"{problem} in epoch {at.epoch + 1}, step {at.step + 1} ({terms_seen})")
         for name, value in values.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
 
@@ -213,6 +219,17 @@ class Trainer:
         """What training changes in a network: of a frozen backbone nothing, not even batch norm's statistics."""
         whole = network.state_dict()
         return {name: value for name, value in whole.items() if name.startswith("heads.") or not self.options.freeze}
+
+    def check_weights(self) -> None:
+        """Diverged unless all that training has changed is sound; of what it has not, nothing is asked."""
+        trained = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        at = self.position
+        when = f"after step {at.step} of epoch {at.epoch + 1}" if at.step else f"after epoch {at.epoch}"
+        states = [(self.network, self.weights(self.network)), *zip(self.methods, self.method_state(), strict=True)]
+        if self.average is not None:
+            states.append((self.result, self.weights(self.result)))
+        for module, state in states:
+            sound.check(state, {name for name, p in module.named_parameters() if id(p) in trained}, when)
 
     def method_state(self) -> list[dict[str, Tensor]]:
         """What each method learns and remembers."""

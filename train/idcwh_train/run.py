@@ -40,12 +40,14 @@ from .model import Network
 from .progress import CLOCKS, Record, named
 from .reading import read_one
 from .recipes import Options
+from .sound import Diverged
 from .sources import FeatureSource, ImageSource, Source, encode
 from .validation import held_out_map, hold_out
 from .workers import Workers
 
 _WHITENED = 2000  # training images for a first layer that is not trained
 _CHECKPOINT_SECONDS = 30.0
+_LOOKED_AT = 32  # training images whose outputs a model must have before it is written
 _WATCHES = 10  # times in a run that the held-out images are looked at
 
 
@@ -174,6 +176,7 @@ class _Run:
         self.record: Record = {}
         self.best: dict[str, Any] | None = None
         self._saved_at = time.monotonic()
+        self._kept = "no checkpoint was written before"
 
     def _methods(self, images: int) -> list[Method]:
         options, classes, methods = self.options, len(self.dataset.classes), []
@@ -246,13 +249,25 @@ class _Run:
         # The hash layer alone is too small for two threads, and one thread adds up in the same order on every machine.
         threads = one_thread(self.device) if self.options.freeze else contextlib.nullcontext()
         with threads, Stop() as stop, log.open("ab", buffering=0) as self.log:
-            if any(method.closed_form for method in self.trainer.methods):
-                self._solve()
-            else:
-                self.trainer.run(stop, self._on_step, self._on_epoch)
-            self._save_checkpoint()
-            self._finish()
+            try:
+                if self._closed_form:
+                    self._solve()
+                else:
+                    self.trainer.run(stop, self._on_step, self._on_epoch)
+                self._save_checkpoint()
+                self._finish()
+            except Diverged as error:
+                if self._closed_form or not self.workers.first:
+                    raise
+                raise IdcwhError(
+                    f"{error}; {self._kept}; a lower --lr helps most often, in a new run: --resume keeps the rate and "
+                    "comes to the same end"
+                ) from None
         return self.trainer.finished
+
+    @property
+    def _closed_form(self) -> bool:
+        return any(method.closed_form for method in self.trainer.methods)
 
     def _log(self, saved: dict[str, Any] | None) -> Path:
         """log.jsonl as the checkpoint knows it; in a new run empty, and files of an earlier one gone."""
@@ -308,8 +323,10 @@ class _Run:
     # ------------------------------------------------------------------------------------------------------- files
 
     def _save_checkpoint(self) -> None:
+        """What there is, if it is sound: every loss until here was, or it would have stopped the training."""
         if not self.workers.first:
             return
+        self.trainer.check_weights()
         content = {
             "format": checkpoint.CHECKPOINT,
             "version": checkpoint.VERSION,
@@ -322,11 +339,17 @@ class _Run:
         }
         checkpoint.write(self.out / "checkpoint.pt", content)
         self._saved_at = time.monotonic()
+        self._note_kept()
+
+    def _note_kept(self) -> None:
+        at = self.trainer.position
+        self._kept = f"checkpoint.pt keeps what was sound, {at.epoch} epochs and {at.step} steps"
 
     def _restore(self, saved: dict[str, Any]) -> None:
         try:
             self.trainer.restore(saved["trainer"])
             self.record, self.best = saved["record"], saved["best"]
+            self._note_kept()
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             cause = " ".join(str(error).split())[:200]
             raise IdcwhError(f"{self.out / 'checkpoint.pt'}: does not fit this run ({cause})") from None
@@ -339,6 +362,9 @@ class _Run:
             note(f"kept epoch {self.best['epoch']}, MAP {self.best['map']:.4f} on held-out images")
         elif self.trainer.average is not None:
             load(self.network, self.trainer.weights(self.trainer.result))
+        _, outputs = encode(self.source, self.network, self.train_positions[:_LOOKED_AT])
+        if not all(h.isfinite().all() for h in outputs.values()):
+            raise Diverged("the outputs of the finished model are not finite; it is not written")
         if not self.workers.first:
             return
         pictures = sample.draw(self.dataset, self.split.train, self.preprocess, self.options.seed)
