@@ -33,8 +33,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "frozen, the paper's learning rates": (_FROZEN, {"lr": 1e-2, "center_lr": 5e-3}),
     "frozen, L2 as a mean (`sum/ZC`)": (_FROZEN, {"method_options": {"l2_reduction": "sum/ZC"}}),
     "frozen, L2 as a sum (`sum`)": (_FROZEN, {"method_options": {"l2_reduction": "sum"}}),
-    "frozen, `--smoothing 0.1`": (_FROZEN, {"method_options": {"smoothing": 0.1}}),
-    "frozen, `--start far`": (_FROZEN, {"method_options": {"start": "far"}}),
+    "frozen, labels not smoothed": (_FROZEN, {"method_options": {"smoothing": 0.0}}),
+    "frozen, centers begin at random": (_FROZEN, {"method_options": {"start": "normal"}}),
+    "frozen, weight decay 5e-3": (_FROZEN, {"weight_decay": 5e-3}),
     "frozen, `--method idcwh-single`": (_FROZEN, {"method": "idcwh-single"}),
 }
 """What the table calls it -> recipe, and what differs from it."""

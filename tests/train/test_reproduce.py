@@ -180,7 +180,7 @@ def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
     command(out, *more, set={"epochs": 1})  # some of these settings may well end in a loss that is no number
     found = files(out)
     own = next(c for c in found.values() if c["variant"] is None)["options"]
-    plain = {"sigma2": 4.0, "beta": 0.01}
+    plain = {"sigma2": 4.0, "beta": 0.01, "smoothing": 0.0, "start": "normal"}
     seen = set()
     for content in found.values():
         if content["variant"] is None:
@@ -201,7 +201,7 @@ def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
             assert changed == {"method_options"}
             mine = {**plain, **options["method_options"]}
             assert mine == {**plain, **own["method_options"], name: plain[name] if kind == "without" else value}
-    assert {"sigma2", "beta", "dropout", "lr", "weight_decay", "recipe"} <= seen
+    assert {"sigma2", "beta", "smoothing", "start", "dropout", "lr", "weight_decay", "recipe"} <= seen
     assert "What IDCWH's parts are worth" in (out / "report.md").read_text()
 
 
