@@ -69,7 +69,7 @@ def _whole(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(float(value)) < float("inf")  # not so for NaN
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(float(value)) < float("inf")  # not NaN
 
 
 def whole(least: int) -> Kind:
