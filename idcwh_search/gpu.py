@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import io
 import json
 import os
@@ -83,11 +84,12 @@ def missing_library(ort: Any, device: str) -> str | None:
     )
 
 
-def providers(device: str, use: Use, image: tuple[int, ...]) -> list[Any]:
+def providers(device: str, use: Use, image: tuple[int, ...], model: bytes) -> list[Any]:
     """Providers in their order, with options: the same numbers every time, and memory that fits.
 
-    No TF32, which would round inputs to ten bits; no search of convolution algorithms for every new shape; an arena
-    that grows by what is asked for. `image` is the shape of one picture, (H, W, 3).
+    On CUDA no TF32, which would round inputs to ten bits (for TensorRT there is no such option); no search of
+    convolution algorithms for every new shape; an arena that grows by what is asked for. `image` is the shape of one
+    picture, (H, W, 3).
     """
     cuda: dict[str, str] = {
         "device_id": str(use.index),
@@ -105,7 +107,7 @@ def providers(device: str, use: Use, image: tuple[int, ...]) -> list[Any]:
             "trt_fp16_enable": str(int(use.precision == "fp16")),
             "trt_int8_enable": str(int(use.precision == "int8")),
             "trt_engine_cache_enable": "1",  # an engine takes minutes to build
-            "trt_engine_cache_path": str(_cache()),
+            "trt_engine_cache_path": str(_cache(model, use.precision)),
             "trt_profile_min_shapes": f"image:1x{shape}",
             "trt_profile_opt_shapes": f"image:{use.batch_size}x{shape}",
             "trt_profile_max_shapes": f"image:{use.batch_size}x{shape}",
@@ -129,8 +131,9 @@ def open_session(ort: Any, model: bytes, device: str, use: Use, image: tuple[int
         options = session_options(ort)
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "first_run")
+        chosen = providers(device, use, image, model)
         # enable_fallback=0: a run that fails on the GPU must not go on quietly on the CPU.
-        session = ort.InferenceSession(model, options, providers=providers(device, use, image), enable_fallback=0)
+        session = ort.InferenceSession(model, options, providers=chosen, enable_fallback=0)
         session.run(None, {"image": np.zeros((1, *image), np.uint8)})
         profile = Path(session.end_profiling())
         return session, on_cpu(json.loads(profile.read_text(encoding="utf-8")))
@@ -198,7 +201,11 @@ class FixedShapes:
         return self._bound[size]
 
 
-def _cache() -> Path:
+def _cache(model: bytes, precision: str) -> Path:
+    """Where the engines of one model lie. An engine holds weights, but ONNX Runtime names it by the graph alone: two
+    trainings of one backbone must not meet in one folder.
+    """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / "tensorrt"
+    folder /= f"{hashlib.sha256(model).hexdigest()}-{precision}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -96,7 +96,7 @@ def _tell(options: Any) -> int:
         raise _missing(error) from error
     shown = "" if options.json else describe.table(said) if options.info is None else describe.text(said)
     print(json.dumps(said, indent=2, ensure_ascii=False) if options.json else shown)
-    return common.DONE
+    return common.FAILED if options.info is not None and describe.changed(said) else common.DONE
 
 
 def _export(options: Any) -> int:
@@ -144,9 +144,15 @@ def _missing(error: ModuleNotFoundError) -> IdcwhError:
 
 
 def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> None:
+    from .export import SEEN
+
     over = [f"not on {device}: {why}" for device, why in done.passed_over.items()]
     relevant = "labels" if done.labelled else "the nearest by the model's logits"
     common.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
+    if any(file.calibration == SEEN for file in done.files):
+        common.note(
+            "int8 is calibrated on the pictures it is compared on; --verify IMAGES shows what it does to others"
+        )
     if as_json:
         about = {"images": done.origin, "relevant": relevant, "not_compared_on": done.passed_over}
         print(json.dumps({"files": [_numbers(file) for file in done.files], **about, "skipped": skipped}, indent=2))
@@ -157,8 +163,9 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
             f"{file.path}: {file.info.bits} bits, {file.info.precision}, {file.size:,} bytes, sha256 {file.fingerprint}"
         )
         if file.float_layers is not None:
-            print(f"  the first {file.float_layers} layers stay in float32")
-        for device, found in file.comparisons.items():
+            print(f"  the first {file.float_layers} layers stay in float32; calibrated on {file.calibration}")
+        half = {} if file.half is None else {"half arithmetic (emulated)": file.half}
+        for device, found in {**file.comparisons, **half}.items():
             print(f"  {device}: {found}")
             speed = f"{found.images_per_second:.0f} images/s"
             if found.map_before is not None and found.map_after is not None:
@@ -175,6 +182,8 @@ def _numbers(file: Exported) -> dict[str, Any]:
         "bits": file.info.bits,
         "precision": file.info.precision,
         "float_layers": file.float_layers,
+        "calibration": file.calibration,
+        **({} if file.half is None else {"half_arithmetic": file.half.to_dict()}),
         "devices": {
             device: {**found.to_dict(), "images_per_second": round(found.images_per_second, 1)}
             for device, found in file.comparisons.items()

@@ -15,6 +15,8 @@ from idcwh_search.modelinfo import ModelInfo
 
 Description = dict[str, Any]
 _CLASSES = 12  # named in text; JSON has them all
+_FOREIGN = (KeyError, TypeError, ValueError, AttributeError)  # what somebody else wrote under our name
+_UNREADABLE = "what it says of a check is not as idcwh-export writes it"
 
 
 def describe(path: Path) -> Description:
@@ -49,21 +51,26 @@ def describe(path: Path) -> Description:
         "outputs": {value.name: _shape(value) for value in model.graph.output},
     }
     try:
-        return found | _said(ModelInfo.from_metadata(lines))
+        return found | _said(ModelInfo.from_metadata(lines), changed=seal is onnx_file.Seal.BROKEN)
     except IdcwhError as error:
         return found | {"problem": str(error)}
 
 
-def _said(info: ModelInfo) -> Description:
+def changed(model: Description) -> bool:
+    """Whether it is no longer what was checked."""
+    return bool(model.get("seal") == onnx_file.Seal.BROKEN.value)
+
+
+def _said(info: ModelInfo, changed: bool) -> Description:
     return {
         "bits": info.bits,
         "precision": info.precision,
         "preprocess": info.preprocess.to_dict(),
         "method": info.method,
         "backbone": info.backbone,
-        "classes": info.classes,
+        "classes": [str(name) for name in info.classes],
         "source_sha256": info.source_sha256,
-        "verified": info.verified,
+        "verified": None if changed else info.verified,  # of another file
     }
 
 
@@ -87,17 +94,18 @@ def _models(path: Path) -> Iterator[Path]:
 def _any(path: Path) -> Description:
     try:
         return describe(path) if path.suffix != ".pt" else _trained(path)
-    except IdcwhError as error:
-        return {"path": str(path), "kind": path.suffix.lstrip("."), "problem": str(error).removeprefix(f"{path}: ")}
+    except (IdcwhError, OSError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or str(error).removeprefix(f"{path}: ")
+        return {"path": str(path), "kind": path.suffix.lstrip("."), "problem": why}
 
 
 def _trained(path: Path) -> Description:
-    from idcwh_train.checkpoint import MODEL, read  # torch
+    from idcwh_train.checkpoint import read_model  # torch
 
-    content = read(path, MODEL)
+    content = read_model(path)
     wanted = ("bits", "preprocess", "method", "backbone", "classes")
     about = {name: content.get(name) for name in wanted}
-    kept = content.get("sample", {}).get("images")
+    kept = content["sample"].get("images")
     return {"path": str(path), "kind": "pt", "bytes": path.stat().st_size, "precision": "fp32", **about} | {
         "sample": 0 if kept is None else len(kept)
     }
@@ -142,22 +150,30 @@ def _row(model: Description) -> tuple[str, ...]:
 
 
 def _checked(model: Description) -> str:
-    if model["seal"] == onnx_file.Seal.BROKEN.value:
+    if changed(model):
         return "CHANGED after it was written"
     verified = model["verified"]
     if not verified:
         return "says nothing of a check"
-    said = []
-    for device, found in verified["devices"].items():
-        flips = f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ"
-        maps = _maps(found)
-        said.append(f"{device}: {flips}{', ' + maps if maps else ''}")
-    return "; ".join(said)
+    try:
+        return "; ".join(
+            f"{where}: "
+            + ", ".join([f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ", *_maps(found)])
+            for where, found in _comparisons(verified)
+        )
+    except _FOREIGN:
+        return _UNREADABLE
 
 
-def _maps(found: dict[str, Any]) -> str:
+def _comparisons(verified: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """What was compared, by the device it ran on; of an fp16 file half arithmetic as well."""
+    half = verified.get("half_arithmetic")
+    return [*verified["devices"].items(), *([] if half is None else [("half arithmetic", half)])]
+
+
+def _maps(found: dict[str, Any]) -> list[str]:
     before, after = found.get("map_before"), found.get("map_after")
-    return "" if before is None or after is None else f"MAP {before:.4f} -> {after:.4f}"
+    return [] if before is None or after is None else [f"MAP {before:.4f} -> {after:.4f}"]
 
 
 def text(model: Description) -> str:
@@ -184,30 +200,40 @@ def text(model: Description) -> str:
         ("method", _named(model["method"])),
         ("classes", f"{len(classes)}: {', '.join(classes[:_CLASSES])}{more}"),
         ("made from", f"the model.pt of sha256 {model['source_sha256']}"),
-        *_how_checked(model["verified"]),
+        *_how_checked(model),
     ]  # fmt: skip
     return _aligned(lines)
 
 
-def _how_checked(verified: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+def _how_checked(model: Description) -> list[tuple[str, str]]:
+    if changed(model):
+        return [("checked", "no longer holds: changed after it was written")]
+    verified = model["verified"]
     if not verified:
-        yield "checked", "it does not say"
-        return
-    yield "checked", f"on {verified['images']}, with " + ", ".join(f"{k} {v}" for k, v in verified["versions"].items())
-    for device, found in verified["devices"].items():
-        among = (
-            f" (largest |logit| among them {found['largest_logit_differing']:.3g})" if found["bits_differing"] else ""
-        )
-        maps = _maps(found)
-        yield (
-            f"  on {device}",
-            (
-                f"{found['images']} images in batches of {', '.join(map(str, found['batches']))}: "
-                f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ{among}; "
-                f"logits differ by at most {found['logit_distance']:.3g}, their scale is {found['logit_scale']:.3g}"
-                + (f"; {maps}, relevant: {verified['relevant']}" if maps else "")
-            ),
-        )
+        return [("checked", "it does not say")]
+    try:
+        versions = ", ".join(f"{name} {version}" for name, version in verified["versions"].items())
+        compared = [(f"  on {where}", _compared(found, verified)) for where, found in _comparisons(verified)]
+        calibrated = verified.get("calibration")
+        return [
+            ("checked", f"on {verified['images']}, with {versions}"),
+            *([("  calibrated", f"on {calibrated}")] if calibrated else []),
+            *compared,
+        ]
+    except _FOREIGN:
+        return [("checked", _UNREADABLE)]
+
+
+def _compared(found: dict[str, Any], verified: dict[str, Any]) -> str:
+    among = f" (largest |logit| among them {found['largest_logit_differing']:.3g})" if found["bits_differing"] else ""
+    reached = found.get("largest_activation")
+    return (
+        f"{found['images']} images in batches of {', '.join(map(str, found['batches']))}: "
+        f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ{among}; "
+        f"logits differ by at most {found['logit_distance']:.3g}, their scale is {found['logit_scale']:.3g}"
+        + "".join(f"; {maps}, relevant: {verified['relevant']}" for maps in _maps(found))
+        + ("" if reached is None else f"; activations reach {reached:.4g}")
+    )
 
 
 def _named(options: dict[str, Any]) -> str:
@@ -225,6 +251,8 @@ def _shape(value: Any) -> str:
     from onnx import TensorProto
 
     kind = value.type.tensor_type
+    if kind.elem_type not in TensorProto.DataType.values():
+        return f"of an unknown kind, {kind.elem_type}"
     dims = [dim.dim_param or str(dim.dim_value) for dim in kind.shape.dim]
     return (
         f"{TensorProto.DataType.Name(kind.elem_type).lower().replace('float', 'float32')} [{', '.join(dims)}]".replace(

@@ -25,12 +25,15 @@ from idcwh_search.runtime import available_cores, load_onnxruntime
 from idcwh_train.checkpoint import load_model
 
 from . import graph, half, int8, verify
+from .emulation import HalfArithmetic
 from .pictures import OnSkip, Pictures, chosen, sample
 
 if TYPE_CHECKING:
     import onnx
 
 CALIBRATION = 128  # pictures that int8 is calibrated on at most
+SEEN = "the pictures it was compared on"
+_EMULATED = "half arithmetic"  # stands among the devices while they are compared
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class Exported:
     """One file that was written and how it was checked.
 
     path, size in bytes, and `fingerprint`, the SHA-256 of the file; info: what it says of itself; comparisons: by
-    device; float_layers: of an int8 file, how many of its first layers stayed in float32.
+    device; half: that of an fp16 file in half arithmetic, emulated; float_layers: of an int8 file, how many of its
+    first layers stayed in float32; calibration: on which pictures its scales were chosen, SEEN where that is also what
+    it was compared on.
     """
 
     path: Path
@@ -46,7 +51,9 @@ class Exported:
     fingerprint: str
     info: ModelInfo
     comparisons: dict[str, verify.Comparison]
+    half: verify.Comparison | None = None
     float_layers: int | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class _Candidate:
     info: ModelInfo
     content: bytes
     float_layers: int | None
+    calibration: str | None
 
 
 def export_onnx(
@@ -115,16 +123,17 @@ def export_onnx(
             built = graph.simplified(built)
         made = []
         for precision, target in targets.items():
-            about, changed, layers = replace(info, precision=precision), built, None
+            about, changed, layers, origin = replace(info, precision=precision), built, None, None
             if precision == "fp16":
                 changed = _copy(built)
                 half.convert(changed)
             elif precision == "int8":
                 kept = content["sample"].get("images")
                 spec = calibration or (images if kept is None or not len(kept) else None)
-                pixels = _calibration(content, preprocess, source, spec)
+                pixels, origin = _calibration(content, preprocess, source, spec)
+                origin = SEEN if spec == images else origin
                 changed, layers = int8.quantize(built, pixels, available_cores())
-            made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers))
+            made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers, origin))
         reference, _ = load_model(source)  # read anew: what is compared has not been through the exporter
         compared, passed_over = _compare(made, reference, pictures, device)
         written = [_write(candidate, found, pictures) for candidate, found in zip(made, compared, strict=True)]
@@ -158,20 +167,23 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _calibration(content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None) -> Pixels:
-    """Up to CALIBRATION pictures. Whatever cannot be read is passed over: it is named when the file is compared."""
+def _calibration(content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None) -> tuple[Pixels, str]:
+    """Up to CALIBRATION pictures, and where they come from. Whatever cannot be read is passed over: it is named when
+    the file is compared.
+    """
     if spec is None:
         found: Pictures = sample(content, preprocess, source)
     else:
         found = chosen(spec, preprocess, lambda path, reason: None, CALIBRATION)
-    return np.stack(list(itertools.islice(found, CALIBRATION)))
+    origin = found.origin.replace("--verify", "--calibrate")
+    return np.stack(list(itertools.islice(found, CALIBRATION))), origin
 
 
 def _compare(
     made: list[_Candidate], network: Any, pictures: Pictures, device: str
 ) -> tuple[list[dict[str, verify.Comparison]], dict[str, str]]:
     """Every candidate on every device, in one pass over the pictures: for each candidate, comparisons by device."""
-    runs: list[tuple[int, str, Encoder]] = []
+    runs: list[tuple[int, str, Encoder | HalfArithmetic]] = []
     passed_over: dict[str, str] = {}
     for place, candidate in enumerate(made):
         candidate.file.write(onnx_file.sealed(candidate.content))
@@ -185,6 +197,8 @@ def _compare(
                 passed_over[f"{candidate.info.precision} on {name}"] = str(error)
             else:
                 runs.append((place, name, encoder))
+        if candidate.info.precision == "fp16":
+            runs.append((place, _EMULATED, HalfArithmetic(candidate.content, candidate.info, available_cores())))
     if device == "auto":
         passed_over |= devices.obstacles()
     found = verify.verify(network, [run for _, _, run in runs], verify.chunks(pictures), pictures.relevance)
@@ -192,16 +206,16 @@ def _compare(
     for (place, name, _), comparison in zip(runs, found, strict=True):
         compared[place][name] = comparison
         if problem := comparison.problem():
-            which = made[place].info.precision
+            which = f"{made[place].info.precision} {'in' if name == _EMULATED else 'on'} {name}"
             raise IdcwhError(
-                f"{made[place].out}: the exported network is not the model ({which} on {name}): {problem}; "
-                "nothing was written"
+                f"{made[place].out}: the exported network is not the model ({which}): {problem}; nothing was written"
             )
     return compared, passed_over
 
 
 def _write(candidate: _Candidate, found: dict[str, verify.Comparison], pictures: Pictures) -> Exported:
     """The bytes that were checked, behind them what was found, and the seal over all of it."""
+    emulated = found.pop(_EMULATED, None)
     verified: dict[str, Any] = {
         "versions": {name: importlib.metadata.version(name) for name in ("idcwh", "torch", "onnx")}
         | {"onnxruntime": load_onnxruntime().__version__},
@@ -209,12 +223,17 @@ def _write(candidate: _Candidate, found: dict[str, verify.Comparison], pictures:
         "relevant": "the same label" if pictures.relevance else "the nearest by the model's logits",
         "devices": {name: comparison.to_dict() for name, comparison in found.items()},
     }
+    if emulated is not None:
+        verified["half_arithmetic"] = emulated.to_dict()
     if candidate.float_layers is not None:
         verified["float_layers"] = candidate.float_layers
+        verified["calibration"] = candidate.calibration
     content = onnx_file.sealed(onnx_file.with_metadata(candidate.content, {VERIFIED: json.dumps(verified)}))
     candidate.file.seek(0)
     candidate.file.truncate()
     candidate.file.write(content)
     info = ModelInfo.from_metadata(onnx_file.metadata(content) or {})
     digest = hashlib.sha256(content).hexdigest()
-    return Exported(candidate.out, len(content), digest, info, found, candidate.float_layers)
+    return Exported(
+        candidate.out, len(content), digest, info, found, emulated, candidate.float_layers, candidate.calibration
+    )

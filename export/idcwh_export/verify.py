@@ -15,7 +15,7 @@ Measured on GoogLeNet and EfficientNet-Lite0 (docs/export.md), rounding stays be
 tried, a mean that is off by 1/10,000 of the range of a pixel, moves logits by 6e-4 * scale or more.
 
 A file of lower precision differs by design. What it may not do is find worse: its MAP on these images may be lower than
-the model's by no more than MAP_LOSS.
+the model's by no more than MAP_LOSS. In half precision no activation may come near the end of the range: ACTIVATION.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ from idcwh_search.images import Pixels
 from idcwh_train.model import HashModel
 
 from . import retrieval
+from .emulation import LARGEST as LARGEST_HALF
+from .emulation import HalfArithmetic
 
 ZERO = 1e-4
 SAME = 3e-4
 OWN = 8
 MAP_LOSS = {"fp16": 0.002, "int8": 0.01}
+ACTIVATION = LARGEST_HALF / 2  # other pictures go further than these few
 SIZES = (1, 3, 8)  # batches every file is tried with, besides the largest
 LARGEST = 32
 RANKED = 5000  # pictures that MAP is taken over at most; each is a query against all others
@@ -59,7 +62,8 @@ class Comparison:
     logit; batches: the sizes that were run; faults: what is wrong beyond numbers, in words. noise: largest
     difference of any of the model's own logits from those in float64, 0 where it was not measured. map_before and
     map_after: MAP of the model's codes and of the file's, None where nothing among the pictures is relevant to another;
-    seconds: in ONNX Runtime, for `timed` pictures in the largest batches.
+    seconds: in ONNX Runtime, for `timed` pictures in the largest batches. activation: the largest in half precision,
+    None where it was not looked at.
     """
 
     precision: str = "fp32"
@@ -77,6 +81,7 @@ class Comparison:
     map_after: float | None = None
     seconds: float = 0.0
     timed: int = 0
+    activation: float | None = None
 
     @property
     def scale(self) -> float:
@@ -90,6 +95,12 @@ class Comparison:
 
     def problem(self) -> str | None:
         """Why the file must not be used, in one line; None if it is as good as the model."""
+        if self.activation is not None and not self.activation <= ACTIVATION:  # nor where it is not a number
+            beyond = f"{self.activation:.6g}" if self.activation <= LARGEST_HALF else f"more than {LARGEST_HALF:,.0f}"
+            return (
+                f"an activation reaches {beyond}, where half precision ends at {LARGEST_HALF:,.0f} and "
+                f"{ACTIVATION:,.0f} is allowed, since other images go further; take fp32"
+            )
         if self.faults:
             return self.faults[0]
         if not self.images:
@@ -122,9 +133,10 @@ class Comparison:
     def __str__(self) -> str:
         sizes = ", ".join(map(str, sorted(self.batches)))
         among = f", largest |logit| among them {self.largest:.3g}" if self.differing else ""
+        reached = "" if self.activation is None else f"; activations reach {self.activation:.4g}"
         return (
             f"{self.images} images in batches of {sizes}: {self.differing} of {self.bits:,} bits differ{among}; "
-            f"logits differ by at most {self.distance:.3g} (their scale is {self.scale:.3g})"
+            f"logits differ by at most {self.distance:.3g} (their scale is {self.scale:.3g}){reached}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,12 +152,13 @@ class Comparison:
             "model_rounding": self.noise or None,
             "map_before": self.map_before,
             "map_after": self.map_after,
+            **({} if self.activation is None else {"largest_activation": self.activation}),
         }
 
 
 def verify(
     network: nn.Module,
-    encoders: Sequence[Encoder],
+    encoders: Sequence[Encoder | HalfArithmetic],
     chunks: Iterable[Pixels],
     labels: Callable[[], npt.NDArray[Any]] | None = None,
 ) -> list[Comparison]:
@@ -175,6 +188,8 @@ def verify(
                 got = _compare(comparison, encoder, pixels, expected, size)
             kept.append(got)
             comparison.images += len(pixels)
+            if isinstance(encoder, HalfArithmetic):
+                comparison.activation = encoder.largest
     suspects = [one for one in found if one.precision == "fp32" and one.problem() and not one.faults]
     if suspects and first is not None:
         noise = float(np.abs(_exact_logits(network, first) - wanted[0]).max())
@@ -226,7 +241,9 @@ def _exact_logits(network: nn.Module, pixels: Pixels) -> npt.NDArray[np.float64]
     return logits
 
 
-def _compare(found: Comparison, encoder: Encoder, pixels: Pixels, expected: Logits, size: int) -> Codes:
+def _compare(
+    found: Comparison, encoder: Encoder | HalfArithmetic, pixels: Pixels, expected: Logits, size: int
+) -> Codes:
     """One batch size; too few pictures for a full batch are repeated, so that the size is really run. Their codes."""
     order = np.arange(max(len(pixels), size if size in SIZES else 0)) % len(pixels)
     started = time.perf_counter()

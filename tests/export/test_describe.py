@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx
 import pytest
+import torch
 
 from idcwh_export import describe
 from idcwh_export.cli import main
@@ -73,8 +74,14 @@ def test_info_of_what_is_not_ours(model: Path, exported: Any, tmp_path: Path, ca
     changed = onnx.load(model)
     changed.graph.node[0].name = "renamed"
     onnx.save(changed, tmp_path / "changed.onnx")
-    assert main(["--info", str(tmp_path / "changed.onnx")]) == 0
-    assert "changed after it was written" in capfd.readouterr().out
+    assert main(["--info", str(tmp_path / "changed.onnx")]) == 1
+    said = capfd.readouterr().out
+    assert re.search(r"^checked +no longer holds: changed after it was written$", said, re.M) and "differ" not in said
+    assert main(["--info", str(tmp_path / "changed.onnx"), "--json"]) == 1
+    found = json.loads(capfd.readouterr().out)
+    assert found["verified"] is None and found["seal"] == "changed after it was written"
+    assert main(["--list", str(tmp_path / "changed.onnx")]) == 0
+    assert "CHANGED" in capfd.readouterr().out
     bare = onnx.load_from_string(exported[BITS])
     del bare.metadata_props[:]
     onnx.save(bare, tmp_path / "bare.onnx")
@@ -104,6 +111,61 @@ def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
     assert "cpu: 2 of 1,632 bits differ, MAP 0.7500 -> 0.7498" in row
     (tmp_path / "empty").mkdir()
     assert main(["--list", str(tmp_path / "empty")]) == 1 and main(["--list", str(tmp_path / "gone")]) == 1
+
+
+@pytest.mark.parametrize(
+    "verified", ['{"images": "x"}', '{"devices": [], "versions": {}}', '{"devices": {"cpu": 1}, "versions": {}}']
+)
+def test_a_check_that_somebody_else_wrote(verified: str, exported: Any, tmp_path: Path, capfd: Any) -> None:
+    """No traceback, and the listing goes on."""
+    for name, lines in (("a.onnx", {"idcwh_verified": verified}), ("b.onnx", {"idcwh_verified": json.dumps(VERIFIED)})):
+        (tmp_path / name).write_bytes(onnx_file.with_metadata(exported[BITS], lines))
+    assert main(["--info", str(tmp_path / "a.onnx")]) == 0
+    assert re.search(r"^checked +what it says of a check is not as idcwh-export", capfd.readouterr().out, re.M)
+    assert main(["--list", str(tmp_path)]) == 0
+    _, first, second = capfd.readouterr().out.splitlines()
+    assert "what it says of a check is not as" in first and "MAP 0.7500" in second
+
+
+def test_half_arithmetic_and_calibration_are_told(exported: Any, tmp_path: Path, capfd: Any) -> None:
+    half = {**VERIFIED["devices"]["cpu"], "bits_differing": 5, "largest_activation": 123.4}  # type: ignore[index]
+    more = json.dumps({**VERIFIED, "half_arithmetic": half, "calibration": "some"})
+    (tmp_path / "m.onnx").write_bytes(onnx_file.with_metadata(exported[BITS], {"idcwh_verified": more}))
+    assert main(["--info", str(tmp_path / "m.onnx")]) == 0
+    said = capfd.readouterr().out
+    assert re.search(r"^  on half arithmetic +64 images .* 5 of 1,632 bits .* activations reach 123.4$", said, re.M)
+    assert re.search(r"^  calibrated +on some$", said, re.M)
+    assert main(["--list", str(tmp_path)]) == 0
+    assert "; half arithmetic: 5 of 1,632 bits differ, MAP 0.7500" in capfd.readouterr().out
+
+
+def test_a_listing_goes_on_after_what_is_no_model(tmp_path: Path, capfd: Any) -> None:
+    bare = {"format": "idcwh-model", "version": 1}
+    kinds: dict[str, Any] = {"bits": 2, "classes": ["a"], "training": {}, "sample": {}}
+    kinds |= {key: {} for key in ("backbone", "method", "preprocess", "normalize")}
+    whole = {**bare, **kinds, "state": {"hash.weight": torch.zeros(2, 3)}}
+    made = {
+        "bare": bare,
+        "list": {**whole, "sample": []},
+        "number": {**whole, "sample": {"images": 5}},
+        "weight": {**whole, "state": {"hash.weight": 5}},
+        "centers": {**whole, "centers": [1]},
+        "whole": whole,
+    }
+    for name, content in made.items():
+        torch.save(content, tmp_path / f"{name}.pt")
+    assert main(["--list", *(str(tmp_path / f"{name}.pt") for name in made), "--json"]) == 0
+    problems = [entry.get("problem") for entry in json.loads(capfd.readouterr().out)]
+    assert problems == [
+        "bits: expected int, found NoneType",
+        "sample: expected dict, found list",
+        "sample: expected images as a tensor of them, found int",
+        "says 2 bits but has no hash layer",
+        "centers: expected a tensor, found list",
+        None,
+    ]
+    assert main(["--list", str(tmp_path)]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 7
 
 
 def test_an_old_file_says_nothing_of_a_check(exported: Any, tmp_path: Path, capfd: Any) -> None:

@@ -6,6 +6,7 @@ Slow parts (building a graph) are done once a backbone; what is tested on top of
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -240,6 +241,69 @@ def test_every_precision_in_one_go(
     assert [entry["float_layers"] for entry in result["files"]] == [None, None, 0]
     sizes = [Path(entry["path"]).stat().st_size for entry in result["files"]]
     assert sizes[1] < sizes[0]
+    half = result["files"][1]["half_arithmetic"]
+    assert distances[0] < half["logit_distance"] and 0 < half["largest_activation"] < 100
+    verified = Encoder(tmp_path / "m.fp16.onnx").info.verified
+    assert verified is not None and verified["half_arithmetic"] == half and set(verified["devices"]) == {"cpu"}
+    assert [entry.get("half_arithmetic") for entry in result["files"][::2]] == [None, None]
+
+
+def test_int8_says_what_it_was_calibrated_on(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above all where that is what it was compared on, which proves less."""
+    monkeypatch.setattr(verify, "MAP_LOSS", {"int8": 0.5})
+    cats, some = ["--verify", str(PICTURES / "cat")], str(PICTURES / "dog")
+    for model, options, calibration in (
+        (small, [], export.SEEN),
+        (small, cats, "training images kept in model.pt"),
+        (small, [*cats, "--calibrate", some], "images given with --calibrate"),
+        (lambda: small(sample={}), cats, export.SEEN),
+    ):
+        assert main([str(model()), "--onnx", str(tmp_path / "m.onnx"), "--precision", "int8", *options]) == 0
+        said = capfd.readouterr()
+        verified = Encoder(tmp_path / "m.onnx").info.verified
+        assert verified is not None and verified["calibration"] == calibration
+        assert f"calibrated on {calibration}\n" in said.out
+        assert ("calibrated on the pictures it is compared on" in said.err) == (calibration == export.SEEN)
+        assert main(["--info", str(tmp_path / "m.onnx")]) == 0
+        assert re.search(rf"^  calibrated +on {calibration}$", capfd.readouterr().out, re.M)
+
+
+def test_fp16_beyond_the_range_of_half_precision_is_refused(
+    tmp_path: Path, pictures: np.ndarray, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large numbers between two convolutions. ONNX Runtime on a CPU keeps them in float32, and sees nothing."""
+    monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.05})  # of 40 pictures and 12 bits
+    monkeypatch.setattr(backbones, "build", lambda config: large_between())
+    mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+    network = HashModel(large_between(), 32, BITS, mean, std).eval()
+    made = content(pictures, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
+    save_model(tmp_path / "model.pt", network, made)
+    fp16 = (tmp_path / "model.pt", "--onnx", tmp_path / "m.onnx", "--precision", "fp16")
+    said = fails(capfd, *fp16)
+    assert "(fp16 in half arithmetic): an activation reaches more than 65,504, where half precision ends at" in said
+    assert leftovers(tmp_path) == {"model.pt"}
+
+    def as_it_comes(content: bytes, *_: Any) -> Encoder:
+        (tmp_path / "again.onnx").write_bytes(onnx_file.sealed(content))
+        return Encoder(tmp_path / "again.onnx", device="cpu")
+
+    monkeypatch.setattr(export, "HalfArithmetic", as_it_comes)
+    assert main([str(argument) for argument in fp16]) == 0
+
+
+def large_between() -> torch.nn.Module:
+    """The first convolution gives numbers around 100,000, the second some hundreds."""
+    torch.manual_seed(0)
+    first, second = torch.nn.Conv2d(3, 8, 3, stride=2), torch.nn.Conv2d(8, 8, 3)
+    with torch.no_grad():
+        for values in (first.weight, first.bias):
+            assert values is not None
+            values.mul_(1e5)
+        second.weight.mul_(1 / 300)
+    return torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
 
 
 def test_a_precision_that_finds_worse_leaves_nothing(

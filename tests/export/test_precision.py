@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from torch import nn
 
 from idcwh_export import graph, half, int8
+from idcwh_export.emulation import HalfArithmetic
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 
@@ -74,6 +75,36 @@ def test_half_precision_computes_what_torch_does(
     assert 1e-6 * scale < np.abs(logits - exact).max() < 5e-3 * scale
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
     assert np.unpackbits(codes ^ np.packbits(exact >= 0, axis=1, bitorder="little")).mean() < 0.01
+
+
+def test_half_arithmetic_rounds_between_operators(
+    exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
+    """The oracle: torch, layer by layer, rounded behind each. The same file as it comes is much further from that."""
+    model, network = built(exported), make_network()
+    half.convert(model)
+    emulated = HalfArithmetic(graph.finished(model, info), info, threads=1)
+    codes, logits = emulated.run(pictures)
+    layers = [nn.utils.fusion.fuse_conv_bn_eval(network.backbone[0], network.backbone[1]), *network.backbone[2:]]
+
+    def rounded(values: torch.Tensor) -> torch.Tensor:
+        return values.half().float()
+
+    with torch.inference_mode():
+        for values in layers[0].parameters():
+            values.copy_(rounded(values))
+        x = rounded(network.normalise(torch.from_numpy(pictures).permute(0, 3, 1, 2)))
+        largest = float(x.abs().max())
+        for layer in layers:
+            x = rounded(layer(x))
+            largest = max(largest, float(x.abs().max()))
+        expected = network.head(x).numpy()
+    assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
+    assert emulated.largest == pytest.approx(largest, rel=1e-3)
+    near = np.abs(logits - expected).max()
+    assert near < 0.5 * np.abs(saved(model, info, tmp_path).run(pictures)[1] - expected).max()
+    emulated.run(pictures // 2 + 64)
+    assert emulated.largest == pytest.approx(largest, rel=1e-3), "of all pictures so far"
 
 
 def test_the_sign_is_taken_before_anything_is_rounded(exported: Any, info: Any, pictures: Any, tmp_path: Path) -> None:

@@ -159,6 +159,13 @@ def test_a_lower_precision_is_held_to_its_map() -> None:
     assert "where 0.002 is allowed" in (found.problem() or "")
     found.map_after = 0.4981
     assert found.problem() is None
+    for activation in (32_752.0, 0.0):
+        found.activation = activation
+        assert found.problem() is None and f"activations reach {activation:.4g}" in str(found)
+    for activation, words in ((32_760.0, "32760"), (np.inf, "more than 65,504"), (np.nan, "more than 65,504")):
+        found.activation = activation
+        assert f"an activation reaches {words}, where half precision ends at 65,504" in (found.problem() or "")
+    found.activation = None
     found.faults.append("its codes are not its logits packed by sign")
     assert found.problem() == found.faults[0]
 

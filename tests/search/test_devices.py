@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from idcwh_search import devices, gpu, runtime
 from idcwh_search.encoder import Encoder
@@ -194,6 +196,30 @@ def test_tensorrt_is_asked_for_these_shapes(linear: Any, pretended: None, tmp_pa
     assert options["trt_profile_min_shapes"] == f"image:1x{linear.side}x{linear.side}x3"
     assert options["trt_profile_max_shapes"] == f"image:16x{linear.side}x{linear.side}x3"
     assert (options["trt_int8_enable"], options["trt_fp16_enable"]) == ("1", "0")
+
+
+def test_tensorrt_shares_no_engine_between_models(
+    linear: Any, pretended: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime names an engine by the graph, not by its weights; one folder a model keeps them apart."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def folder(path: Path, precision: str = "fp32") -> Path:
+        preprocess = Encoder(path, device="cpu").preprocess
+        gpu.open_session(
+            runtime.load_onnxruntime(), path.read_bytes(), "tensorrt", gpu.Use(precision=precision),
+            (preprocess.crop, preprocess.crop, 3),
+        )  # fmt: skip
+        return Path(OnCpu.asked["providers"][0][1]["trt_engine_cache_path"])
+
+    path = linear.write()
+    first, half = folder(path), folder(path, "fp16")
+    assert folder(path) == first and first.is_dir() and first.is_relative_to(tmp_path / "cache")
+    trained = onnx.load(path)
+    (weight,) = [tensor for tensor in trained.graph.initializer if tensor.name == "w"]
+    weight.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weight), "w"))
+    onnx.save(trained, tmp_path / "again.onnx")
+    assert len({first, half, folder(tmp_path / "again.onnx")}) == 3
 
 
 def test_an_int8_model_stays_off_cuda(linear: Any, pretended: None) -> None:

@@ -52,9 +52,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
 
     Raises IdcwhError for a file that is missing, damaged, foreign, pickled, of a later version, or at odds with itself.
     """
-    content = read(Path(path), MODEL)
-    if problem := _problem(content):
-        raise IdcwhError(f"{path}: {problem}")
+    content = read_model(path)
     state, backbone, normalize = content.pop("state"), content["backbone"], content["normalize"]
     try:
         network, features, bits = backbones.build(backbone), int(backbone["features"]), content["bits"]
@@ -66,6 +64,14 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
         cause = " ".join(str(error).split())[:200]
         raise IdcwhError(f"{path}: its parts do not fit together ({type(error).__name__}: {cause})") from None
     return model.eval(), content
+
+
+def read_model(path: str | os.PathLike[str]) -> Content:
+    """What is in a model.pt, every key of the contract there and of its kind; the network is not built."""
+    content = read(Path(path), MODEL)
+    if problem := _problem(content):
+        raise IdcwhError(f"{path}: {problem}")
+    return content
 
 
 def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
@@ -85,11 +91,17 @@ def _problem(content: Content) -> str | None:
         return f"bits: expected at least 1, not {bits}"
     if content.get("head", {"kind": "linear"}) == {"kind": "linear"}:
         hash_layer = content["state"].get("hash.weight")
-        if hash_layer is None or hash_layer.shape[0] != bits:
-            rows = "no" if hash_layer is None else f"a {hash_layer.shape[0]}-bit"
+        if not isinstance(hash_layer, torch.Tensor) or hash_layer.dim() < 1 or hash_layer.shape[0] != bits:
+            rows = f"a {hash_layer.shape[0]}-bit" if isinstance(hash_layer, torch.Tensor) and hash_layer.dim() else "no"
             return f"says {bits} bits but has {rows} hash layer"
+    if centers is not None and not isinstance(centers, torch.Tensor):
+        return f"centers: expected a tensor, found {type(centers).__name__}"
     if centers is not None and tuple(centers.shape) != (len(classes), bits):
         return f"centers: expected [{len(classes)}, {bits}], found {list(centers.shape)}"
+    for key in ("images", "labels"):
+        kept = content["sample"].get(key)
+        if kept is not None and (not isinstance(kept, torch.Tensor) or not kept.dim()):
+            return f"sample: expected {key} as a tensor of them, found {type(kept).__name__}"
     return None
 
 
