@@ -39,7 +39,7 @@ void check_interrupted(const char* name, const Operation& operation, unsigned th
 }  // namespace
 
 int main() {
-    constexpr std::size_t n = 200'000, nq = 2'000;
+    constexpr std::size_t n = 200'000, nq = 40'000;
     const auto memory = check::random_codes(n, 64, 1), queries = check::random_codes(nq, 64, 2);
     const idcwh::Codes codes{memory.data(), n, 64};
     std::vector<std::int32_t> distances(nq * 10);
