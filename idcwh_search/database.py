@@ -45,7 +45,7 @@ class _Readable(Searchable):
         """What the database says of its model and its images."""
         try:
             manifest = json.loads(self._snapshot().manifest().decode(errors="surrogateescape"))
-        except ValueError:
+        except (ValueError, RecursionError):
             manifest = None
         if not isinstance(manifest, dict):
             raise IdcwhError(

@@ -188,6 +188,7 @@ void refusals() {
         {"bilinear", "bilinaer", "interpolation must be one of"},
         {"{\"resize\"", "{ resize\"", "idcwh_preprocess is missing or not JSON"},
         {"[\"chat\"", "[\"cha\"t", "idcwh_classes is missing or not JSON"},
+        {"\"chat\"", "123456", "idcwh_classes holds a number; expected strings"},
         {"idcwh_method", "idcwh_mehtod", "idcwh_method is missing"},
     };
     for (const auto& change : changes)

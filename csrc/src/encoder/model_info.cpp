@@ -22,7 +22,11 @@ public:
         fixed("idcwh_bit_order", "little");  // no other is defined
         fixed("idcwh_threshold", ">= 0");
         ModelInfo info{bits(), preprocess(), {}, {}, {}, {}};
-        for (const auto& value : json_of("idcwh_classes", Kind::array).items) info.classes.push_back(value.text);
+        for (const auto& value : json_of("idcwh_classes", Kind::array).items) {
+            if (value.kind != Kind::string)
+                fail(std::string("idcwh_classes holds ") + value.kind_name() + "; expected strings");
+            info.classes.push_back(value.text);
+        }
         info.method = object("idcwh_method");
         info.backbone = object("idcwh_backbone");
         info.precision = session_.metadata("idcwh_precision").value_or("fp32");

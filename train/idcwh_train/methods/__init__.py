@@ -35,7 +35,8 @@ class Entry:
 # are scaled by them, so that no code length weighs them otherwise.
 _IDCWH: dict[str, dict[str, Any]] = {
     "frozen": {"weight_decay": 3.5e-3, "method_options": {"start": "far", "smoothing": 0.1}},
-    # a quantization term as strong as elsewhere holds up a network that starts from nothing
+    # a quantization term as strong as on frozen features holds up a network that learns its features
+    "best": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}},
     "scratch": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}},
 }
 MODULES = {
