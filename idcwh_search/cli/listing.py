@@ -39,8 +39,8 @@ class Listing:
 
         dataset = datasets.load(source)
         self.root = Path(source).parent
-        self.keys = list(dataset.keys)
-        self.paths = [str(self.root / key) for key in self.keys]
+        self.paths = [str(self.root / key) for key in dataset.keys]
+        self.keys = [shards.relative(path, self.root) for path in self.paths]
         matrix = dataset.labels
         names = dataset.classes
         if matrix.ndim == 1:

@@ -53,6 +53,18 @@ def check(database: Path, pictures: Path, codes_by_hand: Codes) -> None:
             assert db.get(number).tolist() == code.tolist() and db.labels([number]) == [path.parent.name]
 
 
+def test_a_picture_has_one_key_however_a_manifest_writes_its_path(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [str(path.relative_to(pictures)) for path in sorted(pictures.rglob("*.png"))]
+    written = [f"./{keys[0]}", f"{pictures}/{keys[1]}", *keys[2:]]
+    listing, database = pictures / "set.csv", tmp_path / "listed.bin"
+    listing.write_text("path,label\n" + "\n".join(f"{name},{Path(name).parent.name}" for name in written))
+    assert index.main(["build", "--model", str(model), "--images", str(listing), "--db", str(database)]) == 0
+    assert ih.Database.open(database).keys() == keys
+    assert add(capsys, database, pictures)["unchanged"] == add(capsys, database, listing)["unchanged"] == 6
+
+
 def test_add_does_only_what_is_new_or_changed(
     database: Path, pictures: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]
 ) -> None:

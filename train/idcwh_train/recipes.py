@@ -164,6 +164,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     # faster one, and many more epochs than fine-tuning needs.
     "scratch": {
         "backbone": "compact",
+        "weights": "none",
         "precision": "bfloat16",
         "resize": 32,
         "crop": 32,
