@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 import idcwh_search as ih
@@ -21,30 +20,10 @@ SIDE, BITS = 8, 16
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path: Path, make_linear: Callable[..., onnx.ModelProto]) -> Path:
     """Bits: whether the mean of a random half of the pixels is above that of the other."""
     weights = np.random.default_rng(0).choice([-1, 1], (SIDE * SIDE * 3, BITS)).astype(np.float32)
-    packing = np.zeros((BITS, 2), np.float32)
-    packing[np.arange(BITS), np.arange(BITS) // 8] = 2.0 ** (np.arange(BITS) % 8)
-    constants = {"w": weights, "p": packing, "shape": np.array([0, -1]), "zero": np.float32(0)}
-    nodes = [
-        helper.make_node("Cast", ["image"], ["float"], to=TensorProto.FLOAT),
-        helper.make_node("Reshape", ["float", "shape"], ["flat"]),
-        helper.make_node("MatMul", ["flat", "w"], ["logits"]),
-        helper.make_node("GreaterOrEqual", ["logits", "zero"], ["positive"]),
-        helper.make_node("Cast", ["positive"], ["bits"], to=TensorProto.FLOAT),
-        helper.make_node("MatMul", ["bits", "p"], ["bytes"]),
-        helper.make_node("Cast", ["bytes"], ["codes"], to=TensorProto.UINT8),
-    ]
-    values = [("codes", TensorProto.UINT8, ["n", 2]), ("logits", TensorProto.FLOAT, ["n", BITS])]
-    graph = helper.make_graph(
-        nodes,
-        "linear",
-        [helper.make_tensor_value_info("image", TensorProto.UINT8, ["n", SIDE, SIDE, 3])],
-        [helper.make_tensor_value_info(*value) for value in values],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    onnx.save(make_linear(weights, 0), tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,9 +13,12 @@ import torch
 from torch import nn
 
 from idcwh_export import graph
+from idcwh_search import devices
 from idcwh_search.image_lists import list_images
 from idcwh_search.images import Preprocess, load_image
 from idcwh_search.modelinfo import ModelInfo
+from idcwh_train import backbones
+from idcwh_train.checkpoint import save_model
 from idcwh_train.model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -74,3 +79,50 @@ def make_network():  # type: ignore[no-untyped-def]
 def info() -> ModelInfo:
     """What the file of the small network says."""
     return small_info()
+
+
+def model_content(pixels: np.ndarray, preprocess: Preprocess, backbone: Any, mean: Any, std: Any) -> dict[str, Any]:
+    """What a model.pt says, beside its weights."""
+    return {
+        "classes": ["cat", "Straße"],
+        "backbone": backbone,
+        "method": {"name": "idcwh", "sigma2": 4.0},
+        "preprocess": preprocess.to_dict(),
+        "normalize": {"mean": list(mean), "std": list(std)},
+        "centers": None,
+        "sample": {"images": torch.from_numpy(pixels), "keys": [str(i) for i in range(len(pixels))]},
+        "training": {"seed": 0},
+    }
+
+
+@pytest.fixture
+def content() -> Callable[..., dict[str, Any]]:
+    """`model_content`, for a model.pt of another network."""
+    return model_content
+
+
+@pytest.fixture
+def small(tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Writes a model.pt of the small network, which has no name that load_model could build it by."""
+    monkeypatch.setattr(backbones, "build", lambda config: small_network().backbone)
+
+    def write(pixels: np.ndarray = pictures, **changes: Any) -> Path:
+        mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+        made = model_content(pixels, Preprocess(SIDE, SIDE), {"name": "small", "features": 32}, mean, std)
+        save_model(tmp_path / "model.pt", small_network(), {**made, **changes})
+        return tmp_path / "model.pt"
+
+    return write
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, exported: dict[int, bytes]) -> None:
+    """The graph of the small network, built before."""
+    monkeypatch.setattr(graph, "build", lambda *_, **__: onnx.load_from_string(exported[BITS]))
+    monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
+
+
+@pytest.fixture
+def leftovers() -> Callable[[Path], set[str]]:
+    """The names of what lies in a folder."""
+    return lambda folder: {path.name for path in folder.iterdir()}

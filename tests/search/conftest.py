@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import idcwh_search as ih
 from idcwh_search.images import Preprocess
@@ -48,8 +49,8 @@ class LinearModel:
 
     side = 8
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "model.onnx"
+    def __init__(self, folder: Path, make: Callable[..., onnx.ModelProto]) -> None:
+        self.path, self._make = folder / "model.onnx", make
 
     def write(self, bits: int = 12, meta: dict[str, str | None] | None = None, **options: Any) -> Path:
         """The file; `meta` replaces metadata, None leaves an entry out."""
@@ -60,34 +61,9 @@ class LinearModel:
         self.path.write_bytes(made.SerializeToString())
         return self.path
 
-    @classmethod
-    def proto(cls, bits: int, batch: int | str = "n", image_type: int = TensorProto.UINT8) -> onnx.ModelProto:
-        packing = np.zeros((bits, -(-bits // 8)), np.float32)
-        packing[np.arange(bits), np.arange(bits) // 8] = 2.0 ** (np.arange(bits) % 8)
-        constants = {"w": cls._weights(bits), "p": packing, "shape": np.array([0, -1])}
-        constants |= {"zero": np.float32(0), "mid": np.float32(128)}
-        nodes = [
-            helper.make_node("Cast", ["image"], ["float"], to=TensorProto.FLOAT),
-            helper.make_node("Sub", ["float", "mid"], ["centred"]),
-            helper.make_node("Reshape", ["centred", "shape"], ["flat"]),
-            helper.make_node("MatMul", ["flat", "w"], ["logits"]),
-            helper.make_node("GreaterOrEqual", ["logits", "zero"], ["positive"]),
-            helper.make_node("Cast", ["positive"], ["bits"], to=TensorProto.FLOAT),
-            helper.make_node("MatMul", ["bits", "p"], ["bytes"]),
-            helper.make_node("Cast", ["bytes"], ["codes"], to=TensorProto.UINT8),
-        ]
-        graph = helper.make_graph(
-            nodes,
-            "linear",
-            [helper.make_tensor_value_info("image", image_type, [batch, cls.side, cls.side, 3])],
-            [
-                helper.make_tensor_value_info("codes", TensorProto.UINT8, [batch, -(-bits // 8)]),
-                helper.make_tensor_value_info("logits", TensorProto.FLOAT, [batch, bits]),
-            ],
-            [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-        )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-        helper.set_model_props(made, cls.info(bits).to_metadata())
+    def proto(self, bits: int, **options: Any) -> onnx.ModelProto:
+        made = self._make(self._weights(bits), 128, **options)
+        helper.set_model_props(made, self.info(bits).to_metadata())
         return made
 
     @classmethod
@@ -117,8 +93,8 @@ class LinearModel:
 
 
 @pytest.fixture
-def linear(tmp_path: Path) -> LinearModel:
-    return LinearModel(tmp_path)
+def linear(tmp_path: Path, make_linear: Callable[..., onnx.ModelProto]) -> LinearModel:
+    return LinearModel(tmp_path, make_linear)
 
 
 @pytest.fixture

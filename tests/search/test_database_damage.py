@@ -52,11 +52,18 @@ def record(kind: int, at: int, commit: int, sections: dict[int, bytes], a: int =
     return head + bytes(-len(head) % 64) + body
 
 
-def database(*records: tuple, items: int, next_id: int = 2**40, bits: int = 20, head: bytes | None = None) -> bytes:
-    """A file of a manifest, these records (kind, sections, a, b, c) and a commit of them all."""
+def database(
+    *records: tuple,
+    items: int,
+    next_id: int = 2**40,
+    bits: int = 20,
+    head: bytes | None = None,
+    manifest: bytes = b"{}",
+) -> bytes:
+    """A file of this manifest, these records (kind, sections, a, b, c) and a commit of them all."""
     content = (head or header(bits)).ljust(FIRST_RECORD, b"\0")
     offsets = []
-    for kind, sections, *numbers in ((MANIFEST, {JSON: b"{}"}), *records):
+    for kind, sections, *numbers in ((MANIFEST, {JSON: manifest}), *records):
         offsets.append(len(content))
         content += record(kind, len(content), 1, sections, *numbers)
     directory = struct.pack(f"<{len(offsets)}Q", *offsets)
@@ -153,6 +160,17 @@ def test_a_written_file_is_what_the_page_says(tmp_path: Path) -> None:
         LABELS: struct.pack("<4I", 0, 2**32 - 1, 0, 1),
         LABEL_TABLE: struct.pack("<3I", 2, 3, 6) + b"catdog",
     }
+
+
+def test_a_manifest_nested_too_deep_to_be_read_is_no_json_object(tmp_path: Path) -> None:
+    """Python's reader of JSON gives up on it in a way of its own."""
+    deep = b"[" * 100_000 + b"]" * 100_000
+    with opened(tmp_path / "c.bin", database(GOOD, items=4, manifest=deep)) as db:
+        db.verify()
+        for use in (lambda: db.manifest, lambda: db.snapshot().manifest, db.info):
+            with pytest.raises(IdcwhError, match="no JSON object"):
+                use()
+        np.testing.assert_array_equal(db.codes, FOUR)
 
 
 FORGED = {

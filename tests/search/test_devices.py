@@ -216,8 +216,8 @@ def test_tensorrt_shares_no_engine_between_models(
     first, half = folder(path), folder(path, "fp16")
     assert folder(path) == first and first.is_dir() and first.is_relative_to(tmp_path / "cache")
     trained = onnx.load(path)
-    (weight,) = [tensor for tensor in trained.graph.initializer if tensor.name == "w"]
-    weight.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weight), "w"))
+    (weight,) = [tensor for tensor in trained.graph.initializer if tensor.name == "weights"]
+    weight.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weight), weight.name))
     onnx.save(trained, tmp_path / "again.onnx")
     assert len({first, half, folder(tmp_path / "again.onnx")}) == 3
 

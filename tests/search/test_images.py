@@ -1,24 +1,18 @@
-"""Files to pixels: every kind of picture, every kind of damage. The oracles are Pillow itself and plain numpy."""
+"""Files to pixels: every size, orientation and mode of pictures. The oracles are Pillow itself and plain numpy."""
 
 from __future__ import annotations
 
-import io
-import os
 import struct
-import subprocess
-import sys
 import threading
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile, ImageOps
+from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, UnreadableImage, load_image, to_pixels
+from idcwh_search.images import Preprocess, load_image, to_pixels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
 SMALL = Preprocess(resize=24, crop=20)
@@ -83,6 +77,21 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
     Image.new("RGB", size, (10, 200, 30)).save(tmp_path / "odd.png")
     got = load_image(tmp_path / "odd.png", Preprocess())
     assert got.shape == (224, 224, 3) and (got == (10, 200, 30)).all()
+
+
+def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
+    for i in range(12):
+        Image.fromarray(noise(50, 70, seed=i)).save(tmp_path / f"{i}.jpg")
+    paths = [tmp_path / f"{i}.jpg" for i in range(12)]
+    expected = [load_image(path, SMALL) for path in paths]
+    results: list[list[np.ndarray]] = []
+    threads = [threading.Thread(target=lambda: results.append([load_image(p, SMALL) for p in paths])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(np.array_equal(got, want) for result in results for got, want in zip(result, expected, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------ orientation
@@ -335,158 +344,6 @@ def test_only_the_first_frame_counts(suffix: str, tmp_path: Path) -> None:
     assert (load_image(tmp_path / f"a{suffix}", as_is(8)) == (255, 0, 0)).all()
 
 
-# ------------------------------------------------------------------------------------------------ damage
-
-
-def encoded(kind: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(noise(64, 64)).save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-KINDS: dict[str, tuple[str, dict[str, object]]] = {
-    "jpeg": ("JPEG", {}),
-    "progressive": ("JPEG", {"progressive": True}),
-    "png": ("PNG", {}),
-    "webp": ("WEBP", {}),
-    "lossless": ("WEBP", {"lossless": True}),
-    "gif": ("GIF", {}),
-    "bmp": ("BMP", {}),
-    "tiff": ("TIFF", {}),
-    "lzw": ("TIFF", {"compression": "tiff_lzw"}),
-    "jp2": ("JPEG2000", {}),
-    "ppm": ("PPM", {}),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_file_cut_short_anywhere_is_unreadable(kind: str, tmp_path: Path) -> None:
-    form, options = KINDS[kind]
-    whole = encoded(form, **options)
-    path = tmp_path / "cut.jpg"
-    path.write_bytes(whole)
-    assert load_image(path, SMALL).shape == (20, 20, 3)  # whatever it is called
-    for tenth in range(10):
-        path.write_bytes(whole[: len(whole) * tenth // 10])
-        with pytest.raises(UnreadableImage) as error:
-            load_image(path, SMALL)
-        assert str(error.value).startswith(f"{path}: ") and "\n" not in str(error.value) and error.value.reason
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_flipped_bytes_never_raise_anything_else(kind: str, tmp_path: Path) -> None:
-    form, options = KINDS[kind]
-    whole = encoded(form, **options)
-    rng = np.random.default_rng(3)
-    path = tmp_path / "flipped"
-    for _ in range(40):
-        broken = bytearray(whole)
-        for place in rng.integers(0, min(len(broken), 2000), 4):
-            broken[place] = rng.integers(256)
-        path.write_bytes(broken)
-        try:
-            assert load_image(path, SMALL).shape == (20, 20, 3)
-        except UnreadableImage as error:
-            assert error.reason
-
-
-def test_half_a_picture_is_never_taken_whatever_the_process_says_to_pillow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = encoded("JPEG")
-    (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "whole.jpg").write_bytes(whole)
-    opened = Image.open(tmp_path / "half.jpg")
-    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
-    for name in ("half.jpg", "whole.jpg"):
-        with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set") as error:
-            load_image(tmp_path / name, SMALL)
-        assert not isinstance(error.value, UnreadableImage), "not one picture is at fault"
-    with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set"):
-        to_pixels(opened, SMALL)
-    assert to_pixels(smooth(30, 30), SMALL).shape == (20, 20, 3), "nothing to decode"
-    assert ImageFile.LOAD_TRUNCATED_IMAGES is True
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_warning_that_is_made_an_error_is_no_damage(tmp_path: Path) -> None:
-    Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")
-    with pytest.raises(UnreadableImage, match="makes errors of warnings: Image size"):
-        load_image(tmp_path / "big.png", SMALL)
-
-
-def test_what_is_no_picture_is_named_with_its_cause(tmp_path: Path) -> None:
-    (tmp_path / "text.jpg").write_text("not a picture\n" * 100)
-    (tmp_path / "empty.jpg").touch()
-    (tmp_path / "folder.jpg").mkdir()
-    (tmp_path / "loop.jpg").symlink_to("loop.jpg")
-    os.mkfifo(tmp_path / "pipe.jpg")
-    expected = {
-        "text.jpg": "not an image",
-        "empty.jpg": "empty",
-        "folder.jpg": "directory",
-        "gone.jpg": "No such file",
-        "loop.jpg": "symbolic link",
-        "pipe.jpg": "not a regular file",
-    }
-    for name, cause in expected.items():
-        with pytest.raises(UnreadableImage, match=cause) as error:
-            load_image(tmp_path / name, SMALL)
-        assert error.value.path == str(tmp_path / name)
-
-
-def test_postscript_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\nshowpage\n")
-    with pytest.raises(UnreadableImage, match="not an image"):
-        load_image(tmp_path / "a.jpg", SMALL)
-
-
-@pytest.mark.parametrize("limit", [Image.MAX_IMAGE_PIXELS, None])
-def test_a_bomb_is_refused_undecoded(limit: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bomb.png").write_bytes(png(30_000, 30_000, 8, 2, b"\0" * 1000))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # other libraries switch Pillow's own guard off
-    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
-    with pytest.raises(UnreadableImage, match="178,956,970"):
-        load_image(tmp_path / "bomb.png", SMALL)
-
-
-def test_commands_keep_pillow_quiet_and_nothing_else_does(tmp_path: Path) -> None:
-    image = Image.new("P", (8, 8))
-    image.save(tmp_path / "p.png", transparency=bytes([0, 128]))  # Pillow warns of this kind
-    Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")  # and of this size
-    code = (
-        "import sys, warnings\n"
-        "from idcwh_search.cli.common import command\n"
-        "from idcwh_search.images import Preprocess, load_image\n"
-        "before = list(warnings.filters)\n"
-        "load = lambda paths: [load_image(path, Preprocess(8, 8)) for path in paths] and 0\n"
-        "command(load)(sys.argv[1:])\n"
-        "assert warnings.filters == before\n"
-        "print('now the library', file=sys.stderr)\n"
-        "load(sys.argv[1:])\n"
-        "assert warnings.filters == before\n"
-    )
-    files = [str(tmp_path / "p.png"), str(tmp_path / "big.png")]
-    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True)
-    quiet, _, loud = done.stderr.partition("now the library")
-    assert quiet == "" and "DecompressionBombWarning" in loud
-
-
-def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
-    for i in range(12):
-        Image.fromarray(noise(50, 70, seed=i)).save(tmp_path / f"{i}.jpg")
-    paths = [tmp_path / f"{i}.jpg" for i in range(12)]
-    expected = [load_image(path, SMALL) for path in paths]
-    results: list[list[np.ndarray]] = []
-    threads = [threading.Thread(target=lambda: results.append([load_image(p, SMALL) for p in paths])) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 4
-    assert all(np.array_equal(got, want) for result in results for got, want in zip(result, expected, strict=True))
-
-
 # ------------------------------------------------------------------------------------------------ Preprocess
 
 
@@ -512,83 +369,3 @@ def test_preprocess_goes_through_a_dictionary() -> None:
 def test_preprocess_refuses(values: object, complaint: str) -> None:
     with pytest.raises((ValueError, TypeError), match=complaint):
         Preprocess.from_dict(values)  # type: ignore[arg-type]
-
-
-# ------------------------------------------------------------------------------------------------ list_images
-
-
-def touch(root: Path, *names: str) -> None:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch()
-
-
-def test_a_folder_is_listed_below_and_in_order(tmp_path: Path) -> None:
-    touch(tmp_path, "b/2.jpg", "b/10.JPG", "a.png", "b.webp", "b/c/x.tiff", "notes.txt", ".hidden.jpg", ".cache/y.jpg")
-    found = [os.path.relpath(path, tmp_path) for path in list_images(tmp_path)]
-    assert found == ["a.png", "b/10.JPG", "b/2.jpg", "b/c/x.tiff", "b.webp"]
-
-
-def test_links_are_followed_once(tmp_path: Path) -> None:
-    touch(tmp_path, "real/1.jpg")
-    (tmp_path / "top").mkdir()
-    (tmp_path / "top" / "link").symlink_to(tmp_path / "real")
-    (tmp_path / "real" / "up").symlink_to(tmp_path / "top")
-    assert [Path(path).name for path in list_images(tmp_path / "top")] == ["1.jpg"]
-
-
-def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    touch(tmp_path, "a/1.jpg", "b/2.jpg")
-    scan = os.scandir
-
-    def refuse(path: str) -> object:
-        if Path(path).name == "b":
-            raise PermissionError(13, "Permission denied", path)
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(PermissionError, match="b"):
-        list_images(tmp_path)
-
-
-def test_a_file_is_itself(tmp_path: Path) -> None:
-    touch(tmp_path, "a.jpg")
-    assert list_images(tmp_path / "a.jpg") == [str(tmp_path / "a.jpg")]
-
-
-def test_a_list_is_relative_to_itself(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "list.txt").write_bytes(b"b.jpg\r\n\n../a b.png\n/abs/c.jpg\n caf\xe9.jpg")
-    expected = [f"{tmp_path}/sub/b.jpg", f"{tmp_path}/sub/../a b.png", "/abs/c.jpg", f"{tmp_path}/sub/ caf\udce9.jpg"]
-    assert list_images(tmp_path / "sub" / "list.txt") == expected
-
-
-def test_a_list_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x/1.jpg\n2.jpg\n")))
-    assert list_images("-") == ["x/1.jpg", "2.jpg"]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfx/1.jpg\r\n2.jpg")))
-    assert list_images("-") == ["x/1.jpg", "2.jpg"], "with a byte order mark"
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(IdcwhError, match="standard input names no images"):
-        list_images("-")
-
-
-def test_names_in_another_encoding_can_be_opened(tmp_path: Path) -> None:
-    name = os.fsencode(tmp_path) + b"/caf\xe9.png"
-    Image.new("RGB", (8, 8), "red").save(os.fsdecode(name))
-    (path,) = list_images(tmp_path)
-    assert os.fsencode(path) == name and (load_image(path, as_is(8)) == (255, 0, 0)).all()
-
-
-def test_nothing_to_list_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "list.txt").write_text("\n \n")
-    (tmp_path / "data.bin").write_bytes(b"ab\0\xff")
-    for name, complaint in {
-        "empty": "no images in this folder",
-        "list.txt": "names no images",
-        "data.bin": "neither an image",
-        "gone": "not found",
-    }.items():
-        with pytest.raises(IdcwhError, match=complaint):
-            list_images(tmp_path / name)

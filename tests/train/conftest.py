@@ -1,11 +1,17 @@
-"""What every test of the trainer has."""
+"""What tests of the trainer share: one thread, small pictures, and a small random network on the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+
+from idcwh_train import progress
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +21,53 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def write_images(root: Path, classes: int = 3, each: int = 14, size: int = 40) -> Path:
+    """Pictures that a random network can tell apart: a colour and a stripe a class, with noise."""
+    rng = np.random.default_rng(0)
+    for c in range(classes):
+        for i in range(each):
+            picture = rng.integers(0, 60, (size, size, 3))
+            picture[:, :, c % 3] += 120
+            picture[c % 7 :: 7] += 70
+            path = root / ("test" if i < 3 else "train") / f"class{c}" / f"{i:02d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).save(path)
+    return root
+
+
+@pytest.fixture
+def make_images() -> Callable[..., Path]:
+    """`write_images`, for a set that a test changes or for another number of pictures."""
+    return write_images
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes of 3 queries and 11 training pictures; not to be changed."""
+    return write_images(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture
+def net() -> list[str]:
+    """Options of idcwh-train: a small random network and 12 bits."""
+    return ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
+
+
+@pytest.fixture
+def cached(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options of idcwh-train: the CPU, and features that no other test has to compute again."""
+    return ["--cache", str(tmp_path_factory.getbasetemp() / "features"), "--device", "cpu"]
+
+
+def read_log(out: Path) -> list[dict]:
+    """log.jsonl without what a clock put into it."""
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in progress.CLOCKS} for line in lines]
+
+
+@pytest.fixture
+def log() -> Callable[[Path], list[dict]]:
+    """`read_log`, of the folder of a run."""
+    return read_log

@@ -1,0 +1,103 @@
+"""idcwh-export with real backbones and real pictures, from file to file. The graph is built once a backbone: slow."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from idcwh_export import export, verify
+from idcwh_export.cli import main
+from idcwh_search.encoder import Encoder
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess, load_image
+from idcwh_train import backbones
+from idcwh_train.checkpoint import load_model, save_model
+from idcwh_train.model import HashModel
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+BITS = 12
+
+
+def lite0() -> backbones.Backbone:
+    return backbones.create("timm:tf_efficientnet_lite0", crop=64)
+
+
+def googlenet() -> backbones.Backbone:
+    """Random weights, batch norm with the statistics of real pictures, and the pretrained network's input transform."""
+    torch.manual_seed(0)
+    made = backbones.create("googlenet", weights="none", crop=64)
+    made.config["transform_input"] = made.network.transform_input = True  # type: ignore[assignment]
+    paths = list_images(PICTURES)[::9]
+    batch = torch.from_numpy(np.stack([load_image(path, Preprocess(64, 64)) for path in paths])).permute(0, 3, 1, 2)
+    for module in made.network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = None  # the plain mean over batches
+    made.network.train()
+    with torch.no_grad():
+        made.network(batch / 127.5 - 1)
+    return made
+
+
+@pytest.mark.parametrize(("make", "bits"), [(lite0, 48), (googlenet, 100)], ids=["efficientnet-lite0", "googlenet"])
+def test_a_real_backbone_from_file_to_file(
+    content: Any, make: Any, bits: int, tmp_path: Path, capfd: Any, leftovers: Any
+) -> None:
+    backbone, preprocess = make(), Preprocess(64, 64)
+    torch.manual_seed(1)
+    network = HashModel(backbone.network, backbone.features, bits, backbone.mean, backbone.std, dropout=0.5)
+    pixels = np.stack([load_image(path, preprocess) for path in list_images(PICTURES)[::20]])
+    with torch.no_grad():  # half of the bits one, as after training
+        network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
+    made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
+    save_model(tmp_path / "model.pt", network.train(), made)
+    assert main([str(tmp_path / "model.pt"), "--onnx", "--json"]) == 0
+    said = capfd.readouterr()
+    (result,) = json.loads(said.out)["files"]
+    found = result["devices"]["cpu"]
+    assert found["bits_differing"] == 0 and found["images"] == len(pixels) and {1, 3, 8} <= set(found["batches"])
+    assert found["logit_distance"] < 1e-4 * found["logit_scale"] and found["map_before"] == found["map_after"]
+    assert len(said.err.splitlines()) == 2  # what we say, and nothing of torch's
+
+    (tmp_path / "elsewhere").mkdir()
+    moved = shutil.move(tmp_path / "model.onnx", tmp_path / "elsewhere" / "m.onnx")
+    assert leftovers(tmp_path) == {"model.pt", "elsewhere"}
+    encoder = Encoder(moved)
+    assert (encoder.fingerprint, encoder.bits, encoder.preprocess) == (result["sha256"], bits, preprocess)
+    assert encoder.classes == ["cat", "Straße"] and encoder.info.backbone == backbone.config
+    reference, _ = load_model(tmp_path / "model.pt")
+    with torch.inference_mode():
+        logits = reference(torch.from_numpy(pixels).permute(0, 3, 1, 2)).numpy()
+    expected = np.packbits(logits >= 0, axis=1, bitorder="little")
+    assert len(np.unique(expected, axis=0)) > len(pixels) // 2  # the codes say something about the pictures
+    for size in (1, 3, 8, len(pixels)):
+        assert np.array_equal(encoder.encode(pixels[:size]), expected[:size])
+
+
+@pytest.mark.parametrize(("name", "side"), [("timm:test_vit", 160), ("timm:test_convnext", 64), ("squeezenet1_1", 64)])
+def test_other_kinds_of_backbones(
+    content: Any, name: str, side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attention, layer norm, a classifier without Linear: in float32, and in half precision near it."""
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.2})  # of a few pictures and random weights
+    backbone, preprocess = backbones.create(name, weights="none", crop=side, seed=0), Preprocess(side, side)
+    network = HashModel(backbone.network, backbone.features, BITS, backbone.mean, backbone.std)
+    pixels = np.stack([load_image(path, preprocess) for path in list_images(PICTURES)[::20]])
+    with torch.no_grad():
+        network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
+    made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
+    save_model(tmp_path / "model.pt", network, made)
+    done = export.export_onnx(tmp_path / "model.pt", tmp_path / "m.onnx", precisions=["fp32", "fp16"], device="cpu")
+    full, half = (file.comparisons["cpu"] for file in done.files)
+    assert full.differing <= 1 and full.distance < 1e-3 * full.scale
+    assert full.distance < half.distance < 0.1 * half.scale, "rounded, and not more than that"
+    model = onnx.load(tmp_path / "m.fp16.onnx")
+    large = [tensor for tensor in model.graph.initializer if np.prod(tensor.dims) > 2000]
+    assert {tensor.data_type for tensor in large if "hash" not in tensor.name} == {onnx.TensorProto.FLOAT16}

@@ -1,0 +1,260 @@
+"""idcwh-export that writes nothing: wrong files and arguments, and exports that are not the model."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+from idcwh_export import export, graph, verify
+from idcwh_export.cli import main
+from idcwh_search import devices, onnx_file
+from idcwh_search.encoder import Encoder
+from idcwh_search.image_lists import list_images
+from idcwh_search.images import Preprocess
+from idcwh_train import backbones
+from idcwh_train.checkpoint import load_model, save_model
+from idcwh_train.model import HashModel
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+SIDE, BITS = 32, 12
+
+
+def fails(capfd: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    """Run the command; it must fail with one line, which is returned."""
+    assert main([str(argument) for argument in arguments]) == 1
+    said = capfd.readouterr()
+    lines = [line for line in said.err.splitlines() if not line.startswith("exporting ")]
+    assert said.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
+    return lines[0]
+
+
+def test_what_is_no_model(small: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any) -> None:
+    (tmp_path / "text.pt").write_text("hello")
+    torch.save({"format": "something else"}, tmp_path / "other.pt")
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "pickled.pt")
+    (tmp_path / "cut.pt").write_bytes(small().read_bytes()[:-3000])
+    before = leftovers(tmp_path)
+    assert "no such file" in fails(capfd, tmp_path / "gone.pt", "--onnx")
+    for name in ("text.pt", "other.pt", "pickled.pt", "cut.pt"):
+        assert name in fails(capfd, tmp_path / name, "--onnx")
+    assert "no such file" in fails(capfd, tmp_path, "--onnx")
+    assert leftovers(tmp_path) == before
+
+
+def test_where_it_cannot_write(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
+) -> None:
+    path = small()
+    (tmp_path / "folder").mkdir()
+    assert "cannot be written" in fails(capfd, path, "--onnx", tmp_path / "gone" / "m.onnx")
+    assert "directory" in fails(capfd, path, "--onnx", tmp_path / "folder")
+    assert leftovers(tmp_path) == {"model.pt", "folder"}
+
+
+def test_what_it_never_replaces(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model under whatever name, what it is verified and calibrated on, and anything that is no ONNX file."""
+    path, picture = small(), shutil.copy(list_images(PICTURES / "cat")[0], tmp_path / "cat.png")
+    other = shutil.copy(path, tmp_path / "other.pt")
+    (tmp_path / "link.pt").symlink_to(path)
+    (tmp_path / "list.txt").write_text("cat.png\n")
+    shutil.copy(path, tmp_path / "m.int8.onnx")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    for model, target in (("model.pt", path), (path, "model.pt"), ("link.pt", path), (path, "link.pt")):
+        assert "is also an input of this command" in fails(capfd, model, "--onnx", target)
+    for option in ("--verify", "--calibrate"):
+        assert "list.txt: is also an input" in fails(capfd, path, "--onnx", "list.txt", option, tmp_path / "list.txt")
+    for target in (other, picture, "list.txt"):
+        said = fails(capfd, path, "--onnx", target)
+        assert f"{target}: is there already and no ONNX file, so it is not replaced" in said
+    assert "m.int8.onnx: is there already" in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    (tmp_path / "empty.onnx").touch()
+    assert main(["model.pt", "--onnx", "empty.onnx"]) == 0
+    assert Encoder("empty.onnx").bits == BITS
+
+
+def test_nothing_to_compare_on(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
+) -> None:
+    path = small(sample={})
+    assert "carries no sample images" in fails(capfd, path, "--onnx")
+    path = small(pixels=np.zeros((0, 32, 32, 3), np.uint8))
+    assert "--verify IMAGES" in fails(capfd, path, "--onnx")
+    path = small(pixels=np.zeros((2, 16, 16, 3), np.uint8))
+    assert "16 x 16 x 3; its preprocessing says 32 x 32" in fails(capfd, path, "--onnx")
+    (tmp_path / "empty").mkdir()
+    assert "no images" in fails(capfd, path, "--onnx", "--verify", tmp_path / "empty")
+    (tmp_path / "empty" / "bad.jpg").write_text("no picture")
+    for option in ("--verify", "--calibrate"):
+        assert main([str(small()), "--onnx", "--precision", "int8", option, str(tmp_path / "empty")]) == 1
+        said = capfd.readouterr().err
+        assert f"error: {tmp_path / 'empty'}: none of its images (1 tried) can be read; the first, " in said
+        assert "bad.jpg" in said and "is not the model" not in said
+    assert leftovers(tmp_path) == {"model.pt", "empty"}
+
+
+def test_other_mistakes(
+    small: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: Any, leftovers: Any
+) -> None:
+    path = small()
+    assert "opset must be one of 18 to 23, not 7" in fails(capfd, path, "--onnx", "--opset", "7")
+    monkeypatch.setattr(graph, "build", lambda *_, **__: pytest.fail("built before the device was looked at"))
+    monkeypatch.setattr("idcwh_search.gpu.obstacle", lambda ort, device: "no GPU found")
+    assert "device cuda cannot be used" in fails(capfd, path, "--onnx", "--device", "cuda")
+    assert leftovers(tmp_path) == {"model.pt"}
+
+
+def test_batch_norm_without_statistics(
+    small: Any, monkeypatch: Any, capfd: Any, tmp_path: Path, leftovers: Any
+) -> None:
+    path = small()
+
+    def load(source: Any) -> Any:
+        network, rest = load_model(source)
+        network.backbone[1] = torch.nn.BatchNorm2d(8, track_running_stats=False)  # type: ignore[index, operator]
+        return network, rest
+
+    monkeypatch.setattr(export, "load_model", load)
+    assert "batch norm without running statistics" in fails(capfd, path, "--onnx")
+    assert leftovers(tmp_path) == {"model.pt"}
+
+
+def test_a_missing_package_is_named(small: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = small()
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    assert "pip install 'idcwh[export]'" in fails(capfd, path, "--onnx")
+
+
+@pytest.mark.parametrize("arguments", [[], ["model.pt"], ["model.pt", "--onnx", "--opset", "x"], ["a", "b", "--onnx"]])
+def test_wrong_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2 and "idcwh-export --help" in capfd.readouterr().err
+
+
+def test_a_model_taken_for_the_file_to_write(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--onnx", "model.pt"])
+    said = capfd.readouterr().err
+    assert "--onnx took model.pt as OUT, the file to write; name it first: idcwh-export model.pt --onnx" in said
+
+
+# ------------------------------------------------------------------------------------------------ wrong exports
+
+
+def test_fp16_beyond_the_range_of_half_precision_is_refused(
+    content: Any, tmp_path: Path, pictures: np.ndarray, capfd: Any, monkeypatch: Any, leftovers: Any
+) -> None:
+    """Large numbers between two convolutions. ONNX Runtime on a CPU keeps them in float32, and sees nothing."""
+    monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.05})  # of 40 pictures and 12 bits
+    monkeypatch.setattr(backbones, "build", lambda config: large_between())
+    mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+    network = HashModel(large_between(), 32, BITS, mean, std).eval()
+    made = content(pictures, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
+    save_model(tmp_path / "model.pt", network, made)
+    fp16 = (tmp_path / "model.pt", "--onnx", tmp_path / "m.onnx", "--precision", "fp16")
+    said = fails(capfd, *fp16)
+    assert "(fp16 in half arithmetic): an activation reaches more than 65,504, where half precision ends at" in said
+    assert leftovers(tmp_path) == {"model.pt"}
+
+    def as_it_comes(content: bytes, *_: Any) -> Encoder:
+        (tmp_path / "again.onnx").write_bytes(onnx_file.sealed(content))
+        return Encoder(tmp_path / "again.onnx", device="cpu")
+
+    monkeypatch.setattr(export, "HalfArithmetic", as_it_comes)
+    assert main([str(argument) for argument in fp16]) == 0
+
+
+def large_between() -> torch.nn.Module:
+    """The first convolution gives numbers around 100,000, the second some hundreds."""
+    torch.manual_seed(0)
+    first, second = torch.nn.Conv2d(3, 8, 3, stride=2), torch.nn.Conv2d(8, 8, 3)
+    with torch.no_grad():
+        for values in (first.weight, first.bias):
+            assert values is not None
+            values.mul_(1e5)
+        second.weight.mul_(1 / 300)
+    return torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+
+
+def test_a_precision_that_finds_worse_leaves_nothing(
+    small: Any, quick: None, tmp_path: Path, capfd: Any, monkeypatch: Any, leftovers: Any
+) -> None:
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 1.0, "int8": -1.0})
+    path = small()
+    said = fails(capfd, path, "--onnx", "--precision", "fp32", "fp16", "int8")
+    assert "model.int8.onnx: the exported network is not the model (int8 on cpu): MAP falls from" in said
+    assert leftovers(tmp_path) == {"model.pt"}
+
+
+def sabotaged(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[..., onnx.ModelProto]:
+    """An exporter that gets one constant wrong."""
+    honest = graph.build
+
+    def build(*arguments: Any, **options: Any) -> onnx.ModelProto:
+        model = honest(*arguments, **options)
+        (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith(name)]
+        value = np.asarray(change(numpy_helper.to_array(tensor).copy()), np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+        return model
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("mean", lambda v: v + 0.255), ("hash.weight", lambda v: -v), ("packing", lambda v: v[::-1])],
+    ids=["mean", "sign", "packing"],
+)
+def test_a_wrong_export_fails_and_leaves_nothing(
+    name: str, change: Any, small: Any, quick: None, tmp_path: Path, monkeypatch: Any, capfd: Any, leftovers: Any
+) -> None:
+    path = small()
+    monkeypatch.setattr(graph, "build", sabotaged(name, change))
+    assert main([str(path), "--onnx"]) == 1
+    assert leftovers(tmp_path) == {"model.pt"}
+    said = capfd.readouterr()
+    assert said.out == "" and "error: " in said.err and "is not the model (fp32 on cpu): " in said.err
+    assert said.err.rstrip().endswith("nothing was written") and "Traceback" not in said.err
+
+
+def test_an_old_file_is_replaced_only_by_a_good_one(
+    small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = onnx.helper.make_model(onnx.helper.make_graph([], "old", [], [])).SerializeToString()
+    (tmp_path / "model.onnx").write_bytes(old)
+    with monkeypatch.context() as broken:
+        broken.setattr(graph, "build", sabotaged("mean", lambda value: value + 1))
+        assert main([str(small()), "--onnx"]) == 1
+    assert (tmp_path / "model.onnx").read_bytes() == old
+    assert main([str(small()), "--onnx"]) == 0
+    assert Encoder(tmp_path / "model.onnx").bits == BITS
+
+
+def test_an_exporter_that_changes_the_network_itself_is_found_out(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Any
+) -> None:
+    """The comparison is with the file, read anew, and not with what the exporter has had its hands on."""
+    honest = graph.build
+
+    def build(network: Any, *arguments: Any, **options: Any) -> onnx.ModelProto:
+        with torch.no_grad():
+            network.hash.weight.mul_(-1)
+        return honest(network, *arguments, **options)
+
+    monkeypatch.setattr(graph, "build", build)
+    assert main([str(small()), "--onnx"]) == 1 and leftovers(tmp_path) == {"model.pt"}

@@ -1,0 +1,158 @@
+"""Pictures that are damaged, cut short, no pictures or too large: one clear error each, and no half picture."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFile
+
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess, UnreadableImage, load_image, to_pixels
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
+SMALL = Preprocess(resize=24, crop=20)
+
+
+def encoded(kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+KINDS: dict[str, tuple[str, dict[str, object]]] = {
+    "jpeg": ("JPEG", {}),
+    "progressive": ("JPEG", {"progressive": True}),
+    "png": ("PNG", {}),
+    "webp": ("WEBP", {}),
+    "lossless": ("WEBP", {"lossless": True}),
+    "gif": ("GIF", {}),
+    "bmp": ("BMP", {}),
+    "tiff": ("TIFF", {}),
+    "lzw": ("TIFF", {"compression": "tiff_lzw"}),
+    "jp2": ("JPEG2000", {}),
+    "ppm": ("PPM", {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_cut_short_anywhere_is_unreadable(kind: str, tmp_path: Path) -> None:
+    form, options = KINDS[kind]
+    whole = encoded(form, **options)
+    path = tmp_path / "cut.jpg"
+    path.write_bytes(whole)
+    assert load_image(path, SMALL).shape == (20, 20, 3)  # whatever it is called
+    for tenth in range(10):
+        path.write_bytes(whole[: len(whole) * tenth // 10])
+        with pytest.raises(UnreadableImage) as error:
+            load_image(path, SMALL)
+        assert str(error.value).startswith(f"{path}: ") and "\n" not in str(error.value) and error.value.reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_flipped_bytes_never_raise_anything_else(kind: str, tmp_path: Path) -> None:
+    form, options = KINDS[kind]
+    whole = encoded(form, **options)
+    rng = np.random.default_rng(3)
+    path = tmp_path / "flipped"
+    for _ in range(40):
+        broken = bytearray(whole)
+        for place in rng.integers(0, min(len(broken), 2000), 4):
+            broken[place] = rng.integers(256)
+        path.write_bytes(broken)
+        try:
+            assert load_image(path, SMALL).shape == (20, 20, 3)
+        except UnreadableImage as error:
+            assert error.reason
+
+
+def test_half_a_picture_is_never_taken_whatever_the_process_says_to_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = encoded("JPEG")
+    (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "whole.jpg").write_bytes(whole)
+    opened = Image.open(tmp_path / "half.jpg")
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for name in ("half.jpg", "whole.jpg"):
+        with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set") as error:
+            load_image(tmp_path / name, SMALL)
+        assert not isinstance(error.value, UnreadableImage), "not one picture is at fault"
+    with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set"):
+        to_pixels(opened, SMALL)
+    assert to_pixels(Image.new("RGB", (30, 30)), SMALL).shape == (20, 20, 3), "nothing to decode"
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is True
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_is_made_an_error_is_no_damage(tmp_path: Path) -> None:
+    Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")
+    with pytest.raises(UnreadableImage, match="makes errors of warnings: Image size"):
+        load_image(tmp_path / "big.png", SMALL)
+
+
+def test_what_is_no_picture_is_named_with_its_cause(tmp_path: Path) -> None:
+    (tmp_path / "text.jpg").write_text("not a picture\n" * 100)
+    (tmp_path / "empty.jpg").touch()
+    (tmp_path / "folder.jpg").mkdir()
+    (tmp_path / "loop.jpg").symlink_to("loop.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    expected = {
+        "text.jpg": "not an image",
+        "empty.jpg": "empty",
+        "folder.jpg": "directory",
+        "gone.jpg": "No such file",
+        "loop.jpg": "symbolic link",
+        "pipe.jpg": "not a regular file",
+    }
+    for name, cause in expected.items():
+        with pytest.raises(UnreadableImage, match=cause) as error:
+            load_image(tmp_path / name, SMALL)
+        assert error.value.path == str(tmp_path / name)
+
+
+def test_postscript_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\nshowpage\n")
+    with pytest.raises(UnreadableImage, match="not an image"):
+        load_image(tmp_path / "a.jpg", SMALL)
+
+
+@pytest.mark.parametrize("limit", [Image.MAX_IMAGE_PIXELS, None])
+def test_a_bomb_is_refused_undecoded(limit: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytearray(encoded("PNG"))
+    content[16:24] = struct.pack(">2I", 30_000, 30_000)  # in the header, whose checksum comes behind it
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    (tmp_path / "bomb.png").write_bytes(content)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # other libraries switch Pillow's own guard off
+    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
+    with pytest.raises(UnreadableImage, match="178,956,970"):
+        load_image(tmp_path / "bomb.png", SMALL)
+
+
+def test_commands_keep_pillow_quiet_and_nothing_else_does(tmp_path: Path) -> None:
+    image = Image.new("P", (8, 8))
+    image.save(tmp_path / "p.png", transparency=bytes([0, 128]))  # Pillow warns of this kind
+    Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")  # and of this size
+    code = (
+        "import sys, warnings\n"
+        "from idcwh_search.cli.common import command\n"
+        "from idcwh_search.images import Preprocess, load_image\n"
+        "before = list(warnings.filters)\n"
+        "load = lambda paths: [load_image(path, Preprocess(8, 8)) for path in paths] and 0\n"
+        "command(load)(sys.argv[1:])\n"
+        "assert warnings.filters == before\n"
+        "print('now the library', file=sys.stderr)\n"
+        "load(sys.argv[1:])\n"
+        "assert warnings.filters == before\n"
+    )
+    files = [str(tmp_path / "p.png"), str(tmp_path / "big.png")]
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True)
+    quiet, _, loud = done.stderr.partition("now the library")
+    assert quiet == "" and "DecompressionBombWarning" in loud

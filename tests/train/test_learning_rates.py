@@ -1,0 +1,76 @@
+"""Learning rates: the head's beside the backbone's, and how all of them change over a run, in numbers found by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from idcwh_train import loop, recipes
+from idcwh_train.interrupt import Stop
+from idcwh_train.methods.base import create
+from idcwh_train.model import Network
+from idcwh_train.sources import FeatureSource
+from idcwh_train.workers import Workers
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "factor"),
+    [("idcwh", {}, 1), ("dhn", {}, 10), ("dhn", {"freeze": True}, 1), ("dhn", {"head_lr": 0.03}, 3)],
+)
+def test_learning_rate_of_the_head(method, given, factor):
+    of = create(method, 3, 4, 10, {})
+    network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
+    groups = loop._optimizer(network, [of], recipes.Options(bits=4, lr=0.01, **given)).param_groups
+    assert groups[0]["lr"] == 0.01 and groups[1]["lr"] == pytest.approx(0.01 * factor)
+    assert {id(p) for p in groups[1]["params"]} == {id(p) for p in network.heads.parameters()}
+
+
+def rates(epochs: int, **given: object) -> tuple[list[list[float]], list[float]]:
+    """Train for so many epochs of two steps: the rates of backbone, head and centers in every step, and what the
+    record of every epoch says."""
+    options = recipes.Options(bits=4, epochs=epochs, batch_size=2, lr=0.04, head_lr=0.02, center_lr=0.005, **given)
+    device, of = torch.device("cpu"), create("idcwh", 2, 4, 4, {})
+    network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
+    source = FeatureSource(network, torch.eye(4, 5), device)
+    network.requires_grad_(True)  # so that the backbone has a rate as well
+    labels = torch.tensor([0, 1, 0, 1])
+    trainer = loop.Trainer(network, [of], source, torch.arange(4), labels, 2, options, device, Workers())
+    steps: list[list[float]] = []
+    records: list[float] = []
+    trainer.optimizer.register_step_post_hook(
+        lambda optimizer, *_: steps.append([group["lr"] for group in optimizer.param_groups])
+    )
+    trainer.run(Stop(), lambda: None, lambda record: records.append(record["lr"]))
+    return steps, records
+
+
+ROOT_2, ROOT_3 = 2**0.5, 3**0.5
+
+
+@pytest.mark.parametrize(
+    ("epochs", "given", "factors"),
+    [
+        # x 0.1 with the first epoch that begins at or behind a third: 2 and 4 of 6; 7 / 3 = 2.3, so 3 and 5 of 7
+        (6, {"schedule": "step"}, [1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01]),
+        (7, {"schedule": "step"}, [1, 1, 1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01]),
+        (1, {"schedule": "step"}, [1, 1]),
+        # 1 - t at t = 0, 1/10, ...: the eleventh step would be at 0
+        (5, {"schedule": "linear"}, [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]),
+        # (1 + cos(pi t)) / 2 at t = 0, 1/6, ...: the seventh step would be at 0
+        (3, {"schedule": "cosine"}, [1, (2 + ROOT_3) / 4, 0.75, 0.5, 0.25, (2 - ROOT_3) / 4]),
+        # up within 4 of 10 steps, to the whole in the last of them; then 1 - t at t = 0, 1/6, ... of what is left
+        (5, {"schedule": "linear", "warmup": 0.4}, [0.25, 0.5, 0.75, 1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]),
+        # up within 2 of 6 steps; then half a cosine over the other four
+        (3, {"schedule": "cosine", "warmup": 1 / 3}, [0.5, 1, 1, (2 + ROOT_2) / 4, 0.5, (2 - ROOT_2) / 4]),
+        # up within 4 of 12 steps; the thirds are those of the whole run
+        (6, {"schedule": "step", "warmup": 1 / 3}, [0.25, 0.5, 0.75, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01]),
+        (5, {"schedule": "step", "warmup": 0.2}, [0.5, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01]),
+    ],
+)
+def test_every_rate_follows_the_schedule(epochs, given, factors):
+    steps, records = rates(epochs, **given)
+    assert len(steps) == 2 * epochs
+    for found, factor in zip(steps, factors, strict=True):
+        assert found == pytest.approx([0.04 * factor, 0.02 * factor, 0.005 * factor])
+    assert records == [backbone for backbone, _, _ in steps[1::2]], "a record has the rate of the epoch's last step"

@@ -1,0 +1,130 @@
+"""idcwh-train that cannot go on: mistakes in the command, codes that collapse, losses and weights of no use."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from idcwh_train import checkpoint, cli, features, run, sound
+from idcwh_train.checkpoint import load_model
+from idcwh_train.methods.idcwh import IDCWH
+
+
+def test_collapse_is_said(images, net, tmp_path, cached, capsys, monkeypatch, log):
+    """A network whose features are the same for every image gives every image the same code, whatever is dropped."""
+    monkeypatch.setattr(features, "compute", lambda model, dataset, rows, *_: constant(model, rows))
+
+    def constant(model, rows):
+        return features.Features(torch.ones(len(rows), model.features), rows, {})
+
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), "--device", "cpu"]
+    command += ["--dropout", "0"]
+    assert cli.main([*command, "--cache", str(tmp_path / "cache")]) == 0
+    assert "the codes have collapsed: the outputs are constant for" in capsys.readouterr().err
+    assert "collapse" in log(out)[-1] and log(out)[-1]["distinct_codes"] == 1
+    assert torch.isfinite(load_model(out / "model.pt")[0].hash.weight).all()
+
+
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(
+    images, net, tmp_path, cached, capsys, monkeypatch, log
+):
+    """The checkpoint is of the steps before it, whole: gone on from without the cause, the run is like any other."""
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "5", "--batch-size", "12", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
+    out, terms, calls = tmp_path / "run", IDCWH.terms, []
+
+    def broken(self, *given):
+        calls.append(1)
+        return {name: x * (torch.nan if len(calls) == 6 else 1) for name, x in terms(self, *given).items()}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IDCWH, "terms", broken)
+        patch.setattr(run, "_CHECKPOINT_SECONDS", -1)
+        assert cli.main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: the loss is not finite in epoch 3, step 2 (loss nan, L1 nan")
+    assert (
+        "checkpoint.pt keeps what was sound, 2 epochs and 1 steps; a lower --lr helps most often, in a new run" in said
+    )
+    assert not (out / "model.pt").exists() and len(log(out)) == 2
+    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
+    assert saved["position"]["epoch"] == 2 and saved["position"]["step"] == 1
+    assert all(torch.isfinite(x).all() for x in saved["network"].values())
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 0
+    assert (out / "model.pt").read_bytes() == (tmp_path / "whole" / "model.pt").read_bytes()
+
+
+@pytest.mark.parametrize("how", [["--freeze"], [], ["--average", "0.9", "--freeze"]])
+def test_weights_of_no_use_are_not_saved(images, net, tmp_path, cached, capsys, how, log):
+    """After the only step there is no loss any more that could tell."""
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, *how, "--epochs", "1", "--batch-size", "200", "--lr", "1e38", *cached]
+    assert cli.main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "after step 1 of epoch 1" in said and "no checkpoint was written before; a lower --lr" in said
+    assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "protocol.json"] and not log(out)
+
+
+def test_what_is_kept_of_a_run_that_diverges_is_sound(images, net, tmp_path, cached, capsys, monkeypatch, log):
+    monkeypatch.setattr(run, "_CHECKPOINT_SECONDS", -1)
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "50", "--batch-size", "12", "--lr", "1e5", *cached]
+    assert cli.main([*command, "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    kept = (out / "checkpoint.pt").read_bytes()
+    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
+    at = saved["position"]
+    assert f"checkpoint.pt keeps what was sound, {at['epoch']} epochs and {at['step']} steps" in said
+    assert all(sound.is_sound(x) for x in saved["network"].values())
+    assert all(abs(x) < sound.LARGEST**2 * 12 for x in at["sums"].values()) and len(log(out)) == at["epoch"]
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+    assert "--resume keeps the rate and comes to the same end" in capsys.readouterr().err
+    assert (out / "checkpoint.pt").read_bytes() == kept and not (out / "model.pt").exists()
+
+
+def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_path, cached, capsys, monkeypatch):
+    def infinite(source, network, positions):
+        return positions, {12: torch.full((len(positions), 12), torch.inf)}
+
+    monkeypatch.setattr(run, "encode", infinite)
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main(command) == 1
+    assert "error: the outputs of the finished model are not finite" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "model.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--data", "nowhere"], "nowhere: no such folder"),
+        (["--backbone", "nope"], "unknown backbone 'nope'"),
+        (["--backbone", "timm:nope"], "backbone timm:nope"),
+        (["--weights", "missing.pt"], "missing.pt: no such weights file"),
+        (["--protocol", "cifar10-mini"], "cifar10-mini is defined on 60000"),
+        (["--train-per-class", "100"], "class class0 has 11 training pictures, the protocol wants 100"),
+        (["--method", "idcwh-single", "--gamma", "1"], "gamma = 0"),
+        (["--sigma2", "-1"], "idcwh: sigma2: expected a number above 0, not -1.0"),
+        (["--method", "dcwh", "--method-option", "every=0.5"], "dcwh: every: expected a whole number of at least 1"),
+        (
+            ["--method", "dpsh", "--method-option", "several=maybe"],
+            "dpsh: several: expected true or false, not 'maybe'",
+        ),
+        (["--method-option", "foo=1"], "idcwh: unknown option 'foo'; expected one of sigma2, gamma, beta, "),
+        (["--dropout", "1"], "dropout: expected a share"),
+        (["--crop", "64"], "do not fit into resize 36"),
+    ],
+)
+def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, message):
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, *extra]) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("error: ") and message in last
+
+
+def test_cuda_that_is_not_there_is_an_error(images, net, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    command = ["--data", str(images), *net, "--freeze", "--device", "cuda", "--out", str(tmp_path / "run")]
+    assert cli.main(command) == 1
+    assert capsys.readouterr().err.startswith("error: --device cuda: ")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,190 @@
+"""idcwh-train interrupted, resumed and replaced: the bytes of a run left alone, or one line and nothing changed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from idcwh_train import checkpoint, cli, loop
+from idcwh_train.checkpoint import load_model
+
+FINE_TUNING = [
+    *("--lr", "0.001", "--head-lr", "0.01", "--nesterov", "--schedule", "linear", "--warmup", "0.2"),
+    *("--average", "0.9", "--start-crop", "16", "--pad", "2", "--erase", "0.3", "--dropout", "0.3", "--flip"),
+]
+
+
+@pytest.mark.parametrize("how", [["--freeze"], FINE_TUNING, ["--freeze", "--bits", "12", "20", "--optimizer", "adam"]])
+def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, cached, how, monkeypatch, log):
+    """Stopped after every few steps and resumed, the run ends with the bytes of one that was left alone."""
+    command = ["--data", str(images), *net, *how, "--epochs", "3", "--batch-size", "8", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
+    models = sorted(path.name for path in (tmp_path / "whole").glob("model*.pt"))
+
+    steps = 0
+    step = loop.Trainer._step
+
+    def stopping(self, *arguments):
+        nonlocal steps
+        step(self, *arguments)
+        steps += 1
+        if steps % 2 == 0:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(loop.Trainer, "_step", stopping)
+    out = tmp_path / "pieces"
+    assert cli.main([*command, "--out", str(out)]) == 130
+    assert load_model(out / models[-1])[1]["training"]["finished"] is False
+    for _ in range(20):
+        if cli.main(["--out", str(out), "--resume", *cached]) == 0:
+            break
+    assert steps in (9, 12), "no step is run twice"
+    for model in models:
+        assert (out / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
+    assert log(out) == log(tmp_path / "whole")
+
+
+def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "idcwh_train.cli", "--data", str(images), *net, "--freeze", "--epochs", "1000000"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen([*command, "--out", str(out), *cached], env=env, stderr=subprocess.PIPE, text=True)
+    log_file = out / "log.jsonl"
+    while process.poll() is None and not (log_file.exists() and log_file.stat().st_size > 2000):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said and "--resume" in said
+    model, content = load_model(out / "model.pt")
+    assert content["training"]["finished"] is False and content["training"]["epochs"] > 1
+    position = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]["position"]
+    assert position["epoch"] == content["training"]["epochs"] == len(log(out))
+    assert model.bits == 12
+
+
+def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, net, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+    assert "checkpoint.pt: no such file" in capsys.readouterr().err
+    assert cli.main(command) == 0
+    before = (out / "model.pt").read_bytes()
+    assert cli.main(command) == 1
+    assert "--resume goes on, --overwrite replaces it" in capsys.readouterr().err
+    assert cli.main([*command, "--overwrite", "--data", "nowhere"]) == 1
+    assert (out / "model.pt").read_bytes() == before, "nothing is removed before the new run can start"
+    assert cli.main(["--out", str(out), "--resume", "--bits", "24", *cached]) == 1
+    assert "--bits 24: the run in" in capsys.readouterr().err
+    assert cli.main(["--out", str(out), "--resume", "--bits", "12", *cached]) == 0
+    assert (out / "model.pt").read_bytes() == before
+    assert cli.main([*command, "--overwrite"]) == 0
+
+
+def test_a_run_that_does_not_start_leaves_the_earlier_one(images, net, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--query-per-class", "2", "--epochs", "2", "--out", str(out), *cached]
+    assert cli.main([*command, "--freeze"]) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    again = [*command, "--overwrite", "--seed", "7"]
+    for mistake in (["--freeze", "--backbone", "nope"], ["--freeze", "--sigma2", "-1"], ["--method", "sdh"]):
+        assert cli.main([*again, *mistake]) == 1
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert "sdh has a closed form and needs fixed features; add --freeze" in capsys.readouterr().err
+    assert cli.main([*again, "--freeze"]) == 0
+    assert {name for name, content in before.items() if (out / name).read_bytes() != content} == set(before)
+
+
+def test_a_run_is_resumed_with_its_own_protocol_only(images, net, tmp_path, cached, capsys):
+    """With another seed's, images that it trains on could be queries."""
+    for name, seed in (("a", "0"), ("b", "7")):
+        command = ["--data", str(images), *net, "--freeze", "--query-per-class", "2", "--epochs", "2", "--seed", seed]
+        assert cli.main([*command, "--out", str(tmp_path / name), *cached]) == 0
+    model, own = (tmp_path / "a" / "model.pt").read_bytes(), (tmp_path / "a" / "protocol.json").read_bytes()
+    (tmp_path / "a" / "protocol.json").write_bytes((tmp_path / "b" / "protocol.json").read_bytes())
+    capsys.readouterr()
+    assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 1
+    said = capsys.readouterr().err
+    assert "a/protocol.json: not the protocol that" in said.splitlines()[-1]
+    assert (tmp_path / "a" / "model.pt").read_bytes() == model
+    (tmp_path / "a" / "protocol.json").write_bytes(own)
+    assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 0
+    assert (tmp_path / "a" / "model.pt").read_bytes() == model
+
+
+def finished(images: Path, net: list[str], out: Path, cached: list[str]) -> Path:
+    assert cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 0
+    return out
+
+
+def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(images, net, tmp_path, cached, capsys):
+    out = finished(images, net, tmp_path / "run", cached)
+    path = out / "checkpoint.pt"
+    whole = path.read_bytes()
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    weight = whole.index(saved["trainer"]["network"]["heads.12.weight"].numpy().tobytes())
+    flipped = bytearray(whole)
+    flipped[weight + 100] ^= 1
+    for content in (whole[: len(whole) // 2], whole[:-1], bytes(flipped)):
+        path.write_bytes(content)
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+        assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {path}: damaged")
+    without = {name: value for name, value in saved["options"].items() if name != "length_options"}
+    for lacking, content in (
+        ("log_bytes", {name: value for name, value in saved.items() if name != "log_bytes"}),
+        ("protocol", {name: value for name, value in saved.items() if name != "protocol"}),
+        ("option length_options", {**saved, "options": without}),
+    ):
+        checkpoint.write(path, content)
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+        said = capsys.readouterr().err.strip()
+        assert said.startswith(f"error: {path}: has no {lacking}; another version") and "\n" not in said
+
+
+def test_a_log_that_is_gone_or_cut_is_said_and_done_without(images, net, tmp_path, cached, capsys):
+    out = finished(images, net, tmp_path / "run", cached)
+    model, lines = (out / "model.pt").read_bytes(), (out / "log.jsonl").read_bytes().splitlines(keepends=True)
+    kept = (out / "checkpoint.pt").read_bytes()
+    for content, left in ((None, []), (b"".join(lines)[:-5], lines[:2]), (lines[0] + lines[1][:30], lines[:1])):
+        (out / "checkpoint.pt").write_bytes(kept)
+        (out / "log.jsonl").unlink()
+        if content is not None:
+            (out / "log.jsonl").write_bytes(content)
+        capsys.readouterr()
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 0
+        said = capsys.readouterr().err
+        assert (
+            f"warning: {out / 'log.jsonl'}: {'no such file' if content is None else f'{sum(map(len, left)):,} of'}"
+            in said
+        )
+        assert (out / "log.jsonl").read_bytes() == b"".join(left)
+        assert (out / "model.pt").read_bytes() == model
+
+
+def test_a_set_that_has_moved_is_named_to_resume(make_images, images, net, tmp_path, cached, capsys, monkeypatch):
+    out, here = tmp_path / "run", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(images.parent)
+    finished(Path(images.name), net, out, cached)
+    model = (out / "model.pt").read_bytes()
+    monkeypatch.chdir(here)
+    resume = ["--out", str(out), "--resume", *cached]
+    assert cli.main(resume) == 1
+    assert "if the set has moved, say where it is with --data" in capsys.readouterr().err
+    (here / "there").symlink_to(images)
+    for data in (str(images), "there", "./there"):
+        assert cli.main([*resume, "--data", data]) == 0
+        assert (out / "model.pt").read_bytes() == model, "wherever the set lies"
+    other = make_images(tmp_path / "other", each=13)
+    assert cli.main([*resume, "--data", str(other)]) == 1
+    assert "protocol.json: made from another set" in capsys.readouterr().err
+    assert (out / "model.pt").read_bytes() == model
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*resume, "--overwrite"])
+    assert caught.value.code == 2 and "--resume goes on with a run, --overwrite replaces it" in capsys.readouterr().err
