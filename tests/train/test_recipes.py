@@ -117,3 +117,15 @@ def test_values_as_people_write_them(name: str, text: str, value: Any) -> None:
 def test_what_people_write_wrong(name: str, text: str, expected: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}: expected {re.escape(expected)}$"):
         recipes.KINDS[name].read(name, text)
+
+
+@pytest.mark.parametrize("method", ["idcwh", "idcwh-single"])
+@pytest.mark.parametrize("recipe", ["best", "scratch"])
+def test_idcwh_quantizes_weakly_where_the_network_learns(recipe, method):
+    """At every length, whatever the recipes have for each of them."""
+    options = recipes.options(recipe, {"method": method, "bits": (12, 48)})
+    for bits in (12, 48):
+        found = options.of_method(bits)
+        assert (found["beta"], found["start"], found["smoothing"], found["sigma2"]) == (0.01, "far", 0.1, bits / 3)
+    frozen = recipes.options("frozen", {"method": method, "bits": (12,)}).of_method(12)
+    assert (frozen["beta"], frozen["start"]) == (pytest.approx(0.1), "far")

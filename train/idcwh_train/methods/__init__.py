@@ -33,11 +33,13 @@ class Entry:
 # mean taken away: 400 a class train, of the other 1,000 each half is searched in the other; 12 and 48 bits, 40 epochs,
 # three to eight settings a method. The queries were not touched. Sums over the bits (||h - mu||^2, Q, inner products)
 # are scaled by them, so that no code length weighs them otherwise.
+_FAR: dict[str, Any] = {"start": "far", "smoothing": 0.1}
+# A quantization term as strong as on frozen features holds up a network that learns its features.
+_LEARNED: dict[str, Any] = {"method_options": {**_FAR, "beta": 0.01}}
 _IDCWH: dict[str, dict[str, Any]] = {
-    "frozen": {"weight_decay": 3.5e-3, "method_options": {"start": "far", "smoothing": 0.1}},
-    # a quantization term as strong as on frozen features holds up a network that learns its features
-    "best": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}},
-    "scratch": {"method_options": {"beta": 0.01, "start": "far", "smoothing": 0.1}},
+    "frozen": {"weight_decay": 3.5e-3, "method_options": _FAR},
+    "best": _LEARNED,
+    "scratch": _LEARNED,
 }
 MODULES = {
     "idcwh": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
