@@ -26,6 +26,26 @@ def test_collapse_is_said(images, net, tmp_path, cached, capsys, monkeypatch, lo
     assert torch.isfinite(load_model(out / "model.pt")[0].hash.weight).all()
 
 
+def test_a_finished_model_that_puts_out_one_code_is_said(images, net, tmp_path, cached, capsys, monkeypatch):
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "good")]) == 0
+    assert "the finished model" not in capsys.readouterr().err
+    seen = []
+
+    def constant(source, network, positions):
+        seen.append(positions)
+        return positions, {12: torch.full((len(positions), 12), 0.5)}
+
+    monkeypatch.setattr(run, "encode", constant)
+    assert cli.main([*command, "--out", str(tmp_path / "bad")]) == 0
+    said = capsys.readouterr().err
+    assert (
+        "warning: the finished model of 12 bits: the codes have collapsed: the outputs are constant for 30 images"
+        in said
+    )
+    assert len(seen[-1].unique()) == 30, "all that are not held out"
+
+
 def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(
     images, net, tmp_path, cached, capsys, monkeypatch, log
 ):

@@ -9,6 +9,18 @@ import torch
 from torch import Tensor
 
 
+def class_count(labels: Tensor) -> int:
+    """Classes that occur in labels, int64 [n] or bool [n, C]."""
+    return int(labels.any(dim=0).sum()) if labels.ndim == 2 else len(torch.unique(labels))
+
+
+def summary(h: Tensor, classes: int) -> dict[str, Any]:
+    """`Codes.summary` of outputs [n, bits] of pictures of so many classes."""
+    codes = Codes(h.shape[1])
+    codes.add(h)
+    return codes.summary(classes)
+
+
 class Codes:
     """The codes of an epoch's training images, as they went by (with dropout and augmentation)."""
 

@@ -16,13 +16,13 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from idcwh_search.cli.common import progress_bar
 
-from . import sound
+from . import means, sound
 from .backbones import versioned
-from .health import Codes
+from .health import Codes, class_count
 from .interrupt import Stop
 from .methods.base import Loss, Method
 from .model import Network
@@ -76,9 +76,9 @@ class Trainer:
         self.average: AveragedModel | None = None
         self.result = network  # to encode with and to save: the running mean of the weights where there is one
         if options.average and not any(method.closed_form for method in methods):  # a head that is solved has no steps
-            average = get_ema_multi_avg_fn(options.average)
-            self.average = AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+            self.average = means.of_weights(network, options.average)
             self.result = cast(Network, self.average.module)
+        self.fresh = means.FreshStatistics(network) if options.weights == "none" else None
 
     @property
     def finished(self) -> bool:
@@ -136,6 +136,8 @@ class Trainer:
         images = self.workers.gather(own)
         if not len(images):
             return
+        if self.fresh is not None:
+            self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
         factor = self._lr_factor()
         for group, lr in zip(self.optimizer.param_groups, self._full_lr, strict=True):
             group["lr"] = factor * lr
@@ -194,8 +196,7 @@ class Trainer:
 
     def _health(self) -> Record:
         """What the training outputs of this epoch say about the codes: free, and before anything is encoded."""
-        labels = self.labels
-        classes = int(labels.any(dim=0).sum()) if labels.ndim == 2 else len(torch.unique(labels))
+        classes = class_count(self.labels)
         found: Record = {}
         for codes in self.codes:
             seen = codes.summary(classes)

@@ -33,6 +33,7 @@ from idcwh_search.splits import OPTIONS
 from . import backbones, checkpoint, memory, progress, sample
 from . import resume as resuming
 from .features import extract, joined, one_thread
+from .health import class_count, summary
 from .interrupt import Stop
 from .loop import Trainer, load, mixed
 from .methods.base import Method, create, find
@@ -362,11 +363,17 @@ class _Run:
             note(f"kept epoch {self.best['epoch']}, MAP {self.best['map']:.4f} on held-out images")
         elif self.trainer.average is not None:
             load(self.network, self.trainer.weights(self.trainer.result))
-        _, outputs = encode(self.source, self.network, self.train_positions[:_LOOKED_AT])
+        images = len(self.train_positions)
+        looked_at = torch.linspace(0, images - 1, min(images, _LOOKED_AT), dtype=torch.float64).long()
+        kept, outputs = encode(self.source, self.network, self.train_positions[looked_at])
         if not all(h.isfinite().all() for h in outputs.values()):
             raise Diverged("the outputs of the finished model are not finite; it is not written")
         if not self.workers.first:
             return
+        for bits, h in outputs.items():
+            problem = summary(h, class_count(self.labels[kept])).get("collapse")
+            if problem and named("collapse", bits, self.network.lengths) not in self.record:
+                note(f"warning: the finished model of {bits} bits: {problem}, which did not show while it was trained")
         pictures = sample.draw(self.dataset, self.split.train, self.preprocess, self.options.seed)
         for (bits, name), method in zip(model_files(self.options).items(), self.trainer.methods, strict=True):
             self._save_model(self.out / name, bits, method, pictures)
