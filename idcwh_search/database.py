@@ -24,6 +24,7 @@ from .searchable import Ids, Searchable, read_only
 from .selection import as_id_list
 
 FORMAT = 1
+MAGIC = b"\x89IDCWH\r\n"  # what every codes.bin begins with
 
 
 class _Readable(Searchable):

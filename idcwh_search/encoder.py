@@ -7,9 +7,11 @@ with many files is the business of pipeline.py.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,8 @@ class Encoder:
     gpu_memory  the most bytes that activations may take there (the arena of ONNX Runtime); None: no limit
     preprocess, bits
                 what the model expects and gives, for a file without metadata, or one that was changed after it was
-                written; its metadata is not looked at then. bits: of a code, by default as many as there are logits
+                written; its metadata is not looked at then, but an unchanged file that says something else is refused.
+                bits: of a code, by default as many as there are logits
 
     Afterwards `device` is what it really runs on. `bits`, `code_bytes` (of one code), `preprocess`, `classes` and
     `method` are the model's, `info` is all it says of itself, `fingerprint` the SHA-256 of its file.
@@ -79,14 +82,18 @@ class Encoder:
         if self.threads > MAX_THREADS:
             raise ValueError(f"threads must be at most {MAX_THREADS}, not {self.threads}")
         devices.check_name(device)
+        if preprocess is not None and not isinstance(preprocess, Preprocess):
+            raise TypeError(f"preprocess: expected a Preprocess(resize, crop), not {type(preprocess).__name__}")
         size, memory = _at_least_one("batch_size", batch_size), _at_least_one("gpu_memory", gpu_memory)
-        _at_least_one("bits", bits)
+        bits = _at_least_one("bits", bits)
         if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
             raise ValueError(f"gpu must be the number of a GPU, 0 for the first, not {gpu!r}")
         content = _read(self.path)
         seal, self.fingerprint = onnx_file.examine(content)
         try:
-            said = _said(content, seal) if preprocess is None else None
+            said = _said(content, seal) if preprocess is None else _contradicted(content, seal, preprocess)
+            if said is not None and bits not in (None, said.bits):
+                raise IdcwhError(f"its codes have {said.bits} bits, not {bits}")
             expected = said.preprocess if said else preprocess or Preprocess()
             use = Use(gpu, memory, said.precision if said else "fp32", size or _GPU_BATCH)
             image = (expected.crop, expected.crop, 3)
@@ -119,6 +126,8 @@ class Encoder:
         from .pipeline import encode_files
 
         one = isinstance(pictures, str | os.PathLike | Image.Image)
+        if isinstance(pictures, bytes) or (isinstance(pictures, np.ndarray) and pictures.ndim not in (3, 4)):
+            self.pixels(pictures)  # which says what a picture is
         if one or (isinstance(pictures, np.ndarray) and pictures.ndim == 3):
             pictures = [pictures]  # type: ignore[list-item]
         parts = [codes for _, codes in encode_files(self, list(pictures), on_skip=None)]  # type: ignore[arg-type]
@@ -190,6 +199,8 @@ class Encoder:
         """One picture of noise: are these packed codes at all?"""
         side = self.preprocess.crop
         codes, logits = self.run(np.random.default_rng(0).integers(0, 256, (1, side, side, 3), np.uint8))
+        if not np.isfinite(logits).all():
+            raise IdcwhError(f"{self.path}: its logits are not finite; write it anew with idcwh-export")
         if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
             raise IdcwhError(
                 f"{self.path}: its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit; "
@@ -211,6 +222,19 @@ def _said(content: bytes, seal: onnx_file.Seal) -> ModelInfo | None:
     return None if lines is None else ModelInfo.from_metadata(lines)
 
 
+def _contradicted(content: bytes, seal: onnx_file.Seal, preprocess: Preprocess) -> ModelInfo | None:
+    """What an unchanged file says, which `preprocess` has to agree with; None for one that is not to be believed."""
+    if seal is not onnx_file.Seal.WHOLE:
+        return None
+    said = _said(content, seal)
+    if said is not None and said.preprocess != preprocess:
+        raise IdcwhError(
+            f"says that it expects {said.preprocess}, not {preprocess}, and was not changed since it was written; "
+            "leave preprocess out"
+        )
+    return said
+
+
 def _about(path: str, error: IdcwhError) -> IdcwhError:
     return error if str(error).startswith((path, "device ")) else IdcwhError(f"{path}: {error}")
 
@@ -218,12 +242,16 @@ def _about(path: str, error: IdcwhError) -> IdcwhError:
 def _read(path: str) -> bytes:
     """The whole file at once, so that what is fingerprinted is what runs."""
     try:
+        if stat.S_IFMT(Path(path).stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # a pipe would be waited for
+            raise IdcwhError(f"{path}: a device or a pipe; expected a model.onnx written by idcwh-export")
         return Path(path).read_bytes()
     except OSError as error:
         raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx written by idcwh-export") from error
 
 
 def _at_least_one(name: str, value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
-    return value
+    return int(value)

@@ -43,6 +43,20 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str] |
         Path(file.name).unlink()
 
 
+def check_replaced(path: str | os.PathLike[str], begins: bytes, kind: str) -> None:
+    """IdcwhError where `path` is there already and not of the same kind (it begins otherwise): a slip of the hand must
+    not cost a picture or a model. A file that holds nothing may be replaced, too.
+    """
+    target = Path(path)
+    if target.is_file():
+        with target.open("rb") as file:
+            head = file.read(len(begins))
+        if head and head.lower() != begins.lower():
+            raise IdcwhError(
+                f"{target}: is there already and no {kind}, so it is not replaced; choose another name, or remove it"
+            )
+
+
 def temporary_beside(target: Path) -> BinaryIO:
     """A new hidden file in the folder of `target`, open for writing and reading; its `name` is its full path."""
     if target.is_dir() or not target.name:

@@ -14,6 +14,7 @@ from pathlib import Path
 from .errors import IdcwhError
 from .images import Preprocess, load_image
 
+BEGINS = b"<!doctype html>"  # such a page
 THUMBNAIL = Preprocess(resize=144, crop=144, interpolation="bicubic")
 
 
@@ -59,7 +60,7 @@ def _row(query: Query, bits: int, pictures: _Pictures) -> str:
     hits = (
         "\n".join(_hit(hit, query.label, bits, pictures) for hit in query.hits) or '<p class="none">nothing found</p>'
     )
-    label = f"<b>{escape(query.label)}</b>" if query.label else ""
+    label = f"<b>{escape(_printable(query.label))}</b>" if query.label else ""
     return (
         f'<section><figure class="query" title="{escape(_printable(query.name))}">'
         f"{pictures.show(query.path, query.name)}"
@@ -71,7 +72,7 @@ def _row(query: Query, bits: int, pictures: _Pictures) -> str:
 def _hit(hit: Hit, wanted: str | None, bits: int, pictures: _Pictures) -> str:
     verdict = "" if wanted is None or hit.label is None else " same" if hit.label == wanted else " other"
     name = hit.key or f"id {hit.id}"
-    label = f"<b>{escape(hit.label)}</b>" if hit.label else ""
+    label = f"<b>{escape(_printable(hit.label))}</b>" if hit.label else ""
     return (
         f'<figure class="hit{verdict}" title="{escape(_printable(name))}">{pictures.show(hit.path, name)}'
         f'<span class="distance" title="Hamming distance of {bits} bits">{hit.distance}</span>'
@@ -85,8 +86,8 @@ def _short(name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """File names may hold bytes that are no text; a page must not."""
-    return name.encode(errors="surrogateescape").decode(errors="replace")
+    """File names, and labels made from them, may hold bytes that are no text; a page must not."""
+    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in name)
 
 
 class _Pictures:

@@ -33,7 +33,8 @@ def list_images(source: str | os.PathLike[str]) -> list[str]:
     that file. A .tar file, given, listed or below a folder: the pictures in it, in its order (shards.py). Any other
     file, or "-" for standard input: a list, one path a line, relative to the list's folder (standard input: to the
     current one), in the order of the list; empty lines are passed over. Whether a file can be decoded, or a link in an
-    archive leads anywhere, shows only when it is read. Nothing found, a URL, or a damaged tar file is an IdcwhError.
+    archive leads anywhere, shows only when it is read. Nothing found, a URL, a compressed archive, or a damaged
+    tar file is an IdcwhError.
     """
     text = os.fspath(source)
     _refuse_url(text, "")
@@ -69,6 +70,8 @@ def _lines(file: IO[bytes], folder: str) -> list[str]:
     for number, line in enumerate(file, 1):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors put it in front
+        if b"\0" in line:
+            raise IdcwhError(f"line {number}: a NUL byte; expected UTF-8 text, one path a line (find -print0 has none)")
         text = os.fsdecode(line.rstrip(b"\r\n"))
         if not text.strip():
             continue
@@ -102,7 +105,9 @@ def _walk(top: str) -> Iterator[str]:
         seen.add((status.st_dev, status.st_ino))
         below[:] = sorted(name for name in below if not name.startswith("."))
         for name in files:
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in (*SUFFIXES, shards.SUFFIX):
+            if name.startswith("."):
+                continue
+            if os.path.splitext(name)[1].lower() in SUFFIXES or shards.is_shard(os.path.join(folder, name)):
                 yield os.path.join(folder, name)
 
 

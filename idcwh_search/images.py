@@ -99,7 +99,7 @@ class Preprocess:
                 raise TypeError(f"preprocess: {name} must be an int, not {value!r}")
         if not 1 <= self.crop <= self.resize <= 8192:
             raise ValueError(f"preprocess: expected 1 <= crop <= resize <= 8192, not {self.crop} and {self.resize}")
-        if self.interpolation not in _RESAMPLING:
+        if not isinstance(self.interpolation, str) or self.interpolation not in _RESAMPLING:
             known = ", ".join(_RESAMPLING)
             raise ValueError(f"preprocess: interpolation must be one of {known}, not {self.interpolation!r}")
 
@@ -135,6 +135,8 @@ def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
             return to_pixels(_open(file, path), preprocess, path)
     except OSError as error:
         raise UnreadableImage(path, error.strerror or str(error)) from error
+    except ValueError as error:  # a NUL byte
+        raise UnreadableImage(path, f"no path of a file ({error})") from error
 
 
 def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:

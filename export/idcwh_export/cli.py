@@ -80,10 +80,15 @@ def main(argv: list[str] | None = None) -> int:
     if options.onnx is None:
         if options.model is not None:
             made.error("a model.pt goes with --onnx; --info and --list name their files themselves")
+        for name in ("precision", "verify", "limit", "calibrate", "device", "opset", "simplify"):
+            if getattr(options, name) != made.get_default(name):
+                made.error(f"--{name} goes with --onnx")
         return _tell(options)
     if options.model is None:
         took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx else ""
         made.error(f"no model.pt is named{took}; name it first: idcwh-export model.pt --onnx")
+    if options.calibrate is not None and "int8" not in options.precision:
+        made.error("--calibrate is for int8, which is not asked for; add --precision int8")
     return _export(options)
 
 
@@ -102,7 +107,10 @@ def _tell(options: Any) -> int:
 def _export(options: Any) -> int:
     out = Path(options.onnx) if options.onnx else options.model.with_suffix(".onnx")
     if not options.model.is_file():
-        raise IdcwhError(f"{options.model}: no such file; expected a model.pt written by idcwh-train")
+        found = "not a file" if options.model.exists() else "no such file"
+        raise IdcwhError(f"{options.model}: {found}; expected a model.pt written by idcwh-train")
+    if options.model.suffix.lower() == ".onnx":
+        raise IdcwhError(f"{options.model}: is ONNX already; expected the model.pt that idcwh-train wrote")
     skipped: list[dict[str, str]] = []
 
     def skip(path: str, reason: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from idcwh_search import onnx_file
+from idcwh_search.cli.common import one_line
 from idcwh_search.errors import IdcwhError
 from idcwh_search.modelinfo import ModelInfo
 
@@ -24,6 +25,8 @@ def describe(path: Path) -> Description:
     import onnx
 
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
+            raise IdcwhError(f"{path}: a device or a pipe; expected a model.onnx")
         content = path.read_bytes()
     except OSError as error:
         raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx") from error
@@ -114,7 +117,7 @@ def _trained(path: Path) -> Description:
 def table(models: list[Description]) -> str:
     """One line a model."""
     head = ("model", "bits", "backbone", "method", "classes", "precision", "bytes", "checked")
-    rows = [head, *(_row(model) for model in models)]
+    rows = [head, *(tuple(map(one_line, _row(model))) for model in models)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     right = {1, 4, 6}
     return "\n".join(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -13,6 +16,7 @@ from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import IdcwhError
+from ..files import check_replaced
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
@@ -28,6 +32,9 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
 
     def main(argv: list[str] | None = None) -> int:
         try:
+            for stream in (sys.stdout, sys.stderr):
+                if isinstance(stream, io.TextIOWrapper):
+                    stream.reconfigure(errors="idcwh")
             if threading.current_thread() is threading.main_thread():  # so that a kill cleans up like any other end
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
             with warnings.catch_warnings():
@@ -56,13 +63,47 @@ def describe(error: BaseException) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
         return f"out of memory ({error})" if str(error) else "out of memory"
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(" ".join(str(error).split())) or type(error).__name__
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    """Text as it is shown: file names may hold line breaks and what moves a terminal's cursor; they are shown, not
+    obeyed."""
+    if not _CONTROL.search(text):
+        return text
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.replace("\\", "\\\\"))
+
+
+def _written(error: UnicodeError) -> tuple[bytes, int]:
+    """What an output's encoding lacks: bytes that are no text (of a file's name) as they were, the rest escaped."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    characters = error.object[error.start : error.end]
+    found = b"".join(
+        bytes([ord(c) - 0xDC00]) if 0xDC80 <= ord(c) <= 0xDCFF else c.encode("ascii", "backslashreplace")
+        for c in characters
+    )
+    return found, error.end
+
+
+codecs.register_error("idcwh", _written)
 
 
 def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
     """IdcwhError where the output is there already and --force was not given."""
     if os.path.lexists(path) and not force:
         raise IdcwhError(f"{path}: already exists; choose another name or pass --force to replace it")
+
+
+def refuse_database(path: str | os.PathLike[str], force: bool) -> None:
+    """The same for a codes.bin, which with --force may replace another one, and nothing else."""
+    from ..database import MAGIC
+
+    refuse_existing(path, force)
+    check_replaced(path, MAGIC, "codes.bin")
 
 
 _hushed = False
@@ -77,7 +118,7 @@ def hush() -> None:
 def note(message: str) -> None:
     """Say something to the person at the terminal: everything that is not data goes to stderr."""
     if not _hushed:
-        print(message, file=sys.stderr, flush=True)
+        print(one_line(message), file=sys.stderr, flush=True)
 
 
 def progress_bar(**options: Any) -> Any:

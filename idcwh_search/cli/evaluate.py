@@ -15,7 +15,7 @@ from .. import code_sets, plots, report
 from ..code_sets import CodeSet
 from ..errors import IdcwhError
 from ..evaluation import Evaluation
-from ..files import check_target, replacing
+from ..files import check_replaced, check_target, replacing
 from ..metrics import CUTS
 from . import common, protocol
 
@@ -115,8 +115,12 @@ def main(argv: list[str] | None = None) -> int:
     columns: dict[str, Column] = {}
     with ExitStack() as outputs:
         # first everything that can be wrong with inputs and outputs, then the long work
-        for target in (options.save_codes, options.save_protocol):
+        for target, begins, kind in (
+            (options.save_codes, b"PK", "file of codes"),
+            (options.save_protocol, b"{", "JSON"),
+        ):
             if target:
+                check_replaced(target, begins, kind)
                 check_target(target, options.protocol, *(source.path for source in options.sources or []))
         codes_file = outputs.enter_context(replacing(options.save_codes)) if options.save_codes else None
         opened = [source.open(options) for source in options.sources]

@@ -78,10 +78,15 @@ def run(options: Any) -> int:
 
 
 class News:
-    """What of a listing is new to a database, or has changed. `keys` are those of the listing in the database."""
+    """What of a listing is new to a database, or has changed. `keys` are those of the listing in the database.
 
-    def __init__(self, database: Database, listing: Listing, keys: list[str]) -> None:
+    A label that a manifest gives, and `exactly` any label or its absence, takes the place of another one of the same
+    picture; the picture is not encoded again for that.
+    """
+
+    def __init__(self, database: Database, listing: Listing, keys: list[str], *, exactly: bool = False) -> None:
         self._database, self._listing, self._keys = database, listing, keys
+        self._row = {key: row for row, key in enumerate(database.keys())}
         self._known = {
             key: (number, mark)
             for key, number, mark in zip(
@@ -92,14 +97,34 @@ class News:
         self._stamps = [stamp(path) for path in listing.paths]  # before they are read: a later change shows next time
         self._todo = [i for i, key in enumerate(keys) if key not in known or known[key][1] != self._stamps[i]]
         self.changed = sum(keys[i] in known for i in self._todo)
+        self._relabel = self._relabelled(exactly)
         self.unchanged = len(keys) - len(self._todo)
+        labels = f" ({len(self._relabel)} of them with another label)" if self._relabel else ""
         common.note(
             f"{len(keys)} images: {len(self._todo) - self.changed} new, {self.changed} changed, "
-            f"{self.unchanged} as they were"
+            f"{self.unchanged} as they were{labels}"
         )
+
+    def _relabelled(self, exactly: bool) -> list[int]:
+        """Of the pictures that did not change, those whose label did."""
+        if not exactly and not self._listing.labels_are_given:
+            return []
+        had = dict(zip(self._database.keys(), self._database.labels(), strict=True))
+        todo = set(self._todo)
+        return [
+            i
+            for i, (key, label) in enumerate(zip(self._keys, self._listing.labels, strict=True))
+            if i not in todo and label != had[key] and (exactly or label is not None)
+        ]
 
     def encode(self, encoder: Encoder) -> encoding.Encoding:
         """Encode it into the database, a batch a write."""
+        if self._relabel:
+            keys = [self._keys[i] for i in self._relabel]
+            ids = np.array([self._known[key][0] for key in keys])
+            codes = self._database.codes[[self._row[key] for key in keys]]
+            labels = [self._listing.labels[i] for i in self._relabel]
+            self._database.replace(ids, codes, keys, labels, self._database.stamps(ids))
         work = encoding.Encoding(encoder, [self._listing.paths[i] for i in self._todo], self.unchanged)
         batch = _Batch(self._database)
         for rows, codes in work:

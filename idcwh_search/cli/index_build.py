@@ -37,7 +37,7 @@ def run(options: Any) -> int:
 
     target = Path(options.db)
     check_target(target, options.model, None if options.images == "-" else options.images)
-    common.refuse_existing(options.db, options.force)
+    common.refuse_database(options.db, options.force)
     listing = Listing(options.images, options.labels)
     encoder = Encoder(
         options.model,
@@ -78,7 +78,7 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
             raise IdcwhError(
                 f"{part}: was begun with another model or other images; delete it, or give those it was begun with"
             )
-        news = News(database, listing, listing.keys)
+        news = News(database, listing, listing.keys, exactly=True)
         work = news.encode(encoder)
         wanted = set(listing.keys)
         there = database.keys()
@@ -88,7 +88,7 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
         if gone:
             database.remove(keys=gone)
         database.compact()
-    common.refuse_existing(target, options.force)
+    common.refuse_database(target, options.force)
     part.replace(target)
     sync_directory(target.parent)
     return work.summarise(target, options.json, changed=news.changed, unchanged=news.unchanged)

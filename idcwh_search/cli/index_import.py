@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: Any) -> int:
     check_target(options.db, options.source, options.ids)
-    common.refuse_existing(options.db, options.force)
+    common.refuse_database(options.db, options.force)
     source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)
     with common.progress_bar(total=source.count, unit="item", desc="importing") as bar:
         count = source.save(options.db, replace=options.force, progress=bar.update)

@@ -12,7 +12,10 @@ from ..datasets import SPLIT_FOLDERS
 
 
 class Listing:
-    """The images to index: what to open, and the key and label under which each is stored."""
+    """The images to index: what to open, and the key and label under which each is stored.
+
+    `labels_are_given`: by a manifest, not taken from folders.
+    """
 
     def __init__(self, source: str, labels: str) -> None:
         self.labels: list[str | None]
@@ -23,7 +26,8 @@ class Listing:
         from ..image_lists import list_images
 
         path = Path(source)
-        if path.suffix.lower() in (".csv", ".jsonl", ".ndjson") and path.is_file():
+        self.labels_are_given = path.suffix.lower() in (".csv", ".jsonl", ".ndjson") and path.is_file()
+        if self.labels_are_given:
             self._from_manifest(source)
             return
         self.paths = list_images(source)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import gallery
 from ..database import Database, part
 from ..errors import IdcwhError
-from ..files import check_target, replacing
+from ..files import check_replaced, check_target, replacing
 from ..manifest import image_path, open_encoder
 from . import common
 
@@ -69,15 +70,16 @@ def main(argv: list[str] | None = None) -> int:
     if options.html is not None:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
         check_target(options.html, *inputs)
+        check_replaced(options.html, gallery.BEGINS, "page of hits")
     with Database.open(options.db) as database:
         queries = _codes(options, database) if options.query_codes is not None else _encode(options, database)
         results = _search(database, queries, options.top, options.radius, options.threads)
-        if options.html is not None:
-            _write_page(Path(options.html), database, queries, results)
         if options.json:
             _print_json(database, queries, results)
         else:
             _print_table(database, queries, results)
+        if options.html is not None:
+            _write_page(Path(options.html), database, queries, results)
     return common.SKIPPED if queries.skipped else common.DONE
 
 
@@ -154,31 +156,22 @@ def _print_json(database: Database, queries: Queries, results: Results) -> None:
 
 
 def _print_table(database: Database, queries: Queries, results: Results) -> None:
-    """Aligned columns; with several queries a line that names each. Bytes that are no text are printed as they are."""
-    sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    """Aligned columns; with several queries a line that names each."""
     for number, (name, result) in enumerate(zip(queries.names, results, strict=True)):
         if len(queries.names) > 1:
-            print(f"{chr(10) if number else ''}{_line(name)}")
+            print(f"{chr(10) if number else ''}{common.one_line(name)}")
         ids = [id_ for _, id_ in result]
         keys = [
-            _line(key if key is not None else f"id {id_}") for key, id_ in zip(database.keys(ids), ids, strict=True)
+            common.one_line(key if key is not None else f"id {id_}")
+            for key, id_ in zip(database.keys(ids), ids, strict=True)
         ]
         width = max((len(key) for key in keys), default=3)
         print(f"rank  distance  {'key':<{width}}  label".rstrip())
         for rank, ((distance, _), key, label) in enumerate(zip(result, keys, database.labels(ids), strict=True), 1):
-            print(f"{rank:>4}  {distance:>8}  {key:<{width}}  {_line(label or '')}".rstrip())
-
-
-def _line(text: str) -> str:
-    """A name on one line: line breaks in it are shown, not made."""
-    return (
-        text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") if "\n" in text or "\r" in text else text
-    )
+            print(f"{rank:>4}  {distance:>8}  {key:<{width}}  {common.one_line(label or '')}".rstrip())
 
 
 def _write_page(path: Path, database: Database, queries: Queries, results: Results) -> None:
-    from .. import gallery
-
     known = set(database.label_names())
     shown = []
     for name, file, result in zip(queries.names, queries.paths, results, strict=True):

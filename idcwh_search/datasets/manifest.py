@@ -70,7 +70,7 @@ def _jsonl_rows(manifest: Path) -> Iterator[Row]:
                 continue
             try:
                 item = json.loads(raw.decode("utf-8-sig"))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:  # the last: lists in lists in lists
                 raise _at(manifest, line, f"not JSON: {error}") from None
             if not isinstance(item, dict) or not isinstance(item.get("path"), str):
                 raise _at(manifest, line, 'expected an object with a "path"')
@@ -93,6 +93,9 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     for line, key, names, part in rows:
         if not key:
             raise _at(manifest, line, "no path")
+        for text in (key, *names):
+            if "\0" in text or not _is_text(text):
+                raise _at(manifest, line, f"{text!a}: no path or label that can be written")
         path = manifest.parent / key
         if not path.is_file():
             raise _at(manifest, line, f"{key}: no such file")
@@ -112,6 +115,15 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     if not classes:
         raise IdcwhError(f"{manifest}: no line has a label")
     return LabelledImages(keys, _numbers(labels, classes), classes, paths, split, spec)
+
+
+def _is_text(text: str) -> bool:
+    """Half of a surrogate pair, which JSON can write, is none; bytes of a file's name, as Python has them, are."""
+    try:
+        text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _numbers(labels: list[list[str]], classes: list[str]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -47,7 +48,16 @@ def test_what_is_no_model(small: Any, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "no such file" in fails(capfd, tmp_path / "gone.pt", "--onnx")
     for name in ("text.pt", "other.pt", "pickled.pt", "cut.pt"):
         assert name in fails(capfd, tmp_path / name, "--onnx")
-    assert "no such file" in fails(capfd, tmp_path, "--onnx")
+    assert "not a file" in fails(capfd, tmp_path, "--onnx")
+    os.mkfifo(tmp_path / "pipe.onnx")
+    assert "not a file" in fails(capfd, tmp_path / "pipe.onnx", "--onnx", "m.onnx")
+    assert "a device or a pipe" in fails(capfd, "--info", tmp_path / "pipe.onnx")
+    assert main(["--list", str(tmp_path / "pipe.onnx")]) == 0
+    assert "a device or a pipe" in capfd.readouterr().out
+    (tmp_path / "pipe.onnx").unlink()
+    shutil.copy(small(), tmp_path / "m.onnx")
+    assert "is ONNX already; expected the model.pt" in fails(capfd, tmp_path / "m.onnx", "--onnx", "n.onnx")
+    before |= {"m.onnx", "model.pt"}
     assert leftovers(tmp_path) == before
 
 
@@ -75,7 +85,8 @@ def test_what_it_never_replaces(
     for model, target in (("model.pt", path), (path, "model.pt"), ("link.pt", path), (path, "link.pt")):
         assert "is also an input of this command" in fails(capfd, model, "--onnx", target)
     for option in ("--verify", "--calibrate"):
-        assert "list.txt: is also an input" in fails(capfd, path, "--onnx", "list.txt", option, tmp_path / "list.txt")
+        given = ("--onnx", "list.txt", "--precision", "int8", option, tmp_path / "list.txt")
+        assert "list.txt: is also an input" in fails(capfd, path, *given)
     for target in (other, picture, "list.txt"):
         said = fails(capfd, path, "--onnx", target)
         assert f"{target}: is there already and no ONNX file, so it is not replaced" in said

@@ -269,6 +269,40 @@ def test_a_model_without_metadata_is_used_when_told_what_it_expects(linear: Any,
         Encoder(tmp_path / "m.onnx", preprocess=Preprocess(16, 16))
 
 
+def test_an_unchanged_model_knows_better(linear: Any) -> None:
+    path = linear.write()
+    path.write_bytes(onnx_file.sealed(path.read_bytes()))
+    assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "what it says itself"
+    with pytest.raises(IdcwhError, match=r"model\.onnx: says that it expects Preprocess\(.*leave preprocess out"):
+        Encoder(path, preprocess=Preprocess(SIDE + 3, SIDE))
+    with pytest.raises(IdcwhError, match=r"model\.onnx: its codes have 12 bits, not 16"):
+        Encoder(path, bits=16)
+
+
+def test_logits_that_are_no_numbers_are_refused(linear: Any, tmp_path: Path) -> None:
+    made = linear.proto(12)
+    weights = made.graph.initializer[0]
+    assert weights.data_type == onnx.TensorProto.FLOAT
+    weights.CopyFrom(onnx.numpy_helper.from_array(np.full(tuple(weights.dims), np.nan, np.float32), weights.name))
+    onnx.save(made, tmp_path / "nan.onnx")
+    with pytest.raises(IdcwhError, match="its logits are not finite"):
+        Encoder(tmp_path / "nan.onnx")
+
+
+def test_arguments_of_the_wrong_kind(linear: Any) -> None:
+    path = linear.write()
+    assert Encoder(path, threads=np.int64(1), batch_size=np.int32(3)).batch_size == 3
+    with pytest.raises(TypeError, match=r"expected a Preprocess\(resize, crop\), not tuple"):
+        Encoder(path, preprocess=(8, 8))  # type: ignore[arg-type]
+    encoder = Encoder(path)
+    with pytest.raises(TypeError, match=r"must be uint8 \[h, w, 3\], not uint8 \[8, 9\]"):
+        encoder(np.zeros((8, 9), np.uint8))
+    with pytest.raises(TypeError, match=r"a path, a PIL image or an array, not bytes"):
+        encoder(b"a.png")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="interpolation must be one of"):
+        Preprocess(8, 8, ["bilinear"])  # type: ignore[arg-type]
+
+
 def test_codes_that_are_not_the_logits_packed_are_refused(linear: Any) -> None:
     path = linear.write()
     made = onnx.load(path)

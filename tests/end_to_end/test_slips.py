@@ -1,0 +1,182 @@
+"""Slips of the hand and odd names: what they must not cost, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+from idcwh_search.cli import evaluate, index, search
+from idcwh_search.pipeline import encode_files
+
+PICTURES = Path(__file__).resolve().parents[2] / "demo" / "cifar10"
+
+
+def build(model: Path, images: Path | str, db: Path, *more: str) -> int:
+    return index.main(["build", "--model", str(model), "--images", str(images), "--db", str(db), *more])
+
+
+@pytest.fixture
+def database(model: Path, pictures: Path, tmp_path: Path) -> Path:
+    assert build(model, pictures, tmp_path / "codes.bin") == 0
+    return tmp_path / "codes.bin"
+
+
+def said(capsys: pytest.CaptureFixture[str], status: int) -> str:
+    assert status == 1
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_outputs_replace_only_their_kind(
+    database: Path, model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, text, page = min(pictures.rglob("*.png")), tmp_path / "notes.txt", tmp_path / "hits.html"
+    text.write_text("important")
+    before = {path: path.read_bytes() for path in (model, picture, text)}
+    query = ["--db", str(database), "--query", str(pictures)]
+    codes = tmp_path / "set.npz"
+    np.savez(codes, bits=8, query_codes=np.zeros((2, 1), np.uint8), query_labels=np.array([0, 1]),
+             database_codes=np.zeros((2, 1), np.uint8), database_labels=np.array([0, 1]))  # fmt: skip
+    other = model.with_name("other.onnx")
+    shutil.copy(model, other)
+    for target in before:
+        refused = f"{target}: is there already and no "
+        assert refused in said(capsys, search.main([*query, "--html", str(target)]))
+        assert refused in said(capsys, build(other, pictures, target, "--force"))
+        assert refused in said(capsys, build(other, pictures, target, "--force", "--resume"))
+        assert refused in said(capsys, index.main(["import", str(codes), "--db", str(target), "--force"]))
+        save = ["--model", str(other), "--data", str(PICTURES), "--save-codes", str(target)]
+        assert refused in said(capsys, evaluate.main(save))
+    assert {path: path.read_bytes() for path in before} == before
+    page.touch()
+    for _ in range(2):  # an empty file, and a page that is there already
+        assert search.main([*query, "--html", str(page)]) == 0
+    assert page.read_bytes().startswith(b"<!doctype html>") and build(model, pictures, database, "--force") == 0
+
+
+def test_a_label_that_was_mended_reaches_the_database(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = sorted(str(path.relative_to(pictures)) for path in pictures.rglob("*.png"))
+    listing, database = pictures / "set.csv", tmp_path / "codes.bin"
+
+    def write(labels: list[str]) -> None:
+        listing.write_text("".join(f"{key},{label}\n" for key, label in zip(keys, labels, strict=True)))
+
+    def add(images: Path) -> None:
+        assert index.main(["add", str(database), "--images", str(images)]) == 0
+
+    def labels() -> dict[str, str]:
+        with ih.Database.open(database) as db:
+            return dict(zip(db.keys(), db.labels(), strict=True))
+
+    write(list("aaabbb"))
+    assert build(model, listing, database) == 0
+    with ih.Database.open(database) as db:
+        whole = dict(
+            zip(db.keys(), zip(db.ids.tolist(), map(bytes, db.codes), db.stamps().tolist(), strict=True), strict=True)
+        )
+    write(list("aabbbc"))
+    capsys.readouterr()
+    add(listing)
+    assert "0 new, 0 changed, 6 as they were (2 of them with another label)" in capsys.readouterr().err
+    assert list(labels().items()) != [] and [labels()[key] for key in keys] == list("aabbbc")
+    with ih.Database.open(database) as db:
+        assert whole == dict(
+            zip(db.keys(), zip(db.ids.tolist(), map(bytes, db.codes), db.stamps().tolist(), strict=True), strict=True)
+        )
+    add(pictures)  # the names of folders say less than what was written by hand
+    assert [labels()[key] for key in keys] == list("aabbbc")
+
+
+def test_a_build_that_goes_on_has_the_labels_of_its_last_run(model: Path, pictures: Path, tmp_path: Path) -> None:
+    assert build(model, pictures, tmp_path / "codes.bin.part") == 0  # as a build leaves it that is killed at its end
+    assert build(model, pictures, tmp_path / "codes.bin", "--resume", "--labels", "none") == 0
+    assert ih.Database.open(tmp_path / "codes.bin").labels() == [None] * 6
+    shutil.copy(tmp_path / "codes.bin", tmp_path / "codes.bin.part")
+    assert build(model, pictures, tmp_path / "codes.bin", "--resume", "--force") == 0
+    assert sorted(ih.Database.open(tmp_path / "codes.bin").labels()) == ["cat"] * 3 + ["dog"] * 3
+
+
+def test_compressed_archives_in_a_folder_are_not_passed_over(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (pictures / "more.tar.gz").touch()
+    assert "more.tar.gz: a compressed archive" in said(capsys, build(model, pictures, tmp_path / "c.bin"))
+
+
+def test_manifests_that_cannot_be_read(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, manifest = str(min(pictures.rglob("*.png")).relative_to(pictures)), pictures / "set.jsonl"
+
+    def refusal(line: str) -> str:
+        manifest.write_text(line)
+        return said(capsys, build(model, manifest, tmp_path / "codes.bin"))
+
+    start = json.dumps({"path": key})[:-1]
+    assert f"{manifest}:1: not JSON: " in refusal(start + ', "label": ' + "[" * 200_000)
+    assert f"{manifest}:1: '\\ud800': no path or label that can be written" in refusal(start + ', "label": "\\ud800"}')
+    assert f"{manifest}:1: 'a\\x00b': no path or label" in refusal('{"path": "a\\u0000b", "label": "x"}')
+
+
+def test_lists_with_nul_bytes(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = "\0".join(map(str, pictures.rglob("*.png")))
+    found = subprocess.run(
+        [sys.executable, "-c", "from idcwh_search.cli.index import main; raise SystemExit(main())", "build",
+         "--model", model, "--images", "-", "--db", tmp_path / "codes.bin"],
+        input=names.encode(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 1 and b"error: line 1: a NUL byte; expected UTF-8 text, one path a line" in found.stderr
+    skipped: list[tuple[str, str]] = []
+    run = encode_files(ih.Encoder(model), ["a\0b.png"], on_skip=lambda *told: skipped.append(told))
+    assert list(run) == [] and skipped == [("a\0b.png", "no path of a file (embedded null byte)")]
+
+
+def test_a_pipe_is_not_waited_for(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.onnx")
+    refused = said(capsys, build(tmp_path / "pipe.onnx", pictures, tmp_path / "codes.bin"))
+    assert refused == f"error: {tmp_path}/pipe.onnx: a device or a pipe; expected a model.onnx written by idcwh-export"
+
+
+def test_names_do_not_move_the_cursor(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder := tmp_path / "odd").mkdir()
+    source = min((PICTURES / "test" / "dog").iterdir())
+    shutil.copy(source, folder / "\x1b[31mred\t.png")
+    (folder / "a\nerror: b.png").write_text("no picture")
+    assert build(model, folder, tmp_path / "odd.bin") == 3
+    told = capsys.readouterr().err
+    assert f"skipped {folder}/a\\nerror: b.png: not an image" in told and "\nerror" not in told
+    assert search.main(["--db", str(tmp_path / "odd.bin"), "--query", str(source)]) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b[31mred\\t.png" in shown and "\x1b" not in shown
+
+
+def test_names_beyond_what_the_terminal_can_show(model: Path, tmp_path: Path) -> None:
+    """Letters that the output's encoding lacks are escaped; bytes that are no text stay as they were."""
+    folder = os.fsencode(tmp_path / "all") + b"/caf\xe9"
+    os.makedirs(folder)  # noqa: PTH103 - the name is bytes
+    for name in ("Käthe 日本.png", "plain.png"):
+        shutil.copy(min((PICTURES / "test" / "dog").iterdir()), os.path.join(folder, name.encode()))  # noqa: PTH118
+    assert build(model, tmp_path / "all", tmp_path / "odd.bin") == 0
+    page = tmp_path / "odd.html"
+    found = subprocess.run(
+        [sys.executable, "-c", "from idcwh_search.cli.search import main; raise SystemExit(main())", "--db",
+         tmp_path / "odd.bin", "--query", min((PICTURES / "test" / "dog").iterdir()), "--html", page],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert rb"caf\xe9/K\xe4the \u65e5\u672c.png".replace(rb"caf\xe9", b"caf\xe9") in found.stdout
+    assert found.stdout.count(b"  caf\xe9\n") == 2, "the label"
+    assert "<b>caf\ufffd</b>" in page.read_text(encoding="utf-8")
