@@ -202,7 +202,8 @@ def _cause(error: Exception) -> str:
     if isinstance(error, Image.UnidentifiedImageError):
         return "not an image, or of a kind that is not decoded"
     if isinstance(error, Image.DecompressionBombError):
-        return f"more than the {MAX_PIXELS:,} pixels that are accepted"
+        most = min(MAX_PIXELS, 2 * (Image.MAX_IMAGE_PIXELS or MAX_PIXELS))  # Pillow's own, which a process may lower
+        return f"more than the {most:,} pixels that are accepted"
     if isinstance(error, MemoryError):
         return "not enough memory to decode it"
     if isinstance(error, Warning):

@@ -87,6 +87,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.model is None:
         took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx else ""
         made.error(f"no model.pt is named{took}; name it first: idcwh-export model.pt --onnx")
+    if options.limit is not None and options.verify is None:
+        made.error("--limit is for --verify IMAGES, which is not given")
     if options.calibrate is not None and "int8" not in options.precision:
         made.error("--calibrate is for int8, which is not asked for; add --precision int8")
     return _export(options)

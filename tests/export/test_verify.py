@@ -148,7 +148,7 @@ def test_no_pictures_prove_nothing(exported: Any, network: Any, pictures: np.nda
 def test_a_lower_precision_is_held_to_its_map() -> None:
     found = verify.Comparison(precision="int8", images=8, bits=96, differing=5, largest=0.4, distance=0.9)
     assert "no MAP can be compared" in (found.problem() or "")
-    found.map_before, found.map_after = 0.5, 0.4901
+    found.ranked, found.map_before, found.map_after = 8, 0.5, 0.4901
     assert found.problem() is None
     found.map_after = 0.4899
     assert (
@@ -168,6 +168,22 @@ def test_a_lower_precision_is_held_to_its_map() -> None:
     found.activation = None
     found.faults.append("its codes are not its logits packed by sign")
     assert found.problem() == found.faults[0]
+
+
+def test_map_of_a_large_set_is_of_pictures_of_all_of_it(
+    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of the classes, the first 8 of 16 would be of one class, and every code as good as any other."""
+    monkeypatch.setattr(verify, "RANKED", 8)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_file.sealed(exported[BITS]))
+    encoder, labels = Encoder(path), np.repeat([0, 1], 8)
+    (found,) = verify.verify(network, [encoder], verify.chunks(pictures[:16]), lambda: labels)
+    rows = np.linspace(0, 15, 8).round().astype(int)
+    codes = encoder.encode(pictures[:16])[rows]
+    expected = retrieval.mean_average_precision(codes, retrieval.share_a_label(labels[rows]), encoder.bits)
+    assert (found.images, found.ranked, found.to_dict()["map_images"]) == (16, 8, 8)
+    assert found.map_after == expected < 1
 
 
 def test_map_is_taken_of_the_files_own_codes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
