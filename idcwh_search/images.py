@@ -311,5 +311,5 @@ def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
         # them; or copying a small picture costs less than a pass down its columns, which the box makes Pillow take.
         image, rows = image.crop((0, first, width, last)), (0, last - first)
     top, height = top - first, last - first
-    image = image.resize((crop, height), how, box=(left, rows[0], min(left + side, width), rows[1]))
-    return np.array(image.resize((crop, crop), how, box=(0, top, crop, min(top + side, height))))
+    image = image.resize((crop, height), how, box=(left, rows[0], left + side, rows[1]))
+    return np.array(image.resize((crop, crop), how, box=(0, top, crop, top + side)))

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search.cli import index, search
+from idcwh_search.cli import index, index_add, search
 
 
 def build(model: Path, images: Path, database: Path, *more: str, status: int = 0) -> None:
@@ -182,11 +182,33 @@ def test_a_killed_build_goes_on(
     build(model, many, whole, status=3)
     with ih.Database.open(database) as one, ih.Database.open(whole) as two:
         one.verify()
+        assert (one.info()["removed"], one.info()["unused"], one.info()["segments"]) == (0, 0, 1), "compact"
         assert one.manifest == two.manifest and sorted(one.keys()) == sorted(two.keys())
         order = [key for key in one.keys() if key != "001.png"]  # noqa: SIM118
         assert order == two.keys()[1:], "in the order of the list, but for the one that changed"
         for key in two.keys():  # noqa: SIM118
             assert one.get(one.find([key])[0]).tolist() == two.get(two.find([key])[0]).tolist()
+
+
+def test_what_is_encoded_is_written_every_512_images(
+    model: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed after that loses none of them."""
+    folder, database = tmp_path / "links", tmp_path / "codes.bin"
+    folder.mkdir()
+    for i in range(600):
+        (folder / f"{i:03d}.png").hardlink_to(next((pictures / "dog").iterdir()))
+    there: list[int] = []
+    write = index_add._Batch.write
+
+    def watched(batch: index_add._Batch) -> None:
+        with ih.Database.open(f"{database}.part") as other:  # as another process would
+            there.append(len(other))
+        write(batch)
+
+    monkeypatch.setattr(index_add._Batch, "write", watched)
+    build(model, folder, database, "--batch-size", "8", "--resume")
+    assert there == [0, 512] and len(ih.Database.open(database)) == 600
 
 
 def test_a_build_goes_on_with_its_own_model_only(

@@ -96,6 +96,7 @@ EDITS = {
     "no JSON": lambda model, meta: setattr(meta["idcwh_preprocess"], "value", "{"),
     "classes of no list": lambda model, meta: setattr(meta["idcwh_classes"], "value", "{}"),
     "another precision": lambda model, meta: model.metadata_props.add(key="idcwh_precision", value="fp8"),
+    "a frozen number of images": lambda model, meta: freeze(model),
     "another input": lambda model, meta: rename(model, "image"),
     "another output": lambda model, meta: rename(model, "codes"),
     "codes of other bits": lambda model, meta: invert(model),
@@ -108,6 +109,12 @@ def invert(model: onnx.ModelProto) -> None:
     zeros = onnx.numpy_helper.from_array(np.array(255, np.uint8), "all_ones")
     model.graph.initializer.append(zeros)
     model.graph.node.append(onnx.helper.make_node("Sub", ["all_ones", "renamed"], ["codes"]))
+
+
+def freeze(model: onnx.ModelProto) -> None:
+    """Takes one image at a time, as an exporter without dynamic shapes writes it."""
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 1
 
 
 def rename(model: onnx.ModelProto, name: str, only_nodes: bool = False) -> None:

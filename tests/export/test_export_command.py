@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -17,7 +18,7 @@ import torch
 
 from idcwh_export import export, int8, verify
 from idcwh_export.cli import main
-from idcwh_search import onnx_file
+from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.image_lists import list_images
@@ -78,6 +79,31 @@ def test_what_was_compared_is_the_beginning_of_the_file(
     assert verified["relevant"] == "the same label" and found["map_before"] == found["map_after"] > 0.2
     assert torch.__version__.startswith(verified["versions"]["torch"])
     assert onnx.load(tmp_path / "m.onnx").graph == onnx.load_from_string(compared).graph
+
+
+def test_the_file_names_the_model_that_it_was_made_of(small: Any, quick: None, tmp_path: Path) -> None:
+    path = small()
+    export.export_onnx(path, tmp_path / "m.onnx")
+    assert Encoder(tmp_path / "m.onnx").info.source_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_auto_compares_on_every_device_that_can_be_had(
+    small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says of the others why not; here a CPU stands in for the GPU."""
+
+    def opened(path: str, device: str, **options: Any) -> Encoder:
+        if device == "tensorrt":
+            raise IdcwhError("no TensorRT")
+        return Encoder(path, device="cpu", **options)
+
+    monkeypatch.setattr(devices, "usable", lambda: ["cpu", "cuda", "tensorrt"])
+    monkeypatch.setattr(devices, "obstacles", dict)
+    monkeypatch.setattr(export, "Encoder", opened)
+    done = export.export_onnx(small(), tmp_path / "m.onnx")
+    verified = Encoder(tmp_path / "m.onnx").info.verified
+    assert verified is not None and list(verified["devices"]) == list(done.files[0].comparisons) == ["cpu", "cuda"]
+    assert done.passed_over == {"fp32 on tensorrt": "no TensorRT"}
 
 
 def test_every_precision_in_one_go(

@@ -120,6 +120,24 @@ def test_the_sign_is_taken_before_anything_is_rounded(exported: Any, info: Any, 
     assert not np.array_equal(codes, np.packbits(logits.astype(np.float16) >= 0, axis=1, bitorder="little"))
 
 
+def test_the_scales_of_a_resize_stay_float32(exported: Any, info: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+    """Whatever the picture is; here every pixel becomes four, and the largest of the four that pixel again."""
+    model, resized = built(exported), built(exported)
+    (place, conv) = next((i, node) for i, node in enumerate(resized.graph.node) if node.op_type == "Conv")
+    source, conv.input[0] = conv.input[0], "again"
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    resized.graph.node.insert(place, helper.make_node("Resize", [source, "", "scales"], ["wide"], **how))
+    pool = helper.make_node("MaxPool", ["wide"], ["again"], kernel_shape=[2, 2], strides=[2, 2])
+    resized.graph.node.insert(place + 1, pool)
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
+    resized.graph.initializer.append(scales)
+    for one in (model, resized):
+        half.convert(one)
+    assert scales in resized.graph.initializer
+    expected = saved(model, info, tmp_path).logits(pictures)
+    assert np.array_equal(saved(resized, info, tmp_path, "resized.onnx").logits(pictures), expected)
+
+
 def test_weights_that_half_precision_cannot_hold(exported: Any) -> None:
     model = built(exported)
     (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith("backbone.0.weight")]
@@ -157,6 +175,53 @@ def test_int8_stays_near(exported: Any, info: Any, make_network: Any, pictures: 
     assert 1e-3 * scale < np.abs(logits - exact).max() < 0.2 * scale
     shift = (logits[:24] - exact[:24]).mean(0)
     assert np.abs(shift).max() < 1e-3, "no bit is shifted to one side on the pictures it was calibrated on"
+
+
+def deep(sensitive: int | None, layers: int = 24, width: int = 16) -> onnx.ModelProto:
+    """A model of 8 x 8 pictures with so many convolutions that turn their channels. One channel of what the sensitive
+    one gives reaches a thousand times as far as the others, which eight bits are then too few for."""
+    rng = np.random.default_rng(3)
+    constants: dict[str, Any] = {"grey": np.float32(128), "flat": np.array([0, -1])}
+    nodes = [
+        helper.make_node("Cast", ["image"], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("Transpose", ["floats"], ["planes"], perm=[0, 3, 1, 2]),
+        helper.make_node("Sub", ["planes", "grey"], ["normalised"]),
+    ]
+    last, channels, scale = "normalised", 3, np.ones(width)
+    for i in range(layers):
+        weights = np.linalg.qr(rng.standard_normal((width, width)))[0][:, :channels] / scale[:channels]
+        scale = np.where(np.arange(width) == 0, 1000 if i == sensitive else 1, 1)
+        constants[f"weights{i}"] = (weights * scale[:, None])[..., None, None].astype(np.float32)
+        nodes.append(helper.make_node("Conv", [last, f"weights{i}"], [f"turned{i}"], f"conv{i}"))
+        last, channels = f"turned{i}", width
+    constants["hash"] = rng.standard_normal((width, BITS)).astype(np.float32)
+    nodes += [
+        helper.make_node("GlobalAveragePool", [last], ["pooled"]),
+        helper.make_node("Reshape", ["pooled", "flat"], ["features"]),
+        helper.make_node("MatMul", ["features", "hash"], ["logits"]),
+    ]
+    made = helper.make_graph(
+        nodes,
+        "deep",
+        [helper.make_tensor_value_info("image", TensorProto.UINT8, ["n", 8, 8, 3])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", BITS])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@pytest.mark.parametrize(("sensitive", "kept"), [(None, 1), (3, 6), (8, 12), (20, 12)])
+def test_int8_keeps_as_many_layers_in_float_as_the_codes_need(sensitive: int | None, kept: int) -> None:
+    """Up to half of them, where that is not enough."""
+    model, rng = deep(sensitive), np.random.default_rng(3)
+    colours = rng.choice([0, 255], (40, 1, 1, 3)) - rng.integers(0, 60, (40, 8, 8, 3))
+    pixels = np.abs(colours).astype(np.uint8)
+    made, in_float = int8.quantize(model, pixels, threads=1)
+    weights = {tensor.name for tensor in made.graph.initializer if tensor.data_type == TensorProto.FLOAT}
+    convolutions = [node.input[1] in weights for node in made.graph.node if node.op_type == "Conv"]
+    assert in_float == kept and convolutions == [True] * kept + [False] * (24 - kept)
+    bits, expected = (int8._logits(one, pixels, threads=1) >= 0 for one in (made, model))
+    assert ((bits != expected).mean() <= 0.02) == (sensitive != 20)
 
 
 def test_only_a_hash_model_has_a_backbone(info: Any) -> None:

@@ -187,15 +187,18 @@ def test_cuda_runs_batches_of_one_shape_without_shortcuts(
     assert (cuda["device_id"], cuda["gpu_mem_limit"]) == ("1", str(2**30))
 
 
-def test_tensorrt_is_asked_for_these_shapes(linear: Any, pretended: None, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(("precision", "enabled"), [("int8", ("1", "0")), ("fp16", ("0", "1")), ("fp32", ("0", "0"))])
+def test_tensorrt_is_asked_for_these_shapes_in_this_precision(
+    linear: Any, pretended: None, tmp_path: Path, monkeypatch: Any, precision: str, enabled: tuple[str, str]
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    encoder = Encoder(linear.write(meta={"idcwh_precision": "int8"}), device="tensorrt", batch_size=16, strict=False)
+    encoder = Encoder(linear.write(meta={"idcwh_precision": precision}), device="tensorrt", batch_size=16, strict=False)
     assert encoder.device == "tensorrt"
     (name, options), (then, _), last = OnCpu.asked["providers"]
     assert (name, then, last) == (gpu.TENSORRT, gpu.CUDA, runtime.CPU)
     assert options["trt_profile_min_shapes"] == f"image:1x{linear.side}x{linear.side}x3"
     assert options["trt_profile_max_shapes"] == f"image:16x{linear.side}x{linear.side}x3"
-    assert (options["trt_int8_enable"], options["trt_fp16_enable"]) == ("1", "0")
+    assert (options["trt_int8_enable"], options["trt_fp16_enable"]) == enabled
 
 
 def test_tensorrt_shares_no_engine_between_models(

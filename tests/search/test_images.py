@@ -79,6 +79,13 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
     assert got.shape == (224, 224, 3) and (got == (10, 200, 30)).all()
 
 
+def test_the_middle_of_a_tall_picture_is_found_where_single_precision_names_no_odd_row() -> None:
+    middle, tall = Image.fromarray(noise(40, 1)), Image.new("RGB", (1, 36_000_000))
+    tall.paste(middle, (0, 18_000_000 - 20))
+    for resize in (10, 9, 8):  # whose first row is odd or even
+        assert np.array_equal(to_pixels(tall, Preprocess(resize, 8)), to_pixels(middle, Preprocess(resize, 8)))
+
+
 def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
     for i in range(12):
         Image.fromarray(noise(50, 70, seed=i)).save(tmp_path / f"{i}.jpg")
@@ -131,6 +138,17 @@ def test_orientation_of_a_jpeg(orientation: int, tmp_path: Path) -> None:
     smooth(48, 80).save(path, exif=exif)
     expected = to_pixels(ImageOps.exif_transpose(Image.open(path)), SMALL)
     assert np.array_equal(load_image(path, SMALL), expected)
+
+
+def test_orientation_of_a_png_from_before_it_had_a_chunk_for_exif(tmp_path: Path) -> None:
+    """In a text, as ImageMagick wrote it: its length, then its bytes in hexadecimal, 36 a line."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    block, info = exif.tobytes(), PngInfo()
+    lines = [block[i : i + 36].hex() for i in range(0, len(block), 36)]
+    info.add_text("Raw profile type exif", "\n".join(["", "exif", f"{len(block):8}", *lines, ""]), zip=True)
+    smooth(48, 80).transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.png", pnginfo=info)
+    assert np.array_equal(load_image(tmp_path / "turned.png", SMALL), to_pixels(smooth(48, 80), SMALL))
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
@@ -249,6 +267,7 @@ def test_the_transparent_colour_of_16_bit_rgb_is_white(tmp_path: Path) -> None:
         (np.array([[0.0, 0.5], [1.0, 0.25]], np.float32), [[0, 128], [255, 64]]),
         (np.array([[0.0, 100.0], [255.0, 300.0]], np.float32), [[0, 100], [255, 255]]),
         (np.array([[-3.0, np.nan], [np.inf, 7.0]], np.float32), [[0, 0], [255, 7]]),
+        (np.array([[0.5, np.nan], [1.0, 0.25]], np.float32), [[128, 0], [255, 64]]),
     ],
 )
 def test_floats(samples: np.ndarray, expected: list[list[int]], tmp_path: Path) -> None:

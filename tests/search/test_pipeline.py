@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from idcwh_search import pipeline
 from idcwh_search.images import Preprocess, UnreadableImage, load_image
 from idcwh_search.pipeline import EncodeRun, Summary, encode_files, encode_loaded
 
@@ -214,6 +215,23 @@ def test_the_model_is_entered_by_as_many_as_it_allows() -> None:
     list(start(one, 400, workers=6))
     list(start(two, 400, workers=6))
     assert one.most == 1 and two.most == 2
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_gpu_has_a_thread_a_core_and_a_cpu_those_that_it_was_given(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them load at once: each waits in its load for the others."""
+    monkeypatch.setattr(pipeline, "available_cores", lambda: 5)
+    expected = 5 if device == "cuda" else 3
+    together, names = threading.Barrier(expected, timeout=5), set[str]()
+
+    def load(position: int) -> np.ndarray:
+        together.wait()
+        names.add(threading.current_thread().name)
+        return numbered(position)
+
+    assert len(list(start(Numbered(8, threads=3, device=device), 8 * expected, load))) == expected == len(names)
 
 
 def test_few_pictures_do_not_open_a_second_session() -> None:

@@ -109,6 +109,7 @@ def test_links_are_what_they_lead_to(tmp_path):
     # A second name of a link, which leads from here to cat/cat/0.png.
     os.link(folder / "2.png", folder / "cat" / "5.png", follow_symlinks=False)
     nowhere = {"6.png": "gone.png", "7.png": "7.png", "8.png": str(folder / "1.png"), "9.png": "../../in/1.png"}
+    nowhere["10.png"] = "/cat/0.png"  # on the disk, and not in the archive
     for name, target in nowhere.items():
         (folder / name).symlink_to(target)
     archive = tmp_path / "a.tar"
@@ -159,6 +160,18 @@ def test_of_a_name_that_comes_twice_the_last(tmp_path):
     assert shards.read(tmp_path / "a.tar" / "x.png").read() == b"2"
 
 
+def test_of_a_link_and_a_file_of_one_name_the_last(tmp_path):
+    for name, content in (("0.png", "0"), ("1.png", "1")):
+        (tmp_path / name).write_text(content)
+    (tmp_path / "x.png").symlink_to("0.png")
+    subprocess.run(["tar", "-cf", "a.tar", "0.png", "1.png", "x.png"], cwd=tmp_path, check=True)
+    (tmp_path / "1.png").rename(tmp_path / "x.png")
+    (tmp_path / "1.png").symlink_to("0.png")
+    subprocess.run(["tar", "-rf", "a.tar", "x.png", "1.png"], cwd=tmp_path, check=True)
+    assert shards.read(tmp_path / "a.tar" / "x.png").read() == b"1"
+    assert shards.read(tmp_path / "a.tar" / "1.png").read() == b"0"
+
+
 def test_archives_among_other_things(tmp_path):
     write(tmp_path / "b.tar", {"z.png": png(0), "a.png": png(1), ".hidden.png": png(1)})
     (tmp_path / "a.png").write_bytes(png(2))
@@ -186,6 +199,11 @@ def test_a_change_of_the_archive_is_seen(tmp_path):
     assert before == shards.stat(f"{archive}/0.png") and shards.stat(f"{archive}/1.png") is None
     write(archive, {"x.png": png(2), "0.png": png(1)})
     assert shards.stat(f"{archive}/0.png") != before
+    size = archive.stat().st_size
+    write(archive, {"y.png": png(1), "0.png": png(2)})  # of the same size
+    os.utime(archive, ns=(1, 1))
+    assert archive.stat().st_size == size
+    assert shards.exists(f"{archive}/y.png") and not shards.exists(f"{archive}/x.png")
     with pytest.raises(UnreadableImage, match=r"a\.tar/9\.png: no such file in the archive"):
         load_image(f"{archive}/9.png", SMALL)
 

@@ -145,8 +145,7 @@ void Preprocess::operator()(const Picture& given, std::uint8_t* pixels) const {
         top -= first;
     }
     const auto axis = [&](std::size_t size, double begin) {
-        const double end = std::min(begin + side, static_cast<double>(size));
-        return images::axis(size, static_cast<float>(begin), static_cast<float>(end), crop_, interpolation_);
+        return images::axis(size, static_cast<float>(begin), static_cast<float>(begin + side), crop_, interpolation_);
     };
     const images::Axis down = axis(picture.height, top);
     Rows rows(axis(picture.width, left), down, picture);

@@ -1,0 +1,75 @@
+"""Which pictures --verify names, in which order, and that their labels stay with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from idcwh_export import pictures
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess
+
+SMALL = Preprocess(8, 8)
+
+
+def folder(path: Path, count: int, unreadable: Sequence[int] = ()) -> Path:
+    """0.png, 1.png, ...: picture i is of the grey i."""
+    path.mkdir()
+    for i in range(count):
+        Image.new("RGB", (8, 8), (i, i, i)).save(path / f"{i}.png")
+    for i in unreadable:
+        (path / f"{i}.png").write_text("no picture")
+    return path
+
+
+def manifest(path: Path, labels: Sequence[int], parts: Sequence[str]) -> str:
+    """set.csv beside such pictures."""
+    lines = [f"{i}.png,{label},{part}" for i, (label, part) in enumerate(zip(labels, parts, strict=True))]
+    (path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
+    return str(path / "set.csv")
+
+
+def taken(found: pictures.Pictures) -> list[int]:
+    return [int(pixels[0, 0, 0]) for pixels in found]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, [0, 1, 3, 4, 5, 7, 8]), (5, [0, 4, 8]), (100, None)])
+def test_labels_stay_with_their_pictures(tmp_path: Path, limit: int | None, expected: list[int] | None) -> None:
+    """Whatever is left out, and however often they are gone through."""
+    labels, skipped = np.array([0, 1, 2, 0, 0, 1, 1, 2, 1]), list[str]()
+    spec = manifest(folder(tmp_path / "pictures", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
+    found = pictures.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)
+    assert found.relevance is not None
+    for _ in range(2):
+        rows = taken(found)
+        assert rows == (expected or [0, 1, 3, 4, 5, 7, 8])
+        assert found.relevance().tolist() == labels[rows].tolist()
+    assert skipped == ["2.png", "6.png"] * 2
+
+
+def test_of_a_labelled_set_those_for_testing(tmp_path: Path) -> None:
+    labels, parts = [0, 1, 0, 1, 1, 0], ["train", "test", "train", "test", "", "test"]
+    path = folder(tmp_path / "pictures", 6)
+    found = pictures.chosen(manifest(path, labels, parts), SMALL, None)
+    assert taken(found) == [1, 3, 5]
+    assert found.relevance is not None and found.relevance().tolist() == [1, 1, 0]
+    assert taken(pictures.chosen(manifest(path, labels, ["train"] * 6), SMALL, None)) == list(range(6))
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, [0]), (2, [0, 10]), (3, [0, 5, 10]), (11, list(range(11)))])
+def test_a_limit_takes_pictures_evenly_spaced(tmp_path: Path, limit: int, expected: list[int]) -> None:
+    path = folder(tmp_path / "pictures", 11)
+    (tmp_path / "list.txt").write_text("".join(f"pictures/{i}.png\n" for i in range(11)))
+    assert taken(pictures.chosen(str(tmp_path / "list.txt"), SMALL, None, limit)) == expected
+    assert taken(pictures.chosen(manifest(path, [0] * 11, [""] * 11), SMALL, None, limit)) == expected
+
+
+def test_without_somebody_to_tell_the_first_unreadable_one_is_an_error(tmp_path: Path) -> None:
+    path = folder(tmp_path / "pictures", 3, unreadable=[1])
+    found = pictures.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
+    with pytest.raises(IdcwhError, match=r"1\.png"):
+        list(found)
