@@ -120,8 +120,8 @@ def main(argv: list[str] | None = None) -> int:
             (options.save_protocol, b"{", "JSON"),
         ):
             if target:
-                check_replaced(target, begins, kind)
                 check_target(target, options.protocol, *(source.path for source in options.sources or []))
+                check_replaced(target, begins, kind)
         codes_file = outputs.enter_context(replacing(options.save_codes)) if options.save_codes else None
         opened = [source.open(options) for source in options.sources]
         images = _images(options)
