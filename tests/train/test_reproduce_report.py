@@ -19,7 +19,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.evaluation import Evaluation
 from idcwh_search.metrics import evaluate
 from idcwh_train import recipes
-from idcwh_train.reproduce import cells, document, embedding, plan, report, tables, tsne
+from idcwh_train.reproduce import cells, document, embedding, figures, plan, report, tables, tsne
 from idcwh_train.reproduce.cells import Cell, Setup, Variant
 from idcwh_train.reproduce.results import gather
 
@@ -207,6 +207,20 @@ def test_a_difference_is_taken_seed_by_seed(tmp_path):
     pairs = np.array([row[seed] - base[seed] for seed in base])
     np.testing.assert_allclose([difference, deviation], [pairs.mean(), pairs.std(ddof=1)])
     assert deviation < 0.3 * found.runs("idcwh-single", 12).deviation()
+
+
+def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
+    """Three seeds of the table beside one of the sweep would bend the line where there is nothing."""
+    alone = make_cell(tmp_path, "idcwh", 12, 0, 0.4).map
+    for seed, noise in ((1, 1.0), (2, 1.8)):
+        make_cell(tmp_path, "idcwh", 12, seed, noise)
+    swept = {value: make_cell(tmp_path, "idcwh", 12, 0, 0.3 + value / 10, Variant("sigma2", value)).map
+             for value in (2.0, 8.0)}  # fmt: skip
+    (found,) = gather(cells.read_all(tmp_path / "cells"))
+    drawn = figures.sweeps(tables.TABLES["cifar10-mini"], found)
+    line = next(line for line in drawn.axes[0].lines if len(line.get_xdata()) == 3)
+    assert list(line.get_xdata()) == [2, 4, 8]
+    np.testing.assert_allclose(list(line.get_ydata()), [swept[2.0], alone, swept[8.0]])
 
 
 def test_evaluation_survives_json():

@@ -14,7 +14,7 @@ from idcwh_search.files import replacing
 from idcwh_search.plots import COLOURS, DASHES, STYLE, new_figure, prepare
 
 from . import ablation, plan, tsne
-from .results import Results, Runs
+from .results import Results, Runs, of_the_same_seeds
 from .tables import NAMES, Table, display
 
 MARKERS = "osD^vP*X<>phd8"
@@ -106,7 +106,7 @@ def sweeps(table: Table, results: Results) -> Any:
             own = _own(results, bits, kind)
             if own is not None:
                 points[own] = results.runs("idcwh", bits)
-            points = {value: runs for value, runs in sorted(points.items()) if runs.evaluations}
+            points = of_the_same_seeds({value: runs for value, runs in sorted(points.items()) if runs.evaluations})
             look = {"color": COLOURS[number], "linestyle": DASHES[number], "marker": MARKERS[number]}
             _line(axes, points, lambda e: e.map, label=f"{bits} bits", **look)
             failed = [float(v.value) for v in of if (r := results.runs("idcwh", bits, v)).reasons and not r.evaluations]

@@ -46,6 +46,18 @@ class Runs:
         return self.evaluations[min(self.evaluations)]
 
 
+def of_the_same_seeds(points: dict[float, Runs]) -> dict[float, Runs]:
+    """The runs of the seeds that all points have, since a seed makes all of them easier or harder; as they are where
+    there is none."""
+    shared = set.intersection(*(set(runs.evaluations) for runs in points.values())) if points else set()
+    if not shared:
+        return points
+    return {
+        value: Runs({seed: runs.evaluations[seed] for seed in sorted(shared)}, runs.reasons, runs.seconds)
+        for value, runs in points.items()
+    }
+
+
 class Results:
     """The cells of one setup."""
 
