@@ -37,7 +37,7 @@ _FAR: dict[str, Any] = {"start": "far", "smoothing": 0.1}
 # A quantization term as strong as on frozen features holds up a network that learns its features.
 _LEARNED: dict[str, Any] = {"method_options": {**_FAR, "beta": 0.01}}
 _IDCWH: dict[str, dict[str, Any]] = {
-    "frozen": {"weight_decay": 3.5e-3, "method_options": _FAR},
+    "frozen": {"weight_decay": 1.5e-3, "dropout": 0.3, "method_options": _FAR},
     "best": _LEARNED,
     "scratch": _LEARNED,
 }
