@@ -35,7 +35,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "frozen, L2 as a sum (`sum`)": (_FROZEN, {"method_options": {"l2_reduction": "sum"}}),
     "frozen, labels not smoothed": (_FROZEN, {"method_options": {"smoothing": 0.0}}),
     "frozen, centers begin at random": (_FROZEN, {"method_options": {"start": "normal"}}),
-    "frozen, weight decay 5e-3": (_FROZEN, {"weight_decay": 5e-3}),
+    "frozen, dropout 0.5, weight decay 5e-3": (_FROZEN, {"dropout": 0.5, "weight_decay": 5e-3}),
     "frozen, `--method idcwh-single`": (_FROZEN, {"method": "idcwh-single"}),
 }
 """What the table calls it -> recipe, and what differs from it."""

@@ -36,7 +36,7 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
                 if isinstance(stream, io.TextIOWrapper):
                     stream.reconfigure(errors="idcwh")
             if threading.current_thread() is threading.main_thread():  # so that a kill cleans up like any other end
-                signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+                signal.signal(signal.SIGTERM, _terminate)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
                 status = body(argv)
@@ -55,6 +55,11 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
             return FAILED
 
     return main
+
+
+def _terminate(*_: Any) -> NoReturn:
+    os.write(2, b"terminated\n")  # past Python's own buffers, which it may be in the middle of writing
+    sys.exit(TERMINATED)
 
 
 def describe(error: BaseException) -> str:

@@ -150,6 +150,19 @@ def test_a_pipe_is_not_waited_for(
     assert refused == f"error: {tmp_path}/pipe.onnx: a device or a pipe; expected a model.onnx written by idcwh-export"
 
 
+def test_who_is_terminated_says_so(model: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "list")
+    running = subprocess.Popen(
+        [sys.executable, "-c", "from idcwh_search.cli.index import main; raise SystemExit(main())", "build",
+         "--model", model, "--images", tmp_path / "list", "--db", tmp_path / "codes.bin"],
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with (tmp_path / "list").open("wb"):  # it has come to read the list, which does not end
+        running.terminate()
+        assert running.communicate(timeout=60)[1].splitlines()[-1] == b"terminated" and running.returncode == 143
+    assert not list(tmp_path.glob("*codes.bin*"))
+
+
 def test_names_do_not_move_the_cursor(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder := tmp_path / "odd").mkdir()
     source = min((PICTURES / "test" / "dog").iterdir())
