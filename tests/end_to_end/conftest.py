@@ -12,6 +12,8 @@ import onnx
 import pytest
 from PIL import Image
 
+from idcwh_search.cli import index
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10"
 SIDE = 8
@@ -62,6 +64,14 @@ def pictures(tmp_path: Path) -> Path:
     first = min((folder / "cat").iterdir())
     first.rename(first.with_name("Käthe 日本.png"))
     return folder
+
+
+@pytest.fixture
+def database(model: Path, pictures: Path, tmp_path: Path) -> Path:
+    """The codes of these pictures."""
+    path = tmp_path / "codes.bin"
+    assert index.main(["build", "--model", str(model), "--images", str(pictures), "--db", str(path)]) == 0
+    return path
 
 
 @pytest.fixture

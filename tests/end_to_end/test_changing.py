@@ -19,13 +19,6 @@ from idcwh_search.cli import index, search
 Codes = Callable[[list[Path]], np.ndarray]
 
 
-@pytest.fixture
-def database(model: Path, pictures: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "codes.bin"
-    assert index.main(["build", "--model", str(model), "--images", str(pictures), "--db", str(path)]) == 0
-    return path
-
-
 def add(capsys: pytest.CaptureFixture[str], database: Path, images: Path, *more: str, status: int = 0) -> dict:
     """The summary of an add."""
     capsys.readouterr()

@@ -31,12 +31,6 @@ def build(model: Path, images: Path | str, db: Path, *more: str) -> int:
     return index.main(["build", "--model", str(model), "--images", str(images), "--db", str(db), *more])
 
 
-@pytest.fixture
-def database(model: Path, pictures: Path, tmp_path: Path) -> Path:
-    assert build(model, pictures, tmp_path / "codes.bin") == 0
-    return tmp_path / "codes.bin"
-
-
 def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
     capsys.readouterr()
     assert search.main([str(a) for a in arguments] + ["--json"]) == 0

@@ -23,12 +23,6 @@ def build(model: Path, images: Path | str, db: Path, *more: str) -> int:
     return index.main(["build", "--model", str(model), "--images", str(images), "--db", str(db), *more])
 
 
-@pytest.fixture
-def database(model: Path, pictures: Path, tmp_path: Path) -> Path:
-    assert build(model, pictures, tmp_path / "codes.bin") == 0
-    return tmp_path / "codes.bin"
-
-
 def said(capsys: pytest.CaptureFixture[str], status: int) -> str:
     assert status == 1
     return capsys.readouterr().err.splitlines()[-1]
