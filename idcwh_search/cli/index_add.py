@@ -86,16 +86,10 @@ class News:
 
     def __init__(self, database: Database, listing: Listing, keys: list[str], *, exactly: bool = False) -> None:
         self._database, self._listing, self._keys = database, listing, keys
-        self._row = {key: row for row, key in enumerate(database.keys())}
-        self._known = {
-            key: (number, mark)
-            for key, number, mark in zip(
-                database.keys(), database.ids.tolist(), database.stamps().tolist(), strict=True
-            )
-        }
-        known = self._known
+        self._row = {key: row for row, key in enumerate(database.keys())}  # as it is now, before anything is written
+        self._ids, known, marks = database.ids.tolist(), self._row, database.stamps().tolist()
         self._stamps = [stamp(path) for path in listing.paths]  # before they are read: a later change shows next time
-        self._todo = [i for i, key in enumerate(keys) if key not in known or known[key][1] != self._stamps[i]]
+        self._todo = [i for i, key in enumerate(keys) if key not in known or marks[known[key]] != self._stamps[i]]
         self.changed = sum(keys[i] in known for i in self._todo)
         self._relabel = self._relabelled(exactly)
         self.unchanged = len(keys) - len(self._todo)
@@ -109,29 +103,28 @@ class News:
         """Of the pictures that did not change, those whose label did."""
         if not exactly and not self._listing.labels_are_given:
             return []
-        had = dict(zip(self._database.keys(), self._database.labels(), strict=True))
-        todo = set(self._todo)
+        had, todo = self._database.labels(), set(self._todo)
         return [
             i
             for i, (key, label) in enumerate(zip(self._keys, self._listing.labels, strict=True))
-            if i not in todo and label != had[key] and (exactly or label is not None)
+            if i not in todo and label != had[self._row[key]] and (exactly or label is not None)
         ]
 
     def encode(self, encoder: Encoder) -> encoding.Encoding:
         """Encode it into the database, a batch a write."""
         if self._relabel:
             keys = [self._keys[i] for i in self._relabel]
-            ids = np.array([self._known[key][0] for key in keys])
-            codes = self._database.codes[[self._row[key] for key in keys]]
+            places = [self._row[key] for key in keys]
+            ids, old = [self._ids[place] for place in places], self._database.codes[places]
             labels = [self._listing.labels[i] for i in self._relabel]
-            self._database.replace(ids, codes, keys, labels, self._database.stamps(ids))
+            self._database.replace(ids, old, keys, labels, self._database.stamps(ids))
         work = encoding.Encoding(encoder, [self._listing.paths[i] for i in self._todo], self.unchanged)
         batch = _Batch(self._database)
         for rows, codes in work:
             for row, code in zip(rows, codes, strict=True):
                 i = self._todo[row]
                 key = self._keys[i]
-                batch.ids.append(self._known[key][0] if key in self._known else None)
+                batch.ids.append(self._ids[self._row[key]] if key in self._row else None)
                 batch.codes.append(code)
                 batch.keys.append(key)
                 batch.labels.append(self._listing.labels[i])
