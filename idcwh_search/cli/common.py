@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import contextlib
 import io
 import os
 import re
@@ -11,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -142,6 +143,14 @@ class Parser(argparse.ArgumentParser):
     def with_version(self) -> Parser:
         self.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
         return self
+
+    @contextlib.contextmanager
+    def checking(self) -> Iterator[None]:
+        """A value that an option does not take is wrong usage also where it is not argparse that sees it."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            self.error(str(error))
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"error: {message} (see {self.prog} --help)\n")

@@ -228,8 +228,9 @@ def test_mistakes_are_one_line(command, tmp_path, capsys):
         (["--methods", "dpsh", "nonesuch"], "unknown method 'nonesuch'"),
         (["--bits", "5000000"], "bits"),
     ):
-        assert command(out, *wrong) == 1
-        assert expected in capsys.readouterr().err
+        with pytest.raises(SystemExit) as usage:
+            command(out, *wrong)
+        assert usage.value.code == 2 and expected in capsys.readouterr().err
     with pytest.raises(SystemExit) as usage:
         command(out, "--set", "nonesuch=1")
     assert usage.value.code == 2 and "NAME=VALUE" in capsys.readouterr().err
@@ -244,8 +245,9 @@ def test_mistakes_are_one_line(command, tmp_path, capsys):
     with pytest.raises(SystemExit) as usage:
         cli.main(["cifar10-mini"])
     assert usage.value.code == 2 and "--out" in capsys.readouterr().err
-    assert cli.main(["cifar10-mini", "--data", "x", "--methods", "sdh", "--out", str(out)]) == 1
-    assert "pass --freeze" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as usage:
+        cli.main(["cifar10-mini", "--data", "x", "--methods", "sdh", "--out", str(out)])
+    assert usage.value.code == 2 and "pass --freeze" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert cli.main(["cifar10-mini", "--data", "x", "--out", str(tmp_path / "file")]) == 1
     assert "is a file" in capsys.readouterr().err

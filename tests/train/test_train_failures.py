@@ -120,9 +120,20 @@ def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_pa
         (["--data", "nowhere"], "nowhere: no such folder"),
         (["--backbone", "nope"], "unknown backbone 'nope'"),
         (["--backbone", "timm:nope"], "backbone timm:nope"),
-        (["--weights", "missing.pt"], "missing.pt: no such weights file"),
         (["--protocol", "cifar10-mini"], "cifar10-mini is defined on 60000"),
         (["--train-per-class", "100"], "class class0 has 11 training pictures, the protocol wants 100"),
+    ],
+)
+def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, message):
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, *extra]) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("error: ") and message in last
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
         (["--method", "idcwh-single", "--gamma", "1"], "gamma = 0"),
         (["--sigma2", "-1"], "idcwh: sigma2: expected a number above 0, not -1.0"),
         (["--method", "dcwh", "--method-option", "every=0.5"], "dcwh: every: expected a whole number of at least 1"),
@@ -133,13 +144,24 @@ def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_pa
         (["--method-option", "foo=1"], "idcwh: unknown option 'foo'; expected one of sigma2, gamma, beta, "),
         (["--dropout", "1"], "dropout: expected a share"),
         (["--crop", "64"], "do not fit into resize 36"),
+        (["--bits", "12", "12"], "bits: a code length is given twice: 12, 12"),
+        (["--validation", "0", "--keep", "best"], "keep best: needs held-out images (--validation SHARE)"),
     ],
 )
-def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, message):
-    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
-    assert cli.main([*command, *extra]) == 1
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last.startswith("error: ") and message in last
+def test_what_an_option_does_not_take_is_wrong_usage(net, tmp_path, capsys, extra, message):
+    """And is said before the set, which is not there, is looked for."""
+    command = ["--data", "nowhere", *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as usage:
+        cli.main([*command, *extra])
+    said = capsys.readouterr().err
+    assert usage.value.code == 2 and said.count("\n") == 1
+    assert said.startswith("error: ") and message in said and said.endswith(" (see idcwh-train --help)\n")
+
+
+def test_weights_that_are_not_there_are_said_before_the_set_is_read(net, tmp_path, capsys):
+    command = ["--data", "nowhere", *net, "--freeze", "--out", str(tmp_path / "run"), "--weights", "missing.pt"]
+    assert cli.main(command) == 1
+    assert capsys.readouterr().err.endswith("error: missing.pt: no such weights file\n")
 
 
 def test_cuda_that_is_not_there_is_an_error(images, net, tmp_path, capsys, monkeypatch):

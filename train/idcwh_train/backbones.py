@@ -24,6 +24,8 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5)
 _INCEPTIONS = ("googlenet", "inception_v3")  # torchvision's, with auxiliary heads, which are left out
 LITE0 = "timm:tf_efficientnet_lite0"
+NO_FILES = ("imagenet", "none")
+"""Of `weights`, what is not the name of a file."""
 
 State = dict[str, Tensor]
 

@@ -110,12 +110,16 @@ def main(argv: list[str] | None = None) -> int:
         options = _resumed(out, given, setting)
     else:
         if not given.get("data"):
-            raise IdcwhError("--data is missing: a folder, a manifest, or cifar10:DIR (see idcwh-train --help)")
+            p.error("--data is missing: a folder, a manifest, or cifar10:DIR")
         _check_free(out, setting["overwrite"])
-        options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
+        with p.checking():
+            options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
     from . import curves, features, run, workers  # from here on torch is needed
 
+    if not setting["resume"]:
+        with p.checking():
+            run.check(options)
     if workers.number():
         common.hush()
     device = workers.local_device(_device(setting["device"]))

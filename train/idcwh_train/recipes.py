@@ -194,8 +194,6 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
     merged = {**RECIPES[recipe], **own, **given}
     if both := {**own.get("method_options", {}), **given.get("method_options", {})}:
         merged["method_options"] = both
-    if recipe != "paper":  # ... which fixes the options of its method for all code lengths
-        of = MODULES[name].with_bits
-        lengths = _lengths(merged.get("bits", Options.bits))
-        merged["length_options"] = {str(bits): found for bits in lengths if (found := of(bits))}
+    if of := MODULES[name].with_bits.get(recipe):
+        merged["length_options"] = {str(bits): of(bits) for bits in _lengths(merged.get("bits", Options.bits))}
     return Options(**merged)

@@ -87,9 +87,8 @@ def train(
     data: where the set of a resumed run lies now; what is recorded stays what it was, so that model.pt does too.
     """
     workers = workers or Workers()
+    check(options)
     _check_workers(options, workers)
-    if find(options.method).closed_form and not options.freeze:
-        raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
     saved = resuming.read(out / "checkpoint.pt") if resume else None
     dataset = _dataset(options.data if data is None else data, moved=resume and data is None)
     if saved is not None:
@@ -110,6 +109,17 @@ def train(
     found = {title: run.evaluate(of) for title, of in run.variants.items()} if evaluate and finished else {}
     own = next((title for title, of in run.variants.items() if of.sha256() == split.sha256()), split.name)
     return Outcome(finished, run.record, run.failed(), found.pop(own, {}), found)
+
+
+def check(options: Options) -> None:
+    """What can be said of a run before a picture is read. ValueError or TypeError for an option that its method does
+    not take; IdcwhError for a method that needs --freeze, and for a file of weights that is not there.
+    """
+    if find(options.method).closed_form and not options.freeze:
+        raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
+    create(options.method, classes=2, bits=options.bits[0], images=2, options=options.of_method(options.bits[0]))
+    if options.weights not in backbones.NO_FILES and not Path(options.weights).exists():
+        raise IdcwhError(f"{options.weights}: no such weights file")
 
 
 def _dataset(spec: str, moved: bool) -> LabelledImages:

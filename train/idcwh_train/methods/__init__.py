@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-
-def _none(bits: int) -> dict[str, Any]:
-    return {}
+WithBits = Callable[[int], dict[str, Any]]
+"""Options of a method, by the code length."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +20,16 @@ class Entry:
 
     module     the file in this folder
     recipes    name of a recipe -> what differs from it for this method: fields of recipes.Options
-    with_bits  its own options that differ from their defaults in all recipes but the paper's, by the code length
+    with_bits  name of a recipe -> the method's own options that differ from their defaults, where the length decides
     """
 
     module: str
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    with_bits: Callable[[int], dict[str, Any]] = _none
+    with_bits: dict[str, WithBits] = field(default_factory=dict)
+
+
+def _tuned(of: WithBits) -> dict[str, WithBits]:
+    return dict.fromkeys(("frozen", "best", "scratch"), of)
 
 
 # Tuned on EfficientNet-Lite0 features of the 5,000 training images of cifar10-mini (seed 0), as they are and with their
@@ -41,23 +44,27 @@ _IDCWH: dict[str, dict[str, Any]] = {
     "best": _LEARNED,
     "scratch": _LEARNED,
 }
+_IDCWH_BITS = {
+    **_tuned(lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
+    "frozen": lambda bits: {"sigma2": 2 + bits / 3, "beta": 1.2 / bits},
+}
 MODULES = {
-    "idcwh": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
-    "idcwh-single": Entry("idcwh", _IDCWH, lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
+    "idcwh": Entry("idcwh", _IDCWH, _IDCWH_BITS),
+    "idcwh-single": Entry("idcwh", _IDCWH, _IDCWH_BITS),
     # eta1 = 10 at these learning rates throws the outputs from one side of the cube to the other
-    "dcwh": Entry("dcwh", with_bits=lambda bits: {"sigma2": bits / 3, "eta1": 0.01, "eta2": 1.2 / bits}),
+    "dcwh": Entry("dcwh", with_bits=_tuned(lambda bits: {"sigma2": bits / 3, "eta1": 0.01, "eta2": 1.2 / bits})),
     "dpsh": Entry("dpsh"),
-    "dtsh": Entry("dtsh", with_bits=lambda bits: {"eta": 1.2 / bits}),
+    "dtsh": Entry("dtsh", with_bits=_tuned(lambda bits: {"eta": 1.2 / bits})),
     "dsdh": Entry("dsdh"),
     "hashnet": Entry("hashnet", {"frozen": {"weight_decay": 1e-2}}),
     # the paper's inner product saturates at many bits
-    "dhn": Entry("dhn", with_bits=lambda bits: {"scale": 10 / bits, "lam": 0.2 / bits}),
+    "dhn": Entry("dhn", with_bits=_tuned(lambda bits: {"scale": 10 / bits, "lam": 0.2 / bits})),
     # a bit that sees 27 of 1,280 features needs large weights, and misses those that drop out
     "dnnh": Entry("dnnh", {"frozen": {"lr": 2.0, "weight_decay": 1e-4, "dropout": 0.2}}),
-    "sdh": Entry("sdh", with_bits=lambda bits: {"nu": 1e-2, "shrink": 1e-4}),
-    "fsdh": Entry("fsdh", with_bits=lambda bits: {"nu": 1.0, "shrink": 1e-4}),
+    "sdh": Entry("sdh", with_bits=_tuned(lambda bits: {"nu": 1e-2, "shrink": 1e-4})),
+    "fsdh": Entry("fsdh", with_bits=_tuned(lambda bits: {"nu": 1.0, "shrink": 1e-4})),
     "csq": Entry("csq", {"frozen": {"lr": 0.2, "weight_decay": 1e-3}}),
-    "orthohash": Entry("orthohash", {"frozen": {"lr": 0.03}}, with_bits=lambda bits: {"margin": 0.5}),
+    "orthohash": Entry("orthohash", {"frozen": {"lr": 0.03}}, with_bits=_tuned(lambda bits: {"margin": 0.5})),
     "class-code": Entry("class_code"),
 }
 """Name of a method, as `--method` and model.pt call it -> entry."""

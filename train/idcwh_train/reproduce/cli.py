@@ -106,12 +106,12 @@ def main(argv: list[str] | None = None) -> int:
         return common.DONE
     if arguments.figures:
         _check_figures(out)
-    return _run(arguments, table, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
+    with p.checking():  # what is wrong with the options is said before torch is loaded
+        planned = _planned(arguments, table)
+    return _run(arguments, table, planned, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
 
 
-def _run(arguments: Any, table: tables.Table, command: str) -> int:
-    planned = _planned(arguments, table)  # what is wrong with the options is said before torch is loaded
-
+def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) -> int:
     from .. import features
     from ..cli import _device
     from . import running
@@ -144,7 +144,7 @@ def _run(arguments: Any, table: tables.Table, command: str) -> int:
 
 
 def _planned(arguments: Any, table: tables.Table) -> list[Any]:
-    """The cells that were asked for. IdcwhError or ValueError for what cannot be."""
+    """The cells that were asked for. ValueError for what cannot be."""
     from . import plan
     from .cells import Setup
 
@@ -173,9 +173,9 @@ def _methods(asked: list[str] | None, table: tables.Table, freeze: bool) -> tupl
     if asked and asked != ["all"]:
         for name in asked:
             if name not in methods.MODULES:
-                raise IdcwhError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
+                raise ValueError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
             if name in tables.CLOSED_FORM and not freeze:
-                raise IdcwhError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
+                raise ValueError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
         return tuple(dict.fromkeys(asked))
     names = methods.MODULES if asked else table.every_method
     return tuple(m for m in names if m in methods.MODULES and (freeze or m not in tables.CLOSED_FORM))
