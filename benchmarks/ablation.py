@@ -40,6 +40,7 @@ FROZEN: Rows = {
     "frozen, centers begin at random": (_FROZEN, {"method_options": {"start": "normal"}}),
     "frozen, dropout 0.5, weight decay 5e-3": (_FROZEN, {"dropout": 0.5, "weight_decay": 5e-3}),
     "frozen, `--method idcwh-single`": (_FROZEN, {"method": "idcwh-single"}),
+    "the same, centers begin at random": (_FROZEN, {"method": "idcwh-single", "method_options": {"start": "normal"}}),
 }
 """What the table calls it -> recipe, and what differs from it."""
 FINE_TUNED: Rows = {

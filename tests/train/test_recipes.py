@@ -128,4 +128,4 @@ def test_idcwh_quantizes_weakly_where_the_network_learns(recipe, method):
         found = options.of_method(bits)
         assert (found["beta"], found["start"], found["smoothing"], found["sigma2"]) == (0.01, "far", 0.1, bits / 3)
     frozen = recipes.options("frozen", {"method": method, "bits": (12,)}).of_method(12)
-    assert (frozen["beta"], frozen["start"], frozen["sigma2"]) == (pytest.approx(0.1), "far", 6)
+    assert (frozen["beta"], frozen["start"], frozen["sigma2"]) == (pytest.approx(0.05), "far", 7)

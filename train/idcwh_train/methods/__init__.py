@@ -46,7 +46,7 @@ _IDCWH: dict[str, dict[str, Any]] = {
 }
 _IDCWH_BITS = {
     **_tuned(lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
-    "frozen": lambda bits: {"sigma2": 2 + bits / 3, "beta": 1.2 / bits},
+    "frozen": lambda bits: {"sigma2": 4 + bits / 4, "beta": 0.6 / bits},
 }
 MODULES = {
     "idcwh": Entry("idcwh", _IDCWH, _IDCWH_BITS),
