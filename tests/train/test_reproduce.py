@@ -9,31 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from idcwh_train import progress
 from idcwh_train.methods.idcwh import IDCWH
 from idcwh_train.reproduce import cells, cli, tables
 
 SMALL = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
-
-
-def write_images(root: Path, classes: int = 3, each: int = 12, size: int = 36) -> Path:
-    """Pictures that a random network can tell apart: a colour and stripes a class, with noise."""
-    rng = np.random.default_rng(0)
-    for c in range(classes):
-        for i in range(each):
-            picture = rng.integers(0, 90, (size, size, 3))
-            picture[:, :, c % 3] += 110
-            path = root / ("test" if i < 4 else "train") / f"class{c}" / f"{i:02d}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(picture.astype(np.uint8)).save(path)
-    return root
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory) -> Path:
-    return write_images(tmp_path_factory.mktemp("images"))
 
 
 @pytest.fixture
@@ -75,7 +56,7 @@ def test_cells_and_the_report_of_them(command, tmp_path, capsys):
         assert content["machine"]["cpu"] and isinstance(content["machine"]["flags"], list)
         assert content["command"].startswith("idcwh-reproduce cifar10-mini --data ")
         assert content["seconds"]["total"] >= content["seconds"]["training"] > 0
-        assert content["protocol"]["sizes"] == {"query": 12, "train": 24, "database": 24}
+        assert content["protocol"]["sizes"] == {"query": 9, "train": 33, "database": 33}
     assert not list((out / "runs").iterdir()), "the folders of finished cells are gone"
 
     text = (out / "report.md").read_text()

@@ -5,7 +5,7 @@ SDH with the regression turned round, from labels to codes, so that B has a solu
 
     min over B, W, P of  ||B - Y W||^2 + lambda ||W||^2 + nu ||B - F(X)||^2,   B = sgn(Y W + nu F(X)).
 
-Deviations: those of SDH.
+Deviations: those of anchored.py.
 """
 
 from __future__ import annotations
@@ -14,32 +14,15 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from .anchored import Anchored
 from .base import sgn
 from .dcc import ridge
-from .sdh import SDH
 
 
-class FSDH(SDH):
-    """Options as of SDH, without `sweeps`: there are none to count."""
+class FSDH(Anchored):
+    """B in one step, so there are no sweeps to count."""
 
     name: ClassVar[str] = "fsdh"
-
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        lam: float = 1.0,
-        nu: float = 1e-5,
-        anchors: int = 1000,
-        width: float = 0.7,
-        shrink: float = 1e-3,
-        iterations: int = 5,
-    ) -> None:
-        super().__init__(
-            classes, bits, images, lam=lam, nu=nu, anchors=anchors, width=width, shrink=shrink, iterations=iterations
-        )
 
     def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
         if bool((y.sum(dim=1) == 1).all()):  # Y'Y is diagonal: nothing to invert, however many classes

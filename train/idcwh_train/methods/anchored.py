@@ -1,0 +1,89 @@
+"""What SDH and FSDH share: codes B fitted together with F(X) = phi(X) P, phi Gaussian similarities to anchors.
+
+Anchors are drawn from the training images. In turn B (the subclass's `step`) and P by least squares. Deviations from
+the papers: the width of phi follows from the data (`width` times the root of the mean squared distance between images
+and anchors), phi is centred as in the authors' code, and P is a ridge regression with a weight (0 in the papers): a
+thousand anchors and a few thousand images over-fit.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from idcwh_search.errors import IdcwhError
+
+from .. import heads
+from .base import Method, above_0, at_least_0, at_least_1, sgn
+from .dcc import ridge
+
+
+class Anchored(Method):
+    """lam, nu: weights of the classifier's norm and of the distance to F, lambda and nu in the paper; anchors: how
+    many, at most one an image; width: of phi, relative; shrink: ridge weight of P, an image; iterations: rounds of P,
+    W, B."""
+
+    closed_form: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        classes: int,
+        bits: int,
+        images: int = 0,
+        *,
+        lam: float = 1.0,
+        nu: float = 1e-5,
+        anchors: int = 1000,
+        width: float = 0.7,
+        shrink: float = 1e-3,
+        iterations: int = 5,
+    ) -> None:
+        super().__init__(classes, bits, images)
+        at_least_0(lam=lam, nu=nu, shrink=shrink)
+        above_0(width=width)
+        at_least_1(anchors=anchors, iterations=iterations)
+        self.lam, self.nu, self.width, self.shrink = float(lam), float(nu), float(width), float(shrink)
+        self.anchors, self.iterations = int(anchors), int(iterations)
+
+    def head(self, features: int) -> nn.Module:
+        return heads.RBF(features, self.bits, min(self.anchors, self.images))
+
+    @torch.no_grad()
+    def fit(self, x: Tensor, y: Tensor, generator: torch.Generator) -> nn.Module:
+        labelled = y.any(dim=1)
+        x, y = x[labelled], y[labelled]
+        if not len(x):
+            raise IdcwhError(f"{self.name}: none of the training images has a label")
+        head = self._anchored(x, generator).to(x.device)
+        phi = torch.cat([head.phi(part).double() for part in x.split(8192)])
+        mean = phi.mean(dim=0)
+        p = self._solve(phi - mean, y.double(), generator)
+        head.linear.weight.copy_(p.T)
+        head.linear.bias.copy_(-mean @ p)
+        return head
+
+    def _anchored(self, x: Tensor, generator: torch.Generator) -> heads.RBF:
+        chosen = torch.randperm(len(x), generator=generator)[: self.anchors].to(x.device)
+        head = heads.RBF(x.shape[1], self.bits, len(chosen))
+        anchors = x[chosen]
+        center = x.double().mean(dim=0)  # around the mean of x, E||x - a||^2 is the sum of two spreads
+        d2 = sum(float((part.double() - center).square().sum(dim=1).mean()) for part in (x, anchors))
+        head.anchors.copy_(anchors)
+        head.width.fill_(max(self.width * d2**0.5, 1e-6))
+        return head
+
+    def _solve(self, phi: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
+        """P [anchors, bits] for phi [N, anchors] and Y [N, classes]."""
+        b = sgn(torch.randn(len(phi), self.bits, dtype=torch.float64, generator=generator)).to(phi.device)
+        shrink = self.shrink * len(phi)
+        p = ridge(phi, b, shrink)
+        for _ in range(self.iterations):
+            b, _ = self.step(b, y, phi @ p)
+            p = ridge(phi, b, shrink)
+        return p
+
+    def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
+        """The next B, and W, from B [N, bits], Y [N, classes] and F [N, bits]."""
+        raise NotImplementedError
