@@ -219,7 +219,7 @@ def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
     (found,) = gather(cells.read_all(tmp_path / "cells"))
     drawn = figures.sweeps(tables.TABLES["cifar10-mini"], found)
     line = next(line for line in drawn.axes[0].lines if len(line.get_xdata()) == 3)
-    assert list(line.get_xdata()) == [2, 4, 8]
+    assert list(line.get_xdata()) == [2, 7, 8]  # the recipe's own value is 7
     np.testing.assert_allclose(list(line.get_ydata()), [swept[2.0], alone, swept[8.0]])
 
 

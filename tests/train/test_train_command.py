@@ -34,7 +34,7 @@ def test_frozen_run_writes_a_model_that_agrees_with_itself(images, net, tmp_path
     model, content = load_model(out / "model.pt")
     assert content["format"] == "idcwh-model" and content["version"] == 1 and content["bits"] == 12
     assert content["classes"] == ["class0", "class1", "class2"]
-    assert content["method"]["name"] == "idcwh" and content["method"]["sigma2"] == pytest.approx(4.0)
+    assert content["method"]["name"] == "idcwh" and content["method"]["sigma2"] == pytest.approx(7.0)
     assert content["centers"].shape == (3, 12)
     assert content["preprocess"]["crop"] == 32
     sample = content["sample"]["images"]
