@@ -41,6 +41,12 @@ def test_every_recipe_fits_every_method(recipe: str, name: str) -> None:
         create(name, 3, bits, 10, options.of_method(bits))
 
 
+@pytest.mark.parametrize("name", methods.MODULES)
+def test_options_by_length_are_of_every_recipe_but_the_papers(name: str) -> None:
+    """A new recipe without them would train with the paper's sigma2 and say nothing."""
+    assert set(methods.MODULES[name].with_bits) in (set(), set(recipes.RECIPES) - {"paper"})
+
+
 def test_unknown_names() -> None:
     with pytest.raises(IdcwhError, match="unknown recipe 'worst'; expected one of paper, "):
         recipes.options("worst", {})

@@ -44,6 +44,7 @@ def numbers(content: dict) -> dict:
 def test_cells_and_the_report_of_them(command, tmp_path, capsys):
     out = tmp_path / "run"
     assert command(out, "--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2") == 0
+    assert "\n\ncell 2 of 8, " in capsys.readouterr().err
     found = files(out)
     assert len(found) == 8
     for content in found.values():

@@ -34,4 +34,5 @@ class Stop:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        note("\nstopping after this step; once more to stop at once, without saving")
+        note("")  # below the terminal's own ^C
+        note("stopping after this step; once more to stop at once, without saving")

@@ -37,15 +37,14 @@ def _tuned(of: WithBits) -> dict[str, WithBits]:
 # three to eight settings a method. The queries were not touched. Sums over the bits (||h - mu||^2, Q, inner products)
 # are scaled by them, so that no code length weighs them otherwise.
 _FAR: dict[str, Any] = {"start": "far", "smoothing": 0.1}
-# A quantization term as strong as on frozen features holds up a network that learns its features.
-_LEARNED: dict[str, Any] = {"method_options": {**_FAR, "beta": 0.01}}
 _IDCWH: dict[str, dict[str, Any]] = {
     "frozen": {"weight_decay": 1.5e-3, "dropout": 0.3, "method_options": _FAR},
-    "best": _LEARNED,
-    "scratch": _LEARNED,
+    "best": {"method_options": _FAR},
+    "scratch": {"method_options": _FAR},
 }
 _IDCWH_BITS = {
-    **_tuned(lambda bits: {"sigma2": bits / 3, "beta": 1.2 / bits}),
+    # more quantization than this holds up a network that learns its features
+    **_tuned(lambda bits: {"sigma2": bits / 3, "beta": 0.01}),
     "frozen": lambda bits: {"sigma2": 4 + bits / 4, "beta": 0.6 / bits},
 }
 MODULES = {

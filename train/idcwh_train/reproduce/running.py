@@ -76,9 +76,8 @@ class Runner:
         started = time.monotonic()
         for number, cell in enumerate(missing):
             left = (time.monotonic() - started) / number * (len(missing) - number) if number else None
-            note(
-                f"\ncell {number + 1} of {len(missing)}{'' if left is None else f', {_time(left)} left'}: {cell.title}"
-            )
+            note("")
+            note(f"cell {number + 1} of {len(missing)}{'' if left is None else f', {_time(left)} left'}: {cell.title}")
             wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else 0
             if not self._train(cell, keep, wanted):
                 return self._tally(planned, interrupted=True)
