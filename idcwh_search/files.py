@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,29 +13,35 @@ from typing import BinaryIO
 
 from .errors import IdcwhError
 
+Name = str | os.PathLike[str]
+
+
+class NotWritten(IdcwhError):
+    """A place that cannot be written, or a disk that is full: nothing is wrong with what was to be written."""
+
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: Name) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path`, synced, when the block ends; an exception leaves no trace.
 
-    IdcwhError when the place cannot be written, named before any work is done.
+    NotWritten when the place cannot be written, named before any work is done.
     """
     target = Path(path)
     file = temporary_beside(target)
     temporary = Path(file.name)
     try:
-        with file:
+        with file:  # open, and so locked, until it has its name
             yield file
             publish(file)
-        temporary.replace(target)
+            temporary.replace(target)
         sync_directory(target.parent)
     except OSError as error:
-        raise IdcwhError(f"{target}: cannot be written: {error.strerror or error}") from error
+        raise NotWritten(f"{target}: cannot be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str] | None) -> None:
+def check_target(path: Name, *inputs: Name | None) -> None:
     """IdcwhError unless `path` can be written and is none of `inputs`; for commands, before their long work."""
     target = Path(path)
     for given in inputs:
@@ -43,7 +51,7 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str] |
         Path(file.name).unlink()
 
 
-def check_replaced(path: str | os.PathLike[str], begins: bytes, kind: str) -> None:
+def check_replaced(path: Name, begins: bytes, kind: str) -> None:
     """IdcwhError where `path` is there already and not of the same kind (it begins otherwise): a slip of the hand must
     not cost a picture or a model. A file that holds nothing may be replaced, too.
     """
@@ -58,19 +66,48 @@ def check_replaced(path: str | os.PathLike[str], begins: bytes, kind: str) -> No
 
 
 def temporary_beside(target: Path) -> BinaryIO:
-    """A new hidden file in the folder of `target`, open for writing and reading; its `name` is its full path."""
+    """A new hidden file in the folder of `target`, open for writing and reading; its `name` is its full path.
+
+    It is locked while it is open. Those without a lock were left by processes that were killed, and go.
+    """
     if target.is_dir() or not target.name:
-        raise IdcwhError(f"{target}: is a directory; expected the name of a file")
+        raise NotWritten(f"{target}: is a directory; expected the name of a file")
     if target.exists() and not target.is_file():
-        raise IdcwhError(f"{target}: is a device or a pipe; expected the name of a file, which is replaced as a whole")
+        raise NotWritten(f"{target}: is a device or a pipe; expected the name of a file, which is replaced as a whole")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        _remove_abandoned(target)
+        while True:
+            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+            os.close(handle)
+            file = open(name, "w+b")  # noqa: PTH123, SIM115 - a file object that knows its name
+            try_lock(file.fileno())
+            if Path(name).exists():  # not removed as abandoned before it was locked
+                return file
+            file.close()
     except OSError as error:
-        raise IdcwhError(
+        raise NotWritten(
             f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable"
         ) from error
-    os.close(handle)
-    return open(name, "w+b")  # noqa: PTH123 - a file object that knows its name
+
+
+def _remove_abandoned(target: Path) -> None:
+    ours = re.compile(re.escape(f".{target.name}.") + r"[a-z0-9_]{8}\.tmp")  # as mkstemp names them
+    with contextlib.suppress(OSError):  # of no importance to whoever wants to write
+        for path in [entry.path for entry in os.scandir(target.parent) if ours.fullmatch(entry.name)]:
+            with open(path, "r+b") as file:  # noqa: PTH123
+                if try_lock(file.fileno()):
+                    Path(path).unlink()
+
+
+def try_lock(handle: int) -> bool | None:
+    """Lock an open file for as long as it is open. False when somebody else has it, None where there are no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def publish(file: BinaryIO) -> None:
