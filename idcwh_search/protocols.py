@@ -17,7 +17,7 @@ from .datasets import LabelledImages
 from .errors import IdcwhError
 from .splits import OPTIONS, Split, check_unseen, load
 
-__all__ = ["NAMES", "OPTIONS", "UNSEEN", "Split", "draw", "load", "split", "variants"]
+__all__ = ["NAMES", "OPTIONS", "UNSEEN", "Split", "check", "draw", "load", "split", "variants"]
 
 NAMES = {
     "cifar10-mini": "100 queries and 500 training images a class, the rest (59,000) is the database",
@@ -91,15 +91,12 @@ def split(
                                        quarter, at least one. Otherwise they split as `auto` does. A picture that is of
                                        seen and unseen classes neither trains nor asks; it is in the whole database.
 
-    IdcwhError when the set does not fit the protocol.
+    IdcwhError when the set does not fit the protocol; ValueError as `check` says.
     """
-    if name not in NAMES:
-        raise IdcwhError(f"unknown protocol {name!r}; expected one of {', '.join(NAMES)}")
+    check(name, query_per_class, train_per_class, query, train, unseen_classes)
     counts = _counts(query_per_class, train_per_class, query, train)
     if name in UNSEEN:
         result = _unseen(dataset, name, seed, counts, unseen_classes)
-    elif unseen_classes:
-        raise IdcwhError(f"protocol {name}: the number of unseen classes belongs to {', '.join(UNSEEN)}")
     else:
         result = _plain(dataset, name, seed, counts)
     if database_without_train:
@@ -110,6 +107,23 @@ def split(
         result = Split(result.query, result.train, rest, result.name, seed, options, result.unseen)
     check_unseen(result, dataset)
     return result
+
+
+def check(
+    name: str,
+    query_per_class: int | None = None,
+    train_per_class: int | None = None,
+    query: int | None = None,
+    train: int | None = None,
+    unseen_classes: int | None = None,
+) -> None:
+    """ValueError for an unknown protocol, and for options of `split` that contradict it or each other."""
+    if name not in NAMES:
+        raise ValueError(f"unknown protocol {name!r}; expected one of {', '.join(NAMES)}")
+    if (query_per_class or train_per_class) and (query or train):
+        raise ValueError("numbers of pictures: give them a class (query and train per class) or over all, not both")
+    if unseen_classes and name not in UNSEEN:
+        raise ValueError(f"protocol {name}: the number of unseen classes belongs to {', '.join(UNSEEN)}")
 
 
 def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
@@ -134,12 +148,9 @@ def draw(seed: int, key: str) -> bytes:
 
 
 def _counts(query_each: int | None, train_each: int | None, query: int | None, train: int | None) -> _Counts | None:
-    each, overall = query_each or train_each, query or train
-    if each and overall:
-        raise IdcwhError("numbers of pictures: give them a class (query and train per class) or over all, not both")
-    if each:
+    if query_each or train_each:
         return _Counts(query_each or None, train_each or None, True)
-    return _Counts(query or None, train or None, False) if overall else None
+    return _Counts(query or None, train or None, False) if query or train else None
 
 
 # -------------------------------------------------------------------------------------------------------- the rules

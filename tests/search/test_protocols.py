@@ -111,22 +111,32 @@ def test_auto_takes_queries_a_class_when_asked():
         (labelled([0, 0, 1, 1]), {"name": "per-class"}, "say how many queries a class"),
         (labelled([0, 0, 1, 1]), {"name": "per-class", "query": 1}, "say how many queries a class"),
         (labelled([0, 0, 1, 1]), {"name": "overall", "query_per_class": 1}, r"say how many queries \(--query\)"),
-        (labelled([0, 0, 1, 1]), {"query": 1, "train_per_class": 1}, "a class .* or over all, not both"),
         (labelled([0, 0, 1, 1]), {"query": 5}, "has 4 pictures, the protocol wants 5"),
         (labelled([0, 0, 1, 1]), {"query": 2, "train": 3}, "has 2 pictures beside 2 queries, the protocol wants 3"),
-        (labelled([0, 0, 1, 1]), {"query": 1, "unseen_classes": 1}, "number of unseen classes belongs to unseen"),
         (
             labelled([0, 1, 0], ["train", "train", "test"]),
             {"database_without_train": True},
             "without the training pictures the database is empty",
         ),
-        (labelled([0, 0, 1, 1]), {"name": "nope"}, "unknown protocol 'nope'"),
         (labelled([0, 0, 1, 1], classes=["a", "b", "ghost"]), {"query_per_class": 1}, "class ghost has 0 pictures"),
     ],
 )
 def test_sets_that_do_not_fit(data, options, message):
     with pytest.raises(IdcwhError, match=message):
         protocols.split(data, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query": 1, "train_per_class": 1}, "a class .* or over all, not both"),
+        ({"query": 1, "unseen_classes": 1}, "number of unseen classes belongs to unseen"),
+        ({"name": "nope"}, "unknown protocol 'nope'"),
+    ],
+)
+def test_options_that_contradict_each_other_are_wrong_for_any_set(options, message):
+    with pytest.raises(ValueError, match=message):
+        protocols.split(labelled([0, 0, 1, 1]), **options)
 
 
 def test_numbers_a_class_need_one_label_each():
