@@ -53,3 +53,12 @@ def test_trains_from_an_archive_and_comes_back(tmp_path):
     torch.testing.assert_close(first[:12], -first[12:])
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]["network"]
     assert torch.equal(saved["backbone.whitening.weight"], first), "a layer that does not train is kept all the same"
+
+
+def test_trains_alike_whether_or_not_it_is_said_that_there_are_no_weights(images, tmp_path):
+    """Without weights batch norm's statistics are those of the last steps: means.FreshStatistics."""
+    command = ["--data", str(images), "--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "8",
+               "--epochs", "3", "--batch-size", "11", "--lr", "0.05", "--device", "cpu"]  # fmt: skip
+    assert cli.main([*command, "--out", str(tmp_path / "silent")]) == 0
+    assert cli.main([*command, "--weights", "none", "--out", str(tmp_path / "said")]) == 0
+    assert (tmp_path / "silent" / "model.pt").read_bytes() == (tmp_path / "said" / "model.pt").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -91,7 +92,8 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(command, tmp_path, c
     assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
     found = files(out)
     assert [c["status"] for c in found.values()] == ["failed", "failed"]
-    assert all("a lower --lr helps" in c["reason"] and c["evaluations"] == {} for c in found.values())
+    assert all("nothing can be trained" in c["reason"] and c["evaluations"] == {} for c in found.values())
+    assert all("--" not in c["reason"] for c in found.values()), "options of idcwh-train are none of this command"
     text = (out / "report.md").read_text()
     assert "failed (1)" in text and "Cells that failed" in text and "with which nothing can be trained" in text
     capsys.readouterr()
@@ -245,15 +247,35 @@ def test_settings_are_read_as_what_they_are(tmp_path):
 
 
 def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):
-    from idcwh_train.reproduce import running
+    from idcwh_train import folder
 
     out = tmp_path / "run"
     assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
     assert cli.main(["coco", "--data", "x", "--out", str(out)]) == 1
     assert "holds cells of cifar10-mini" in capsys.readouterr().err
-    with running.alone(out):
+    with folder.alone(out, "idcwh-reproduce"):
         assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 1
     assert "another idcwh-reproduce" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_no_failure_of_a_cell(command, tmp_path, capsys):
+    """It ends the run, and when there is room the same command goes on."""
+    out, asked = tmp_path / "run", ["--methods", "idcwh", "idcwh-single", "--bits", "8", "--seeds", "1"]
+    assert command(tmp_path / "other", *asked) == 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    capsys.readouterr()
+    for room in (1_000, 8_000, 20_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        try:
+            assert command(out, *asked) == 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "cannot be written: File too large" in capsys.readouterr().err.splitlines()[-1]
+        assert not files(out)
+    assert command(out, *asked) == 0
+    assert {name: numbers(cell) for name, cell in files(out).items()} == {
+        name: numbers(cell) for name, cell in files(tmp_path / "other").items()
+    }
 
 
 def test_a_damaged_cell_is_made_again(command, tmp_path, capsys):

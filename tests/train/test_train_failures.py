@@ -62,11 +62,10 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(
         patch.setattr(IDCWH, "terms", broken)
         patch.setattr(run, "_CHECKPOINT_SECONDS", -1)
         assert cli.main([*command, "--out", str(out)]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
+    kept, said = capsys.readouterr().err.splitlines()[-2:]
+    assert kept == "checkpoint.pt keeps what was sound, 2 epochs and 1 steps"
     assert said.startswith("error: the loss is not finite in epoch 3, step 2 (loss nan, L1 nan")
-    assert (
-        "checkpoint.pt keeps what was sound, 2 epochs and 1 steps; a lower --lr helps most often, in a new run" in said
-    )
+    assert "; a lower --lr helps most often, in a new run: --resume keeps the rate" in said
     assert not (out / "model.pt").exists() and len(log(out)) == 2
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
     assert saved["position"]["epoch"] == 2 and saved["position"]["step"] == 1
@@ -81,8 +80,9 @@ def test_weights_of_no_use_are_not_saved(images, net, tmp_path, cached, capsys, 
     out = tmp_path / "run"
     command = ["--data", str(images), *net, *how, "--epochs", "1", "--batch-size", "200", "--lr", "1e38", *cached]
     assert cli.main([*command, "--out", str(out)]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert "after step 1 of epoch 1" in said and "no checkpoint was written before; a lower --lr" in said
+    kept, said = capsys.readouterr().err.splitlines()[-2:]
+    assert kept == "no checkpoint was written before"
+    assert "after step 1 of epoch 1" in said and said.endswith("; a lower --lr helps most often")
     assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "protocol.json"] and not log(out)
 
 
@@ -91,11 +91,11 @@ def test_what_is_kept_of_a_run_that_diverges_is_sound(images, net, tmp_path, cac
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "50", "--batch-size", "12", "--lr", "1e5", *cached]
     assert cli.main([*command, "--out", str(out)]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
+    noted = capsys.readouterr().err.splitlines()[-2]
     kept = (out / "checkpoint.pt").read_bytes()
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
     at = saved["position"]
-    assert f"checkpoint.pt keeps what was sound, {at['epoch']} epochs and {at['step']} steps" in said
+    assert noted == f"checkpoint.pt keeps what was sound, {at['epoch']} epochs and {at['step']} steps"
     assert all(sound.is_sound(x) for x in saved["network"].values())
     assert all(abs(x) < sound.LARGEST**2 * 12 for x in at["sums"].values()) and len(log(out)) == at["epoch"]
     assert cli.main(["--out", str(out), "--resume", *cached]) == 1
@@ -146,6 +146,9 @@ def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, mes
         (["--crop", "64"], "do not fit into resize 36"),
         (["--bits", "12", "12"], "bits: a code length is given twice: 12, 12"),
         (["--validation", "0", "--keep", "best"], "keep best: needs held-out images (--validation SHARE)"),
+        (["--query", "5", "--query-per-class", "5"], "give them a class (query and train per class) or over all"),
+        (["--protocol", "own", "--unseen-classes", "1"], "the number of unseen classes belongs to unseen"),
+        (["--backbone", "compact", "--weights", "imagenet"], "weights: there are none of compact on ImageNet"),
     ],
 )
 def test_what_an_option_does_not_take_is_wrong_usage(net, tmp_path, capsys, extra, message):

@@ -148,6 +148,59 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(images, 
         assert said.startswith(f"error: {path}: has no {lacking}; another version") and "\n" not in said
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--sigma2", "4"], None),  # a default that nobody has named
+        (["--sigma2", "5"], "--sigma2 5: the run in OUT has 4; leave --sigma2 out"),
+        (["--beta", "0.05"], None),  # one that the recipe gives by length
+        (["--beta", "0.06"], "--beta 0.06: the run in OUT has 0.05, 0.03; leave --beta out"),
+        (["--method-option", "foo=1"], "--foo 1: the run in OUT is of idcwh, which has none; leave --foo out"),
+        (["--epochs", "3"], None),
+        (["--epochs", "4"], "--epochs 4: the run in OUT has 3; leave --epochs out"),
+    ],
+)
+def test_options_that_agree_with_the_run_may_be_said_again(images, net, tmp_path, cached, capsys, given, words):
+    out = tmp_path / "run"
+    more = ["--bits", "12", "20"] if given[0] == "--beta" and words else []
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached, *more]
+    assert cli.main([*command, "--recipe", "paper" if given[0] == "--sigma2" else "frozen"]) == 0
+    capsys.readouterr()
+    assert cli.main(["--out", str(out), "--resume", *cached, *given]) == (1 if words else 0)
+    if words:
+        assert capsys.readouterr().err.strip() == "error: " + words.replace("OUT", str(out))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda saved: saved["trainer"].update(network={}),
+        lambda saved: saved["trainer"]["network"].pop("heads.12.bias"),
+        lambda saved: saved["trainer"].update(optimizer=5),
+        lambda saved: saved["trainer"].update(codes=5),
+        lambda saved: saved["trainer"]["position"].update(epoch=-1),
+        lambda saved: saved["trainer"]["position"].update(step=10**9),
+        lambda saved: saved["trainer"]["position"].update(epoch="x"),
+        lambda saved: saved["trainer"].update(position=[1]),
+        lambda saved: saved.update(best={}),
+        lambda saved: saved.update(best={"map": 1.0, "epoch": 1, "weights": {}, "methods": []}),
+        lambda saved: saved.update(best=3),
+    ],
+)
+def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(images, net, tmp_path, cached, capsys, change):
+    """And no model is written of what it lacks."""
+    out = finished(images, net, tmp_path / "run", cached)
+    path, model = out / "checkpoint.pt", (out / "model.pt").read_bytes()
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    change(saved)
+    checkpoint.write(path, saved)
+    capsys.readouterr()
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"error: {path}: does not fit this run (")
+    assert (out / "model.pt").read_bytes() == model
+
+
 def test_a_log_that_is_gone_or_cut_is_said_and_done_without(images, net, tmp_path, cached, capsys):
     out = finished(images, net, tmp_path / "run", cached)
     model, lines = (out / "model.pt").read_bytes(), (out / "log.jsonl").read_bytes().splitlines(keepends=True)

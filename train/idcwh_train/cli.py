@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from idcwh_search import protocols
 from idcwh_search.cli import common, protocol
 from idcwh_search.errors import IdcwhError
 
-from . import methods, recipes, values
+from . import folder, methods, recipes, values
 
 _EPILOG = """\
 examples:
@@ -111,11 +112,11 @@ def main(argv: list[str] | None = None) -> int:
     else:
         if not given.get("data"):
             p.error("--data is missing: a folder, a manifest, or cifar10:DIR")
-        _check_free(out, setting["overwrite"])
+        folder.check(out, setting["overwrite"])
         with p.checking():
             options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
-    from . import curves, features, run, workers  # from here on torch is needed
+    from . import curves, features, run, sound, workers  # from here on torch is needed
 
     if not setting["resume"]:
         with p.checking():
@@ -125,17 +126,31 @@ def main(argv: list[str] | None = None) -> int:
     device = workers.local_device(_device(setting["device"]))
     cache = setting.get("cache", features.default_cache())
     with workers.joined(device) as team:
-        outcome = run.train(
-            options, out, device, cache, resume=setting["resume"], evaluate=setting["evaluate"], workers=team,
-            data=given.get("data"),
-        )  # fmt: skip
+        try:
+            outcome = run.train(
+                options, out, device, cache, resume=setting["resume"], overwrite=setting["overwrite"],
+                evaluate=setting["evaluate"], workers=team, data=given.get("data"),
+            )  # fmt: skip
+        except sound.Diverged as error:
+            raise IdcwhError(f"{error}{_advice(options, out)}") from None
         if not team.first:
             return common.DONE
         _say(outcome, setting["json"])
         if importlib.util.find_spec("matplotlib"):
             curves.draw(out)
-        status = _report(outcome, out, list(run.model_files(options).values()))
+        status = _report(outcome, out, list(folder.model_names(options.bits).values()))
         return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
+
+
+def _advice(options: recipes.Options, out: Path) -> str:
+    """What to do when training has diverged."""
+    from .methods.base import find
+
+    if find(options.method).closed_form:
+        return ""
+    resumable = (out / folder.CHECKPOINT).exists()
+    of_resume = ", in a new run: --resume keeps the rate and comes to the same end" if resumable else ""
+    return f"; a lower --lr helps most often{of_resume}"
 
 
 def _say(outcome: Any, as_json: bool) -> None:
@@ -143,6 +158,8 @@ def _say(outcome: Any, as_json: bool) -> None:
         spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
         sizes = f"{found.queries:,} queries, {found.database:,} database images"
         common.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
+    for title, why in outcome.unmeasured.items():
+        common.note(f"{title}: not evaluated: {why}")
     if as_json:
         evaluations = {str(bits): found.to_dict() for bits, found in outcome.evaluations.items()}
         variants = {
@@ -151,6 +168,8 @@ def _say(outcome: Any, as_json: bool) -> None:
         said = {"finished": outcome.finished, "unreadable": outcome.failed, "evaluations": evaluations}
         if variants:
             said["variants"] = variants
+        if outcome.unmeasured:
+            said["unmeasured"] = outcome.unmeasured
         print(json.dumps({**outcome.record, **said}))
     for title, evaluations_of in outcome.variants.items():
         for bits, found in evaluations_of.items():
@@ -170,23 +189,14 @@ def _method_option(text: str) -> tuple[str, Any]:
     return name, values.guessed(value)
 
 
-def _check_free(out: Path, overwrite: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise IdcwhError(f"{out}: is a file; --out names a folder")
-    earlier = [*out.glob("model*.pt"), *out.glob("checkpoint.pt")]
-    if earlier and not overwrite:
-        raise IdcwhError(
-            f"{out}: holds {min(earlier).name} of an earlier run; --resume goes on, --overwrite replaces it"
-        )
-
-
 def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recipes.Options:
     """The options of the checkpoint; anything else on the command line has to agree with them, but for --data, which
     may say where the set lies now: `run.train` sees whether it is the same.
     """
     from . import resume
+    from .methods.base import create
 
-    saved: Any = resume.read(out / "checkpoint.pt")["options"]
+    saved: Any = resume.read(out / folder.CHECKPOINT)["options"]
     if setting.get("recipe"):
         raise IdcwhError("--resume keeps the settings of the run; leave --recipe out")
     try:
@@ -198,14 +208,26 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
     asked.pop("data", None)
     if "bits" in asked:
         asked["bits"] = sorted(asked["bits"])
-    lengths = saved["length_options"].values()
-    known = {**saved, **(next(iter(lengths)) if len(lengths) == 1 else {}), **saved["method_options"]}
+    of_method = [create(options.method, 2, bits, 2, options.of_method(bits)).options() for bits in options.bits]
     for name, value in asked.items():
-        if name not in known or known[name] != value:
-            flag, has = f"--{name.replace('_', '-')}", known.get(name, "its default")
-            asked_for, has = (" ".join(map(str, x)) if isinstance(x, list) else x for x in (value, has))
-            raise IdcwhError(f"{flag} {asked_for}: the run in {out} has {has}; leave {flag} out")
+        has = [saved[name]] if name in saved else [of[name] for of in of_method if name in of]
+        if not has or not all(_same(one, value) for one in has):
+            flag = f"--{name.replace('_', '-')}"
+            asked_for, *found = map(_shown, (value, *has))
+            words = f"has {', '.join(dict.fromkeys(found))}" if found else f"is of {options.method}, which has none"
+            raise IdcwhError(f"{flag} {asked_for}: the run in {out} {words}; leave {flag} out")
     return options
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Also of a number as a person would write it."""
+    return math.isclose(a, b) if isinstance(a, float) and isinstance(b, int | float) else bool(a == b)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _device(asked: str) -> Any:
@@ -234,7 +256,7 @@ def _report(outcome: Any, out: Path, models: list[str]) -> int:
     if not outcome.finished:
         common.note(f"interrupted; go on with: idcwh-train --out {out} --resume")
         return common.INTERRUPTED
-    return common.SKIPPED if failed else common.DONE
+    return common.SKIPPED if failed or outcome.unmeasured else common.DONE
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.plots import COLOURS, DASHES, STYLE, new_figure, prepare
 
+from .folder import CURVES, LOG
 from .progress import CLOCKS
 
 _SECOND = (
@@ -26,7 +27,7 @@ def draw(folder: Path) -> Path | None:
 
     IdcwhError without matplotlib, or for a log that cannot be read.
     """
-    records = [with_share(record) for record in _read(folder / "log.jsonl")]
+    records = [with_share(record) for record in _read(folder / LOG)]
     if len(records) < 2:
         return None
     prepare(folder)
@@ -34,7 +35,7 @@ def draw(folder: Path) -> Path | None:
 
     with rc_context(STYLE):
         figure = picture(records)
-        path = folder / "curves.png"
+        path = folder / CURVES
         with replacing(path) as file:
             figure.savefig(file, format="png", metadata={"Software": None})
     return path
@@ -58,20 +59,24 @@ def picture(records: list[dict[str, Any]]) -> Any:
 
 
 def _panel(axes: Any, records: list[dict[str, Any]], lengths: list[str], styles: dict[str, str]) -> None:
-    """A line for each number and code length: the style says which number, the colour which length."""
-    for name, style in styles.items():
+    """A line for each number and code length: the style says which number, the colour which length; or, of a single
+    length, which number as well."""
+    from matplotlib.ticker import MaxNLocator
+
+    alone = len(lengths) == 1
+    for (name, style), own in zip(styles.items(), cycle(COLOURS), strict=False):
         for of, colour in zip(lengths, cycle(COLOURS), strict=False):
             points = [(record["epoch"], record[name + of]) for record in records if name + of in record]
             if points:
-                axes.plot(*zip(*points, strict=True), style, color=colour, markersize=4)
-    black = COLOURS[0] if len(lengths) == 1 else "black"
-    for name, style in styles.items() if len(styles) > 1 else ():
-        axes.plot([], [], style, color=black, label=name.replace("_", " "))
+                axes.plot(*zip(*points, strict=True), style, color=own if alone else colour, markersize=4)
+        if len(styles) > 1:
+            axes.plot([], [], style, color=own if alone else "black", label=name.replace("_", " "))
     for of, colour in zip(lengths, cycle(COLOURS), strict=False):
         if of:
             axes.plot([], [], color=colour, label=f"{of[1:]} bits")
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, handlelength=3.5)  # long enough that dashes can be told from dots
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _lengths(records: list[dict[str, Any]]) -> list[str]:

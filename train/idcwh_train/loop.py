@@ -254,23 +254,32 @@ class Trainer:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a saved state. KeyError, ValueError, TypeError or RuntimeError when it is of another run."""
-        load(self.network, state["network"])
+        """Go back to a saved state. KeyError, ValueError, TypeError, RuntimeError, AttributeError or IndexError when it
+        is of another run."""
+        position = Position(**state["position"])
+        if not (0 <= position.epoch <= self.options.epochs and 0 <= position.step < self.steps):
+            raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.options.epochs}")
+        self.load(self.network, state["network"])
         if self.average is not None:
-            load(self.result, state["average"])
+            self.load(self.result, state["average"])
             self.average.n_averaged.fill_(state["averaged"])
         self.load_methods(state["methods"])
         self.optimizer.load_state_dict(state["optimizer"])
         for codes, saved in zip(self.codes, state["codes"], strict=True):
             codes.restore(saved)
-        self.position = Position(**state["position"])
+        self.position = position
 
+    def load(self, network: Network, weights: dict[str, Tensor]) -> None:
+        """What `weights` gave, back into a network. ValueError when it is of another one."""
+        self.check_fits(weights)
+        network.load_state_dict(versioned(weights, network.state_dict()), strict=False)
 
-def load(network: Network, weights: dict[str, Tensor]) -> None:
-    """What `Trainer.weights` gave, back into a network. ValueError when it is of another one."""
-    _, unexpected = network.load_state_dict(versioned(weights, network.state_dict()), strict=False)
-    if unexpected:
-        raise ValueError(f"unknown tensor {unexpected[0]}")
+    def check_fits(self, weights: dict[str, Tensor]) -> None:
+        """ValueError unless these are the tensors of `weights`, each of its shape."""
+        own = {name: tuple(value.shape) for name, value in self.weights(self.network).items()}
+        given = {name: tuple(value.shape) for name, value in weights.items()}
+        if other := sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name)):
+            raise ValueError(f"{len(other)} tensors of another network, {other[0]} first")
 
 
 def _optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from idcwh_search import protocols
 from idcwh_search.codes import check_bits
 from idcwh_search.errors import IdcwhError
 
@@ -16,6 +17,8 @@ SCHEDULES = ("step", "cosine", "linear")
 PRECISIONS = ("float32", "bfloat16")
 OPTIMIZERS = ("sgd", "adam")
 KEEP = ("last", "best")
+COMPACT = "compact"
+"""Name of the backbone that nobody has trained: it begins from nothing, or from a file."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,17 @@ class Options:
         for name in ("method_options", "length_options"):
             if not isinstance(getattr(self, name), dict):
                 raise ValueError(f"{name}: expected a dictionary, not {getattr(self, name)!r}")
+        protocols.check(
+            self.protocol, self.query_per_class, self.train_per_class, self.query, self.train, self.unseen_classes
+        )
         if self.crop > self.resize:
             raise ValueError(f"crop: {self.crop} pixels do not fit into resize {self.resize}")
         if self.start_crop is not None and self.start_crop > self.crop:
             raise ValueError(f"start_crop: expected 8 to crop ({self.crop}), not {self.start_crop}")
         if self.pad and self.pad >= self.resize:
             raise ValueError(f"pad: expected less than resize ({self.resize}), not {self.pad}")
+        if self.backbone == COMPACT and self.weights == "imagenet":
+            raise ValueError("weights: there are none of compact on ImageNet; expected none, or a file")
         if self.keep == "best" and not self.validation:
             raise ValueError("keep best: needs held-out images (--validation SHARE); the queries never choose")
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
@@ -192,6 +200,8 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
         raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
     own = MODULES[name].recipes.get(recipe, {})
     merged = {**RECIPES[recipe], **own, **given}
+    if merged.get("backbone") == COMPACT:
+        merged.setdefault("weights", "none")
     if both := {**own.get("method_options", {}), **given.get("method_options", {})}:
         merged["method_options"] = both
     if of := MODULES[name].with_bits.get(recipe):

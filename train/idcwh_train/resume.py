@@ -11,7 +11,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.splits import Split
 
-from . import checkpoint
+from . import checkpoint, folder
 from .recipes import Options
 
 _KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
@@ -40,7 +40,7 @@ def check_protocol(out: Path, saved: dict[str, Any], split: Split, dataset: Labe
     """IdcwhError unless the run was trained on this split: with another one its queries could be training images."""
     if saved["protocol"] != identity(split, dataset):
         raise IdcwhError(
-            f"{out / 'protocol.json'}: not the protocol that {out / 'checkpoint.pt'} was trained on (their SHA-256 "
+            f"{out / folder.PROTOCOL}: not the protocol that {out / folder.CHECKPOINT} was trained on (their SHA-256 "
             "differ); put that one back, or train anew with --overwrite"
         )
 

@@ -1,10 +1,4 @@
-"""One training run from the options to the files: set, split, network, loop, model.pt.
-
-DIR/protocol.json    which images are queries, training and database
-DIR/log.jsonl        a line an epoch
-DIR/checkpoint.pt    what --resume goes on from
-DIR/model.pt         the model; with several code lengths model-12.pt, model-24.pt, ...
-"""
+"""One training run from the options to the files of `folder`: set, split, network, loop, model.pt."""
 
 from __future__ import annotations
 
@@ -30,20 +24,20 @@ from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
-from . import backbones, checkpoint, memory, progress, sample
+from . import backbones, checkpoint, folder, memory, progress, sample
 from . import resume as resuming
 from .features import extract, joined, one_thread
 from .health import class_count, summary
 from .interrupt import Stop
-from .loop import Trainer, load, mixed
+from .loop import Trainer, mixed
 from .methods.base import Method, create, find
 from .model import Network
 from .progress import CLOCKS, Record, named
-from .reading import read_one
+from .reading import Batch, read_one
 from .recipes import Options
 from .sound import Diverged
 from .sources import FeatureSource, ImageSource, Source, encode
-from .validation import held_out_map, hold_out
+from .validation import held_out_map, hold_out, unmeasurable
 from .workers import Workers
 
 _WHITENED = 2000  # training images for a first layer that is not trained
@@ -58,6 +52,7 @@ class Outcome:
 
     evaluations: code length -> of the protocol's queries against its database; empty unless asked for (or interrupted).
     variants: of the other splits of the protocol's family (protocols.variants), by title, likewise.
+    unmeasured: of either, by title, why there is no evaluation.
     """
 
     finished: bool
@@ -65,6 +60,7 @@ class Outcome:
     failed: dict[str, str]
     evaluations: dict[int, Evaluation]
     variants: dict[str, dict[int, Evaluation]]
+    unmeasured: dict[str, str]
 
 
 def train(
@@ -73,12 +69,13 @@ def train(
     device: torch.device,
     cache: Path | None,
     resume: bool = False,
+    overwrite: bool = False,
     evaluate: bool = False,
     workers: Workers | None = None,
     data: str | None = None,
 ) -> Outcome:
-    """Train and write the four files into the folder `out`. With `resume`, go on from its checkpoint, bit for bit.
-    Nothing of an earlier run is touched until the first step.
+    """Train and write the files of a run into the folder `out`. With `resume`, go on from its checkpoint, bit for bit;
+    with `overwrite`, replace an earlier run, of which nothing is touched until the first step.
 
     With `evaluate`, the finished model's codes of the queries are searched in those of the database. That is the only
     time the queries are looked at, and nothing follows from it.
@@ -89,26 +86,21 @@ def train(
     workers = workers or Workers()
     check(options)
     _check_workers(options, workers)
-    saved = resuming.read(out / "checkpoint.pt") if resume else None
-    dataset = _dataset(options.data if data is None else data, moved=resume and data is None)
-    if saved is not None:
-        split = protocols.load(out / "protocol.json", dataset)
-        resuming.check_protocol(out, saved, split, dataset)
-    else:
-        asked = {name: getattr(options, name) for name in OPTIONS}
-        split = protocols.split(dataset, options.protocol, seed=options.seed, **asked)
+    with folder.alone(out, "idcwh-train") if workers.first else contextlib.nullcontext():
+        if workers.first and not resume:
+            folder.check(out, overwrite)
+        saved = resuming.read(out / folder.CHECKPOINT) if resume else None
+        dataset = _dataset(options.data if data is None else data, moved=resume and data is None)
+        split = _split(options, out, dataset, saved)
         if workers.first:
-            out.mkdir(parents=True, exist_ok=True)
-            check_target(out / "protocol.json")
-    for line in (dataset.note, split.describe(), *split.remarks(dataset)):
-        if line:
-            note(line)
-    run = _Run(options, out, dataset, split, workers)
-    run.prepare(device, cache, evaluate)
-    finished = run.go(saved)
-    found = {title: run.evaluate(of) for title, of in run.variants.items()} if evaluate and finished else {}
-    own = next((title for title, of in run.variants.items() if of.sha256() == split.sha256()), split.name)
-    return Outcome(finished, run.record, run.failed(), found.pop(own, {}), found)
+            check_target(out / folder.PROTOCOL)
+        for line in (dataset.note, split.describe(), *split.remarks(dataset)):
+            if line:
+                note(line)
+        run = _Run(options, out, dataset, split, workers)
+        run.prepare(device, cache, evaluate)
+        finished = run.go(saved)
+        return run.outcome(finished, evaluate)
 
 
 def check(options: Options) -> None:
@@ -132,6 +124,16 @@ def _dataset(spec: str, moved: bool) -> LabelledImages:
         raise IdcwhError(f"{error}; if the set has moved, say where it is with --data") from None
 
 
+def _split(options: Options, out: Path, dataset: LabelledImages, saved: dict[str, Any] | None) -> Split:
+    """As the options say; that of a run that goes on lies beside its checkpoint."""
+    if saved is None:
+        asked = {name: getattr(options, name) for name in OPTIONS}
+        return protocols.split(dataset, options.protocol, seed=options.seed, **asked)
+    split = protocols.load(out / folder.PROTOCOL, dataset)
+    resuming.check_protocol(out, saved, split, dataset)
+    return split
+
+
 def _check_workers(options: Options, workers: Workers) -> None:
     if workers.count > 1 and options.freeze:
         raise IdcwhError("--freeze trains in seconds in one process; start it without torchrun")
@@ -140,12 +142,6 @@ def _check_workers(options: Options, workers: Workers) -> None:
         raise IdcwhError(
             f"--batch-size {options.batch_size} for {workers.count} processes: it is shared by them; {need} or more"
         )
-
-
-def model_files(options: Options) -> dict[int, str]:
-    """Code length -> name of the model's file."""
-    several = len(options.bits) > 1
-    return {bits: f"model-{bits}.pt" if several else "model.pt" for bits in options.bits}
 
 
 class _Run:
@@ -162,6 +158,8 @@ class _Run:
         if device.type == "cpu":
             memory.keep_freed()
         rows = _labelled(dataset, split.train)
+        if not len(rows):
+            raise IdcwhError(f"none of the {len(split.train):,} training images has a label")
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             note(f"no images held out: {options.validation:g} of the largest class is less than one image")
@@ -174,8 +172,7 @@ class _Run:
         self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), device, cache)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train_positions, self.held_positions = self._positions(train), self._positions(held)
-        if not len(self.train_positions):
-            raise IdcwhError("none of the training images could be read")
+        self._check_readable(evaluate)
         self._whiten()
         if options.freeze:
             _, x = self.source.embed(self.network, self.train_positions)
@@ -204,13 +201,33 @@ class _Run:
             layers[bits] = method.head(backbone.features)
         return Network(backbone.network, backbone.features, backbone.mean, backbone.std, layers, options.dropout)
 
+    def _check_readable(self, evaluate: bool) -> None:
+        """IdcwhError when no training image can be read, or there is nothing to evaluate: what is known of that before
+        anything is trained."""
+        self._some("training images", self.train_positions, 1)
+        for title, of in self.variants.items() if evaluate else ():
+            self._some("queries", self._positions(of.query), 1)
+            queries, database = (self.labels[self._positions(rows)].numpy() for rows in (of.query, of.database))
+            if problem := unmeasurable(queries, database):
+                raise IdcwhError(f"{title} cannot be evaluated: {problem}")
+
+    def _some(self, what: str, positions: torch.Tensor, count: int) -> Batch:
+        """Pixels of the first `count` of them that are not all unreadable. IdcwhError when nothing can be read."""
+        rows, failed = self.rows[positions.numpy()], dict(self.source.failed)
+        for start in range(0, len(rows), count):
+            batch = read_one(self.dataset, rows[start : start + count], self.preprocess)
+            if len(batch.rows):
+                return batch
+            failed.update({self.dataset.keys[row]: why for row, why in batch.failed.items()})
+        key, why = min(failed.items())
+        raise IdcwhError(f"none of the {what} could be read; {key}: {why}")
+
     def _whiten(self) -> None:
         """A backbone whose first layer is made from pictures, not trained, gets it from some of the training images."""
         whiten = getattr(self.backbone.network, "whiten", None)
         if whiten is None or self.backbone.weights != "none" or self.options.freeze:
             return
-        some = self.rows[self.train_positions[:_WHITENED].numpy()]
-        pixels = read_one(self.dataset, some, self.preprocess).pixels.to(self.device)
+        pixels = self._some("training images", self.train_positions, _WHITENED).pixels.to(self.device)
         whiten((pixels.float() - self.network.mean) / self.network.std)
 
     def _source(
@@ -232,23 +249,33 @@ class _Run:
         """Where these rows of the set are in the source; those that could not be read are left out."""
         return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
 
-    def failed(self) -> dict[str, str]:
+    def outcome(self, finished: bool, evaluate: bool) -> Outcome:
+        """What there is to say at the end; the queries are looked at if that was asked for and it has come to its end.
+        """
+        found: dict[str, dict[int, Evaluation]] = {}
+        unmeasured: dict[str, str] = {}
+        for title, of in self.variants.items() if evaluate and finished else ():
+            try:
+                found[title] = self._evaluate(of)
+            except IdcwhError as error:  # the model is written all the same
+                unmeasured[title] = str(error)
+        split = self.split.sha256()
+        own = next((title for title, of in self.variants.items() if of.sha256() == split), self.split.name)
+        return Outcome(finished, self.record, self._failed(), found.pop(own, {}), found, unmeasured)
+
+    def _failed(self) -> dict[str, str]:
         return dict(sorted(self.workers.merged(self.source.failed).items()))
 
-    def evaluate(self, split: Split) -> dict[int, Evaluation]:
-        """The queries of a split against its database, for each code length."""
+    def _evaluate(self, split: Split) -> dict[int, Evaluation]:
+        """The queries of a split against its database, for each code length. IdcwhError when that says nothing."""
         (queries, h_queries), (database, h_database) = (
             encode(self.source, self.network, self._positions(rows)) for rows in (split.query, split.database)
         )
-        labels = self.labels.numpy()
+        q, d = self.labels[queries].numpy(), self.labels[database].numpy()
+        if problem := unmeasurable(q, d):
+            raise IdcwhError(problem)
         return {
-            bits: metrics.evaluate(
-                pack(h_queries[bits].numpy()),
-                labels[queries.numpy()],
-                pack(h_database[bits].numpy()),
-                labels[database.numpy()],
-                bits=bits,
-            )
+            bits: metrics.evaluate(pack(h_queries[bits].numpy()), q, pack(h_database[bits].numpy()), d, bits=bits)
             for bits in self.options.bits
         }
 
@@ -267,13 +294,10 @@ class _Run:
                     self.trainer.run(stop, self._on_step, self._on_epoch)
                 self._save_checkpoint()
                 self._finish()
-            except Diverged as error:
-                if self._closed_form or not self.workers.first:
-                    raise
-                raise IdcwhError(
-                    f"{error}; {self._kept}; a lower --lr helps most often, in a new run: --resume keeps the rate and "
-                    "comes to the same end"
-                ) from None
+            except Diverged:
+                if not self._closed_form:
+                    note(self._kept)
+                raise
         return self.trainer.finished
 
     @property
@@ -282,11 +306,11 @@ class _Run:
 
     def _log(self, saved: dict[str, Any] | None) -> Path:
         """log.jsonl as the checkpoint knows it; in a new run empty, and files of an earlier one gone."""
-        log = self.out / "log.jsonl"
+        log = self.out / folder.LOG
         if saved is None:
-            for earlier in (*self.out.glob("model*.pt"), self.out / "checkpoint.pt", self.out / "curves.png"):
+            for earlier in folder.results(self.out):
                 earlier.unlink(missing_ok=True)  # never to be taken for this one's
-            self.split.save(self.out / "protocol.json", self.dataset)
+            self.split.save(self.out / folder.PROTOCOL, self.dataset)
             log.write_bytes(b"")
         else:
             resuming.cut_log(log, saved["log_bytes"])
@@ -348,7 +372,7 @@ class _Run:
             "record": self.record,
             "best": self.best,
         }
-        checkpoint.write(self.out / "checkpoint.pt", content)
+        checkpoint.write(self.out / folder.CHECKPOINT, content)
         self._saved_at = time.monotonic()
         self._note_kept()
 
@@ -360,19 +384,22 @@ class _Run:
         try:
             self.trainer.restore(saved["trainer"])
             self.record, self.best = saved["record"], saved["best"]
+            if self.best is not None:
+                float(self.best["map"]), int(self.best["epoch"])
+                self.trainer.check_fits(self.best["weights"])
             self._note_kept()
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
             cause = " ".join(str(error).split())[:200]
             raise IdcwhError(f"{self.out / 'checkpoint.pt'}: does not fit this run ({cause})") from None
 
     def _finish(self) -> None:
         """The weights to keep, in `network`, and the models' files."""
         if self.best is not None:
-            load(self.network, self.best["weights"])
+            self.trainer.load(self.network, self.best["weights"])
             self.trainer.load_methods(self.best["methods"])
             note(f"kept epoch {self.best['epoch']}, MAP {self.best['map']:.4f} on held-out images")
         elif self.trainer.average is not None:
-            load(self.network, self.trainer.weights(self.trainer.result))
+            self.trainer.load(self.network, self.trainer.weights(self.trainer.result))
         images = len(self.train_positions)
         looked_at = torch.linspace(0, images - 1, min(images, _LOOKED_AT), dtype=torch.float64).long()
         kept, outputs = encode(self.source, self.network, self.train_positions[looked_at])
@@ -385,7 +412,8 @@ class _Run:
             if problem and named("collapse", bits, self.network.lengths) not in self.record:
                 note(f"warning: the finished model of {bits} bits: {problem}, which did not show while it was trained")
         pictures = sample.draw(self.dataset, self.split.train, self.preprocess, self.options.seed)
-        for (bits, name), method in zip(model_files(self.options).items(), self.trainer.methods, strict=True):
+        names = folder.model_names(self.options.bits)
+        for (bits, name), method in zip(names.items(), self.trainer.methods, strict=True):
             self._save_model(self.out / name, bits, method, pictures)
 
     def _save_model(self, path: Path, bits: int, method: Method, pictures: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ def held_out_map(source: Source, network: Network, train: Tensor, held: Tensor, 
     database, h_database = encode(source, network, train[picked])
     queries, h_queries = encode(source, network, held[:_QUERIES])
     d, q = labels[database.numpy()], labels[queries.numpy()]
-    if not len(queries) or not len(database) or not _any_relevant(q, d):
+    if unmeasurable(q, d):
         return {}
     return {
         bits: evaluate(pack(h_queries[bits].numpy()), q, pack(h_database[bits].numpy()), d, bits=bits, at=()).map
@@ -53,7 +53,14 @@ def held_out_map(source: Source, network: Network, train: Tensor, held: Tensor, 
     }
 
 
-def _any_relevant(queries: np.ndarray, database: np.ndarray) -> bool:
+def unmeasurable(queries: np.ndarray, database: np.ndarray) -> str | None:
+    """Why nothing can be measured on queries and a database of these labels (those that could be read), or None."""
+    if not len(queries):
+        return "none of the queries could be read"
+    if not len(database):
+        return "none of the database images could be read"
     if queries.ndim == 2:
-        return bool(np.any(queries.any(axis=0) & database.any(axis=0)))
-    return bool(np.isin(queries, database).any())
+        relevant = np.any(queries.any(axis=0) & database.any(axis=0))
+    else:
+        relevant = np.isin(queries, database).any()
+    return None if relevant else "no query shares a label with a database image"

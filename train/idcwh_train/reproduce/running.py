@@ -6,13 +6,11 @@ DIR/runs/NAME/        a cell at work: what idcwh-train leaves; gone when the cel
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import fcntl
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,17 +22,20 @@ from idcwh_search.cli.common import describe, note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
+from idcwh_search.files import NotWritten
 from idcwh_search.splits import OPTIONS
 
 from .. import backbones, run
 from .. import resume as resuming
+from ..folder import CHECKPOINT, LOG, PROTOCOL, model_names
 from ..recipes import Options
 from . import cells, embedding
 from .cells import Cell, Result
 from .machine import machine, revision, versions
 
 _A_CELL_FAILS = (IdcwhError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError)
-"""What is recorded as the failure of a cell. An OSError (a full disk) is not: it ends the run."""
+"""What is recorded as the failure of a cell. An OSError and NotWritten (a full disk) are not: they end the run, and the
+same command goes on when there is room."""
 
 
 @dataclass(frozen=True)
@@ -113,16 +114,22 @@ class Runner:
             "unreadable": {},
         }
         try:
-            outcome = run.train(cell.options, folder, self.device, self.cache, resume=resume, evaluate=True)
+            outcome = run.train(
+                cell.options, folder, self.device, self.cache, resume=resume, overwrite=not resume, evaluate=True
+            )
             if not outcome.finished:
                 return False
+            for why in () if outcome.evaluations else outcome.unmeasured.values():
+                raise IdcwhError(why)
             content["evaluations"] = _plain(outcome.evaluations)
             content["variants"] = {title: _plain(of) for title, of in outcome.variants.items()}
             content["record"], content["unreadable"] = outcome.record, outcome.failed
             if keep_logits:
-                file = folder / run.model_files(cell.options)[keep_logits]
+                file = folder / model_names(cell.bits)[keep_logits]
                 arrays = embedding.query_logits(file, self.dataset, self.device, self.cache)
                 cells.write_logits(self.folder, cell, **arrays)
+        except NotWritten:
+            raise
         except _A_CELL_FAILS as error:
             content |= {"status": cells.FAILED, "reason": describe(error), "evaluations": {}}
             note(f"failed: {content['reason']}")
@@ -148,20 +155,6 @@ class Runner:
         return True
 
 
-@contextlib.contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """IdcwhError when another process works in this folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise IdcwhError(
-                f"{out}: another idcwh-reproduce works there; wait for it, or choose another --out"
-            ) from None
-        yield
-
-
 def load(spec: str) -> LabelledImages:
     """The set; IdcwhError when it is not there."""
     return datasets.load(spec)
@@ -170,8 +163,8 @@ def load(spec: str) -> LabelledImages:
 def _resumable(folder: Path, options: Options) -> bool:
     """Whether the folder holds a checkpoint of just these options."""
     try:
-        saved = resuming.read(folder / "checkpoint.pt")
-        return cells.same_options(saved["options"], options.to_dict()) and (folder / "protocol.json").exists()
+        saved = resuming.read(folder / CHECKPOINT)
+        return cells.same_options(saved["options"], options.to_dict()) and (folder / PROTOCOL).exists()
     except (IdcwhError, KeyError, TypeError):
         return False
 
@@ -184,7 +177,7 @@ def _plain(evaluations: dict[int, Evaluation]) -> dict[str, Any]:
 def _protocol(folder: Path) -> dict[str, Any] | None:
     """Name, seed, sizes and hashes of the split that was used."""
     try:
-        content = json.loads((folder / "protocol.json").read_bytes())
+        content = json.loads((folder / PROTOCOL).read_bytes())
     except (OSError, ValueError):
         return None
     sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
@@ -194,7 +187,7 @@ def _protocol(folder: Path) -> dict[str, Any] | None:
 def _of_epochs(folder: Path, clock: str) -> float:
     """The sum over the epochs, whatever start of the program they were in."""
     try:
-        lines = (folder / "log.jsonl").read_text().splitlines()
+        lines = (folder / LOG).read_text().splitlines()
         return round(sum(json.loads(line).get(clock, 0.0) for line in lines), 3)
     except (OSError, ValueError):
         return 0.0

@@ -1,0 +1,116 @@
+"""The folder of a run: one process at a time, and only what is the run's is replaced."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from idcwh_search.errors import IdcwhError
+from idcwh_train import cli, folder
+
+
+def test_only_the_files_of_a_run_are_replaced(images, net, tmp_path, cached):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "2", *cached]
+    assert cli.main([*command, "--out", str(out), "--bits", "12", "20"]) == 0
+    mine = ["model-best.pt", "model_old.pt", "modelzoo.pt", "model-012.pt", "model-12.pt.bak", "notes.txt"]
+    for name in mine:
+        (out / name).write_text("mine")
+    assert cli.main([*command, "--out", str(out), "--overwrite"]) == 0
+    left = {path.name for path in out.iterdir()}
+    assert left == {*mine, "model.pt", "checkpoint.pt", "curves.png", "log.jsonl", "protocol.json"}
+    assert all((out / name).read_text() == "mine" for name in mine)
+
+
+def test_files_that_are_not_of_a_run_do_not_count_as_one(images, net, tmp_path, cached):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "modelzoo.pt").write_text("mine")
+    assert cli.main(["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]) == 0
+    assert (out / "modelzoo.pt").read_text() == "mine"
+
+
+def test_two_processes_do_not_train_into_one_folder(images, net, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]
+    program = [sys.executable, "-m", "idcwh_train.cli", *command, "--epochs", "1000000"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    first = subprocess.Popen(program, env=env, stderr=subprocess.PIPE, text=True)
+    log = out / "log.jsonl"
+    while first.poll() is None and not (log.exists() and log.stat().st_size > 2000):
+        time.sleep(0.05)
+    try:
+        for more in (["--epochs", "1"], ["--epochs", "1", "--overwrite"]):
+            assert cli.main([*command, *more]) == 1
+            said = capsys.readouterr().err.splitlines()[-1]
+            assert said == f"error: {out}: another idcwh-train works there; wait for it, or choose another --out"
+    finally:
+        first.kill()  # without a chance to clean up: its lock goes with it
+        first.communicate(timeout=60)
+    assert cli.main([*command, "--epochs", "1", "--overwrite"]) == 0
+    assert not (out / ".lock").exists()
+
+
+def test_a_run_that_ended_while_another_started_is_not_overwritten(images, net, tmp_path, cached, capsys, monkeypatch):
+    """The other one looked before there was a model; it looks once more when it has the folder for itself."""
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]
+    assert cli.main(command) == 0
+    model = (out / "model.pt").read_bytes()
+    looked, look = [], folder.check
+
+    def early(out, overwrite):
+        looked.append(out)
+        return look(out, overwrite) if len(looked) > 1 else None
+
+    monkeypatch.setattr(folder, "check", early)
+    assert cli.main([*command, "--seed", "3"]) == 1
+    assert "of an earlier run" in capsys.readouterr().err and (out / "model.pt").read_bytes() == model
+
+
+def test_a_folder_is_held_by_one_and_no_trace_is_left(tmp_path):
+    out = tmp_path / "a" / "run"
+    with folder.alone(out, "idcwh-train"):
+        with pytest.raises(IdcwhError, match="another idcwh-train works there"), folder.alone(out, "idcwh-train"):
+            pass
+        assert out.is_dir()
+    assert not out.exists(), "made, and nothing written into it"
+    out.mkdir()
+    with folder.alone(out, "idcwh-train"):
+        (out / "model.pt").write_text("x")
+    assert [path.name for path in out.iterdir()] == ["model.pt"]
+
+
+def test_a_lock_file_that_was_removed_is_no_lock(tmp_path, monkeypatch):
+    """Who opens it while the other leaves, and takes it along, would hold a file that nobody else finds."""
+    path, real, calls = tmp_path / ".lock", folder.try_lock, []
+
+    def late(handle):
+        calls.append(handle)
+        if len(calls) == 1:
+            path.unlink()
+        return real(handle)
+
+    monkeypatch.setattr(folder, "try_lock", late)
+    with folder.alone(tmp_path, "idcwh-train"):
+        assert len(calls) == 2
+        with path.open("w") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_mistake_leaves_no_folder(net, tmp_path, cached, capsys):
+    assert cli.main(["--data", "nowhere", *net, "--freeze", "--out", str(tmp_path / "run"), *cached]) == 1
+    assert "nowhere: no such folder" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_out_that_is_a_file_is_refused(images, net, tmp_path, capsys):
+    (tmp_path / "run").write_text("mine")
+    for more in ([], ["--overwrite"]):
+        assert cli.main(["--data", str(images), *net, "--freeze", "--out", str(tmp_path / "run"), *more]) == 1
+        assert "is a file; --out names a folder" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""Sets none of whose pictures, or none that matter, can be read: said before anything is trained or replaced."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from idcwh_train import cli, run
+from idcwh_train.checkpoint import load_model
+
+COMPACT = ["--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "12"]
+EACH = [["--freeze"], [], COMPACT]
+
+
+def spoil(root, part):
+    """Make all pictures of a part files that are no pictures."""
+    for path in (root / part).rglob("*.png"):
+        path.write_bytes(b"no picture")
+    return root
+
+
+@pytest.mark.parametrize("how", EACH)
+def test_no_training_picture_can_be_read(make_images, net, tmp_path, cached, capsys, how):
+    out = tmp_path / "run"
+    good = make_images(tmp_path / "good")
+    assert cli.main(["--data", str(good), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    bad = spoil(make_images(tmp_path / "bad"), "train")
+    command = ["--data", str(bad), *net, *how, "--epochs", "2", "--out", str(out), "--overwrite", *cached]
+    assert cli.main(command) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: none of the training images could be read; train/class0/03.png: "), said
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before, "nothing of the earlier run is touched"
+
+
+def test_the_first_layer_is_made_from_those_that_can_be_read(make_images, tmp_path, cached, monkeypatch):
+    monkeypatch.setattr(run, "_WHITENED", 4)
+    bad = make_images(tmp_path / "bad")
+    for path in sorted((bad / "train").rglob("*.png"))[:9]:
+        path.write_bytes(b"no picture")
+    command = ["--data", str(bad), *COMPACT, "--epochs", "1", "--batch-size", "8", "--out", str(tmp_path / "run")]
+    assert cli.main([*command, *cached]) == 3
+    assert load_model(tmp_path / "run" / "model.pt")[0].backbone.whitening.weight.abs().sum() > 0
+
+
+def test_training_pictures_without_a_label_are_not_called_unreadable(make_images, net, tmp_path, cached, capsys):
+    root = make_images(tmp_path / "set")
+    rows = []
+    for path in sorted(root.rglob("*.png")):
+        part = "test" if "test" in path.parts else "train"
+        rows.append({"path": str(path), "labels": ["a"] if part == "test" else [], "split": part})
+    (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    command = ["--data", str(tmp_path / "set.jsonl"), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run")]
+    assert cli.main([*command, *cached]) == 1
+    assert "error: none of the 33 training images has a label" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", EACH)
+def test_no_query_can_be_read(make_images, net, tmp_path, cached, capsys, how):
+    bad = spoil(make_images(tmp_path / "bad"), "test")
+    command = ["--data", str(bad), *net, *how, "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, "--evaluate"]) == 1
+    assert "error: none of the queries could be read; test/class0/00.png: " in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert cli.main(command) == 0, "without them there is a model all the same"
+
+
+def of_another_class(make_images, tmp_path):
+    """Queries of a class that the database has not."""
+    root = make_images(tmp_path / "set", classes=4)
+    lines = [
+        f"{path},{path.parent.name},{path.parts[-3]}"
+        for path in sorted(root.rglob("*.png"))
+        if (path.parts[-3] == "test") == (path.parent.name == "class3")
+    ]
+    (tmp_path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
+    return tmp_path / "set.csv"
+
+
+@pytest.mark.parametrize("how", EACH)
+def test_nothing_is_relevant_to_any_query(make_images, net, tmp_path, cached, capsys, how):
+    data = of_another_class(make_images, tmp_path)
+    command = ["--data", str(data), *net, *how, "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, "--evaluate"]) == 1
+    assert "error: own cannot be evaluated: no query shares a label with a database image" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_shows_only_at_the_end_costs_no_model(make_images, net, tmp_path, cached, capsys):
+    """Fine-tuning reads one query before it begins; here that one is of a class which the database has not."""
+    data = of_another_class(make_images, tmp_path)
+    bad = tmp_path / "set" / "test" / "class0" / "00.png"
+    bad.write_bytes(b"no picture")
+    with data.open("a") as lines:
+        lines.write(f"\n{bad},class0,test")
+    out = tmp_path / "run"
+    command = ["--data", str(data), *net, "--epochs", "1", "--out", str(out), *cached, "--evaluate", "--json"]
+    assert cli.main(command) == 3
+    printed = capsys.readouterr()
+    assert "own: not evaluated: no query shares a label with a database image" in printed.err
+    assert "class0/00.png: " in printed.err and "unreadable images skipped: 1" in printed.err
+    assert f"wrote {out / 'model.pt'}" in printed.err and load_model(out / "model.pt")[0].bits == 12
+    said = json.loads(printed.out)
+    assert said["unmeasured"] == {"own": "no query shares a label with a database image"} and not said["evaluations"]
+    assert len(said["unreadable"]) == 1
