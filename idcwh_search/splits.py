@@ -114,7 +114,9 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
         options = {str(key): int(value) for key, value in content["options"].items()}
         if unknown := sorted(set(options) - set(OPTIONS)):
             raise IdcwhError(f"{path}: option {unknown[0]!r} is of a newer program, or the file is damaged")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except FileNotFoundError:
+        raise IdcwhError(f"{path}: no such file") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise IdcwhError(f"{path}: not a saved protocol, or damaged ({type(error).__name__}: {error})") from None
     if made_from["sha256"] != dataset.sha256():
         raise IdcwhError(
@@ -122,10 +124,14 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
             f"sha256 {made_from['sha256'][:12]}; "
             f"this is {dataset.spec}, {len(dataset)} pictures, sha256 {dataset.sha256()[:12]}"
         )
-    result = Split(query, train, database, name, seed, options, unseen)
-    if result.sha256() != hashes:
-        raise IdcwhError(f"{path}: damaged, the lists do not have the saved SHA-256")
-    check_unseen(result, dataset)
+    try:
+        result = Split(query, train, database, name, seed, options, unseen)
+        last = max(rows[-1] for rows in (query, train, database))
+        if result.sha256() != hashes or last >= len(dataset):
+            raise IdcwhError("damaged, the lists do not have the saved SHA-256")
+        check_unseen(result, dataset)
+    except (ValueError, IdcwhError) as error:
+        raise IdcwhError(f"{path}: {error}") from None
     return result
 
 

@@ -150,6 +150,8 @@ class Parser(argparse.ArgumentParser):
         try:
             yield
         except (TypeError, ValueError) as error:
+            if os.environ.get("IDCWH_TRACEBACK"):
+                raise
             self.error(str(error))
 
     def error(self, message: str) -> NoReturn:

@@ -192,6 +192,21 @@ def test_a_split_of_another_set_or_a_damaged_one_is_refused(tmp_path):
             protocols.load(tmp_path / "bad.json", data)
 
 
+@pytest.mark.parametrize(
+    ("part", "rows"), [("train", [5, 3]), ("train", [-1, 3]), ("query", []), ("database", [99]), ("train", [[1]])]
+)
+def test_lists_that_are_none_name_the_file(tmp_path, part, rows):
+    """Also where the hash was made to fit."""
+    data, path = labelled([0, 1] * 8), tmp_path / "protocol.json"
+    protocols.split(data, query_per_class=2).save(path, data)
+    content = json.loads(path.read_text())
+    content[part]["rows"] = rows
+    content["sha256"][part] = hashlib.sha256(np.array(rows, "<i8").tobytes()).hexdigest()
+    path.write_text(json.dumps(content))
+    with pytest.raises(IdcwhError, match=r"protocol\.json: "):
+        protocols.load(path, data)
+
+
 def rows_of(split: protocols.Split) -> tuple[set[int], set[int], set[int]]:
     return set(split.query.tolist()), set(split.train.tolist()), set(split.database.tolist())
 

@@ -32,6 +32,19 @@ def test_one_code_length():
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["loss", "L1", "Q"]
 
 
+def test_what_a_line_is_can_be_seen():
+    """In the picture of a short run, too: terms by colour and dashes, epochs as whole numbers."""
+    loss, codes, _ = curves.picture([curves.with_share(record) for record in ONE]).axes
+    for axes in (loss, codes):
+        drawn = [line for line in axes.lines if len(line.get_xdata())]
+        handles = axes.get_legend().legend_handles
+        for of in (drawn, handles):
+            assert len({(line.get_color(), line.get_linestyle()) for line in of}) == len(of)
+            assert len({line.get_color() for line in of}) == len(of)
+        assert [line.get_color() for line in drawn] == [line.get_color() for line in handles]
+        assert all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
 def test_several_code_lengths():
     loss, codes, watched = curves.picture(SEVERAL).axes
     assert lines(loss) == [([1, 2, 3], [1.0, 0.5, 1 / 3]), ([1, 2, 3], [2.0, 1.0, 2 / 3])]

@@ -161,6 +161,12 @@ def test_what_an_option_does_not_take_is_wrong_usage(net, tmp_path, capsys, extr
     assert said.startswith("error: ") and message in said and said.endswith(" (see idcwh-train --help)\n")
 
 
+def test_where_wrong_usage_was_found_can_be_seen(net, tmp_path, monkeypatch):
+    monkeypatch.setenv("IDCWH_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="dropout: expected a share"):
+        cli.main(["--data", "nowhere", *net, "--freeze", "--dropout", "1", "--out", str(tmp_path / "run")])
+
+
 def test_weights_that_are_not_there_are_said_before_the_set_is_read(net, tmp_path, capsys):
     command = ["--data", "nowhere", *net, "--freeze", "--out", str(tmp_path / "run"), "--weights", "missing.pt"]
     assert cli.main(command) == 1
