@@ -5,7 +5,6 @@ The file lets codes made anywhere be measured by the same metrics; docs/metrics.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from . import npz
 from .errors import IdcwhError
 from .evaluation import Evaluation
 from .metrics import evaluate
@@ -50,19 +50,11 @@ def load(path: str | Path) -> CodeSet:
 
     IdcwhError, naming the file, when it is none or lacks one of them; whether the arrays fit is for `evaluate` to say.
     """
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise IdcwhError(f"{path}: one array; expected an .npz archive of {', '.join(_ARRAYS)} and bits")
-        with archive:
-            if missing := [name for name in (*_ARRAYS, "bits") if name not in archive.files]:
-                raise IdcwhError(f"{path}: lacks {', '.join(missing)} (has {', '.join(archive.files) or 'nothing'})")
-            arrays = {name: archive[name] for name in _ARRAYS}
-            bits = archive["bits"]
-    except FileNotFoundError:
-        raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise IdcwhError(f"{path}: not an .npz archive of plain arrays, or damaged ({error})") from error
+    wanted = (*_ARRAYS, "bits")
+    arrays, names = npz.read(Path(path), wanted, f"{', '.join(_ARRAYS)} and bits")
+    if missing := [name for name in wanted if name not in arrays]:
+        raise IdcwhError(f"{path}: lacks {', '.join(missing)} (has {', '.join(names) or 'nothing'})")
+    bits = arrays.pop("bits")
     if bits.shape != () or bits.dtype.kind not in "iu":
         raise IdcwhError(f"{path}: bits: expected one whole number, not {bits.dtype} {list(bits.shape)}")
     return CodeSet(int(bits), **arrays)

@@ -9,11 +9,11 @@ that occur, so labels may begin at 1 or leave numbers out. Archives with Python 
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from .. import npz
 from ..errors import IdcwhError
 from .labelled import LabelledImages, first_repeat
 
@@ -26,7 +26,7 @@ def load(path: Path, spec: str) -> LabelledImages:
 
     IdcwhError naming the file, the array, and what was expected of it.
     """
-    content = _read(path)
+    content, _ = npz.read(path, (*_SPLIT, *_WHOLE, "classes"), f"{', '.join(_SPLIT)}, or x and y")
     parts = [(part, *_checked(path, content, part)) for part in _parts(path, content)]
     pictures, labels = [x for _, x, _ in parts], [y for _, _, y in parts]
     if len({x.shape[1:] for x in pictures}) > 1:
@@ -47,20 +47,6 @@ def load(path: Path, spec: str) -> LabelledImages:
         split=[part for part, x, _ in parts for _ in range(len(x))],
         spec=spec,
     )
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise IdcwhError(f"{path}: one array; expected an .npz archive of {', '.join(_SPLIT)}, or of x and y")
-        with archive:
-            return {name: archive[name] for name in (*_SPLIT, *_WHOLE, "classes") if name in archive.files}
-    except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile) as error:
-        cause = " ".join(str(error).split()) or type(error).__name__
-        if "allow_pickle" in cause:
-            cause = "it holds Python objects, which are never loaded; save plain arrays"
-        raise IdcwhError(f"{path}: not an .npz archive of plain arrays, or damaged: {cause}") from None
 
 
 def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ def load(root: Path, spec: str) -> LabelledImages:
         parts = [""]
     listed = [(part, name, path) for part in parts for name, path in _classes(root / part)]
     if not listed:
-        raise IdcwhError(f"{root}: no pictures found; expected train/<class>/* and test/<class>/*, or <class>/*")
+        expected = "train/<class>/* and test/<class>/*, or <class>/*"
+        raise IdcwhError(f"{root}: no pictures found in this folder; expected {expected}")
     classes = in_label_order({c for _, c, _ in listed})
     number = {name: i for i, name in enumerate(classes)}
     empty = [name for part in parts for name in _subfolders(root / part) if name not in number]

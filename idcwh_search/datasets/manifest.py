@@ -98,7 +98,8 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
                 raise _at(manifest, line, f"{text!a}: no path or label that can be written")
         path = manifest.parent / key
         if not path.is_file():
-            raise _at(manifest, line, f"{key}: no such file")
+            problem = "is a folder; expected a picture" if path.is_dir() else "no such file"
+            raise _at(manifest, line, f"{key}: {problem}")
         same = os.path.normpath(key)  # ./a.png is a.png: a picture must not be query and database at once
         if same in first:
             raise _at(manifest, line, f"{key}: already on line {first[same]}; give all its labels on one line")

@@ -89,6 +89,14 @@ def test_folders_without_pictures_are_named(tmp_path):
     assert found.classes == ["cat"] and found.note == "no pictures in dog, eel: not taken for classes"
 
 
+def test_a_folder_named_as_a_manifest(tmp_path):
+    (tmp_path / "set.csv").mkdir()
+    with pytest.raises(IdcwhError, match=r"set\.csv: no pictures found in this folder; expected"):
+        datasets.load(str(tmp_path / "set.csv"))
+    picture(tmp_path / "set.csv" / "cat" / "1.png")
+    assert datasets.load(str(tmp_path / "set.csv")).classes == ["cat"]
+
+
 def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
     picture(tmp_path / "only" / "1.png")
     (tmp_path / "only" / "again").symlink_to(tmp_path / "only", target_is_directory=True)
@@ -99,7 +107,7 @@ def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "no pictures found; expected train/<class>"),
+        ([], "no pictures found in this folder; expected train/<class>"),
         (["cat/notes.txt"], "no pictures found"),
         (["1.png"], "a picture outside any class folder"),
         (["train/cat/1.png", "val/cat/1.png"], "has val/ beside train/"),
@@ -175,7 +183,7 @@ def test_jsonl_with_numbers_and_split(tmp_path):
         ("s.csv", "", r"s\.csv: no pictures"),
         ("s.csv", "path,label\n", r"s\.csv: no pictures"),
         ("s.csv", "a.png;cat\n", r"s\.csv:1: no label \(expected path,label\)"),
-        ("s.csv", "a.png,cat\nb,dog\n", r"s\.csv:2: b: no such file"),
+        ("s.csv", "a.png,cat\nb,dog\n", r"s\.csv:2: b: is a folder; expected a picture"),
         ("s.csv", 'a.png,"cat\nor dog"\nnowhere.png,eel\n', r"s\.csv:3: nowhere\.png: no such file"),
         (
             "s.jsonl",

@@ -102,6 +102,52 @@ def test_files_that_are_no_archives(tmp_path):
             datasets.load(str(path))
 
 
+@pytest.mark.parametrize("content", [b"hello\n", b"(lp0\nI1\na.", b"PK", b""])
+def test_a_file_that_only_has_the_name_of_an_archive(tmp_path, content):
+    """numpy takes it for a pickle, and says how to have it loaded."""
+    (tmp_path / "set.npz").write_bytes(content)
+    with pytest.raises(IdcwhError) as error:
+        datasets.load(str(tmp_path / "set.npz"))
+    assert str(error.value) == (
+        f"{tmp_path / 'set.npz'}: not an .npz archive of arrays, or cut off; "
+        "expected x_train, y_train, x_test, y_test, or x and y, as numpy.savez writes them"
+    )
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_flipped_bit_is_never_another_set(tmp_path, save):
+    """Damage shows, or is where it does not matter."""
+    path = Path(archive(tmp_path, save, x=X, y=Y))
+    whole = path.read_bytes()
+    refused = 0
+    for i in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[i] ^= 1 << i % 8
+        path.write_bytes(flipped)
+        try:
+            found = datasets.load(str(path))
+        except IdcwhError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+            refused += 1
+        else:
+            np.testing.assert_array_equal(found.pictures, X)
+            assert found.labels.tolist() == Y.tolist()
+    assert refused > X.nbytes // 2
+
+
+def test_an_array_that_is_longer_than_its_header_says(tmp_path):
+    """As a flipped bit in the shape leaves it, with a CRC that fits."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (4, 6, 4, 3)})
+    y = io.BytesIO()
+    np.save(y, Y[:4])
+    with zipfile.ZipFile(tmp_path / "set.npz", "w") as out:
+        out.writestr("x.npy", header.getvalue() + X.tobytes())
+        out.writestr("y.npy", y.getvalue())
+    with pytest.raises(IdcwhError, match="damaged: x is longer than its header says"):
+        datasets.load(str(tmp_path / "set.npz"))
+
+
 def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path):
     """A terabyte in the header of a member of a few bytes."""
     header = io.BytesIO()

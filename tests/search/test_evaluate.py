@@ -170,7 +170,7 @@ def test_files_that_are_no_codes(codes, tmp_path, capsys):
 
     wrong(tmp_path / "nothing.npz", "No such file")
     (tmp_path / "text.npz").write_text("hello")
-    wrong(tmp_path / "text.npz", "not an .npz archive")
+    wrong(tmp_path / "text.npz", "not an .npz archive of arrays, or cut off; expected query_codes, query_labels, ")
     (tmp_path / "empty.npz").write_bytes(b"")
     wrong(tmp_path / "empty.npz", "not an .npz archive")
     whole = tmp_path / codes("whole.npz")
@@ -183,7 +183,7 @@ def test_files_that_are_no_codes(codes, tmp_path, capsys):
     np.save(tmp_path / "one.npy", np.zeros(3))
     wrong(tmp_path / "one.npy", "one array")
     np.savez(tmp_path / "pickle.npz", **{**arrays(), "bits": np.array({"a": 1}, dtype=object)})
-    wrong(tmp_path / "pickle.npz", "plain arrays")
+    wrong(tmp_path / "pickle.npz", "holds Python objects, which are never loaded; save plain arrays")
     wrong(tmp_path, "Is a directory")
     wrong(codes(query_labels=None), "lacks query_labels")
     np.savez(tmp_path / "float.npz", **{**arrays(), "bits": 12.0})
