@@ -1,8 +1,8 @@
 """Features of a frozen backbone: computed once, in float32, and kept on disk for the next run.
 
 A cache file is found by what its content depends on: the backbone and its weights, the preprocessing, the bytes of the
-pictures, and what computes. Float32 on purpose: the hash layer is trained on what the exported model will compute, so a
-code does not change between the two.
+pictures, and what computes. A damaged one is computed again. Float32 on purpose: the hash layer is trained on what the
+exported model will compute, so a code does not change between the two.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import hashlib
 import json
 import os
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from idcwh_search import npz
 from idcwh_search.cli.common import note, progress_bar
 from idcwh_search.datasets import LabelledImages
+from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
@@ -53,12 +55,13 @@ def extract(
     device: torch.device,
     cache: Path | None,
 ) -> Features:
-    """The features of pictures `rows` of the set, from `cache` (a folder) when they are there, else computed and kept.
+    """The features of pictures `rows` of the set, from `cache` (a folder) when they are there and whole, else computed
+    and kept.
 
     Works in channels-last with batch norm folded away. A picture that cannot be read is left out and listed.
     """
     file = None if cache is None else cache / f"{_key(model, dataset, rows, preprocess, device)}.npz"
-    if file is not None and (found := _load(file)):
+    if file is not None and (found := _load(file, model, dataset, rows)):
         note(f"features: {len(found.rows):,} images from {file}")
         return found
     started = time.monotonic()
@@ -180,10 +183,30 @@ def _picture(dataset: LabelledImages, row: int) -> bytes:
         return bytes(32)
 
 
-def _load(file: Path) -> Features | None:
+def _load(file: Path, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> Features | None:
+    """What `extract` kept of these rows; None where nothing is kept, or not what was asked for, which is said."""
     try:
-        with np.load(file, allow_pickle=False) as content:
-            failed: dict[str, str] = json.loads(str(content["failed"]))
-            return Features(torch.from_numpy(content["x"]), content["rows"], failed)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None  # not there, or damaged: computed again
+        content, _ = npz.read(file, ("x", "rows", "failed"), "features")
+        x, kept, failed = content["x"], content["rows"], json.loads(str(content["failed"]))
+        if _asked(x, kept, failed, model, dataset, rows):
+            return Features(torch.from_numpy(x), kept, failed)
+    except FileNotFoundError:
+        return None
+    except (IdcwhError, KeyError, ValueError):
+        pass
+    note(f"features: {file} is damaged; computed again")
+    return None
+
+
+def _asked(
+    x: np.ndarray, kept: np.ndarray, failed: Any, model: Embedder, dataset: LabelledImages, rows: np.ndarray
+) -> bool:
+    """Whether these are features of `rows`, each either there or failed."""
+    if kept.dtype != np.int64 or not isinstance(failed, dict):
+        return False
+    left = ~np.isin(rows, kept)
+    return (
+        np.array_equal(kept, rows[~left])
+        and set(failed) == {dataset.keys[row] for row in rows[left]}
+        and (x.dtype, x.shape) == (np.float32, (len(kept), model.features))
+    )
