@@ -7,7 +7,6 @@ What has to be known to build the same network again is a plain dictionary that 
 
 from __future__ import annotations
 
-import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
 
-from . import compact
+from . import compact, tensors
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5)
@@ -26,6 +25,10 @@ _INCEPTIONS = ("googlenet", "inception_v3")  # torchvision's, with auxiliary hea
 LITE0 = "timm:tf_efficientnet_lite0"
 NO_FILES = ("imagenet", "none")
 """Of `weights`, what is not the name of a file."""
+
+_STATE_DICT = "a state_dict, names with tensors"
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 
 State = dict[str, Tensor]
 
@@ -51,7 +54,8 @@ class Backbone:
 def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | None = None) -> Backbone:
     """A backbone by name.
 
-    weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict.
+    weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict, of
+    torch.save or .safetensors.
     crop: the side of the pictures it will see; tried at once, so that a size the network cannot take is an error here.
     seed: of its random weights; None leaves torch's generator as it is.
     Raises IdcwhError for an unknown name, and for weights that cannot be had or do not fit.
@@ -174,17 +178,20 @@ def _packaged_lite0() -> Path | None:
 
 
 def _read(path: Path) -> State:
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise IdcwhError(f"{path}: no such weights file") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
-        raise IdcwhError(f"{path}: not a file of tensors only (Python objects are never loaded from files)") from None
+    state = tensors.read(path, "a state_dict as torch.save writes it, or NAME.safetensors")
     for inner in ("state_dict", "model"):  # how training scripts commonly wrap it
         if isinstance(state, dict) and isinstance(state.get(inner), dict):
             state = state[inner]
-    if not isinstance(state, dict) or not state or not all(isinstance(value, Tensor) for value in state.values()):
-        raise IdcwhError(f"{path}: expected a state_dict, names with tensors")
+    if not isinstance(state, dict):
+        raise IdcwhError(f"{path}: holds {type(state).__name__}; expected {_STATE_DICT}")
+    if not state:
+        raise IdcwhError(f"{path}: holds nothing; expected {_STATE_DICT}")
+    for key, value in state.items():
+        if not isinstance(value, Tensor):
+            raise IdcwhError(
+                f"{path}: {key} is no tensor ({type(value).__name__}); expected {_STATE_DICT}, "
+                "alone or under 'state_dict' or 'model'"
+            )
     return {str(key).removeprefix("module."): value for key, value in state.items()}
 
 
@@ -193,13 +200,38 @@ def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
     wanted = network.state_dict()
     if name == LITE0 and "_conv_stem.weight" in state:
         state = _in_order(state, list(wanted))
+    found = {key: state[key] for key in wanted if key in state}
+    for key, value in found.items():
+        if problem := _unfit(value, wanted[key]):
+            raise IdcwhError(f"{source}: {key}: {problem}")
     missing = [key for key in wanted if key not in state and not key.endswith("num_batches_tracked")]
-    wrong = [key for key in wanted if key in state and state[key].shape != wanted[key].shape]
+    wrong = [key for key in found if found[key].shape != wanted[key].shape]
     if missing or wrong:
         example = f"{missing[0]} is missing" if missing else f"{wrong[0]} has shape {tuple(state[wrong[0]].shape)}"
         count = len(missing) + len(wrong)
         raise IdcwhError(f"{source}: these are not weights of {name} ({count} tensors differ; {example})")
-    network.load_state_dict(versioned({key: state[key] for key in wanted if key in state}, wanted), strict=False)
+    network.load_state_dict(versioned(found, wanted), strict=False)
+
+
+def _unfit(value: Tensor, like: Tensor) -> str | None:
+    """What keeps `value` from taking the place of `like`, or None. Copied, an imaginary part or a scale would be lost
+    without a word; a sparse tensor could not be copied at all.
+    """
+    if value.layout is not torch.strided or value.is_nested or value.is_meta:
+        return f"is {_kind(value)}; expected a dense tensor with its values: convert it before it is saved"
+    if value.dtype not in (_FLOATS if like.is_floating_point() else (*_FLOATS, *_INTEGERS)):
+        expected = "floating-point numbers of 16 bits or more" if like.is_floating_point() else "real numbers"
+        return f"is {_kind(value)}; expected {expected}: save the network before it is quantized or converted"
+    if like.isfinite().all() and not value.to(like.dtype).isfinite().all():
+        return "holds NaN or infinite values; the file is damaged, or its training had diverged"
+    return None
+
+
+def _kind(value: Tensor) -> str:
+    if value.is_nested or value.is_meta:
+        return "a nested tensor" if value.is_nested else "on the meta device, without values"
+    kind = value.dtype if value.layout is torch.strided else value.layout
+    return str(kind).removeprefix("torch.")
 
 
 def versioned(state: State, like: State) -> State:

@@ -6,14 +6,11 @@ and is nobody else's business.
 
 from __future__ import annotations
 
-import errno
 import io
 import os
-import pickle
 import sys
-import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,7 +19,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
-from . import backbones, heads
+from . import backbones, heads, tensors
 from .model import HashModel
 
 MODEL, CHECKPOINT, VERSION = "idcwh-model", "idcwh-checkpoint", 1
@@ -107,51 +104,13 @@ def _problem(content: Content) -> str | None:
 
 def read(path: Path, format: str) -> Content:
     """A file of ours: a dictionary of tensors and plain Python with the given format. Never runs code from the file."""
-    try:
-        with path.open("rb") as file:
-            content = _loaded(file)
-    except FileNotFoundError:
-        raise IdcwhError(f"{path}: no such file") from None
-    except OSError as error:
-        raise IdcwhError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except pickle.UnpicklingError:
-        raise IdcwhError(
-            f"{path}: holds Python objects (saved with torch.save(model)?), which are never loaded; "
-            f"expected an {format} file as idcwh-train writes it"
-        ) from None
-    except _Damaged:
-        raise IdcwhError(f"{path}: damaged, or not a file of idcwh-train") from None
+    content = tensors.read(path, f"an {format} file as idcwh-train writes it")
     if not isinstance(content, dict) or content.get("format") != format:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise IdcwhError(f"{path}: not an {format} file ({'no format' if found is None else found})")
     if content.get("version") != VERSION:
         raise IdcwhError(f"{path}: version {content.get('version')}; this program reads version {VERSION}")
     return content
-
-
-class _Damaged(Exception):
-    """The bytes are not those that were written."""
-
-
-def _loaded(file: BinaryIO) -> Any:
-    """What torch.save wrote. torch does not compare the CRC that a zip has of each of its parts, so a flipped bit in a
-    weight would go unnoticed; zipfile does, at the speed of zlib.crc32.
-    """
-    try:
-        if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as parts:
-                if parts.testzip() is not None:
-                    raise _Damaged
-        file.seek(0)
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except (_Damaged, pickle.UnpicklingError):
-        raise
-    except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # of a place that a damaged file points to, before its beginning
-            raise _Damaged from None
-        raise
-    except Exception:  # a directory of parts that was damaged gives a dozen kinds
-        raise _Damaged from None
 
 
 def _canonical(value: Any) -> Any:

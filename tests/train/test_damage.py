@@ -1,0 +1,271 @@
+"""Files with flipped bits, and of other kinds than they should be: the feature cache and the weights of a backbone."""
+
+from __future__ import annotations
+
+import copy
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from idcwh_search import datasets
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import Preprocess
+from idcwh_train import backbones, compact, features
+from idcwh_train.model import Embedder
+
+
+def flips(path: Path, step: int) -> Iterator[None]:
+    """The file with a bit of every `step`-th byte flipped, one after the other; in the end, whole."""
+    whole = path.read_bytes()
+    for i in range(0, len(whole), step):
+        flipped = bytearray(whole)
+        flipped[i] ^= 1 << i // step % 8
+        path.write_bytes(flipped)
+        yield
+    path.write_bytes(whole)
+
+
+# ---------------------------------------------------------------------------------------------------- feature cache
+
+
+class Cached:
+    """Four pictures of which one cannot be read, features of a small network, and how often they were computed."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "a").mkdir()
+        for i in range(3):
+            Image.new("RGB", (32, 32), (i * 40, 10, 99)).save(folder / "a" / f"{i}.png")
+        (folder / "a" / "9.png").write_text("no picture")
+        network = nn.Sequential(nn.Conv2d(3, 24, 32), nn.Flatten())
+        self.model = Embedder(network, 24, (0.5,) * 3, (0.5,) * 3)
+        self.cache, self.data = folder.with_name("cache"), datasets.load(str(folder))
+        self.true = self.extract()
+        self.file = next(self.cache.iterdir())
+        self.computed = 0
+
+        def compute(*_: object) -> features.Features:
+            self.computed += 1
+            return self.true
+
+        monkeypatch.setattr(features, "compute", compute)
+
+    def extract(self) -> features.Features:
+        return features.extract(
+            self.model, self.data, np.arange(4), Preprocess(32, 32), torch.device("cpu"), self.cache
+        )
+
+    def check(self) -> None:
+        found = self.extract()
+        assert torch.equal(found.x, self.true.x) and found.x.dtype == torch.float32
+        assert found.rows.tolist() == [0, 1, 2] and found.rows.dtype == np.int64
+        assert found.failed == self.true.failed and list(found.failed) == ["a/9.png"]
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cached:
+    torch.manual_seed(0)
+    (tmp_path / "data").mkdir()
+    return Cached(tmp_path / "data", monkeypatch)
+
+
+def test_a_flipped_bit_in_the_cache_never_shows_in_the_features(cached, capsys):
+    file, said = cached.file, 0
+    capsys.readouterr()
+    for _ in flips(file, 5):
+        before = cached.computed
+        cached.check()
+        note = f"features: {file} is damaged; computed again\n"
+        err = capsys.readouterr().err
+        assert err.startswith(note) == (cached.computed > before), err
+        said += note in err
+    assert said == cached.computed > cached.true.x.numpy().nbytes // 5, "each of those in the features is noticed"
+    cached.check()
+    assert said == cached.computed, "the whole one is taken"
+
+
+def cut(content: dict[str, np.ndarray]) -> None:
+    """Features and rows of fewer pictures than were asked for."""
+    content.update(x=content["x"][:2], rows=content["rows"][:2])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(x=c["x"][:2]),
+        lambda c: c.update(x=c["x"][:, :12]),
+        lambda c: c.update(x=c["x"].astype(np.float64)),
+        lambda c: c.update(x=c["x"].ravel()),
+        lambda c: c.update(x=np.array(["x"])),
+        lambda c: c.update(x=c["x"].astype(object)),
+        lambda c: c.update(rows=c["rows"].astype(np.int32)),
+        lambda c: c.update(rows=c["rows"][::-1]),
+        lambda c: c.update(rows=c["rows"] + 1),
+        lambda c: c.update(rows=np.int64(0)),
+        lambda c: c.update(rows=np.array(["a", "b", "c"])),
+        lambda c: c.update(failed=np.array("{}")),
+        lambda c: c.update(failed=np.array("[]")),
+        lambda c: c.update(failed=np.array("{")),
+        lambda c: c.update(failed=np.array('{"a/0.png": "x"}')),
+        lambda c: c.pop("failed"),
+        cut,
+    ],
+)
+def test_a_whole_cache_file_of_something_else_is_not_taken(cached, change, capsys):
+    with np.load(cached.file) as archive:
+        content = dict(archive)
+    change(content)
+    np.savez(cached.file, **content)
+    capsys.readouterr()
+    cached.check()
+    assert cached.computed == 1 and "is damaged; computed again" in capsys.readouterr().err
+    cached.check()
+    assert cached.computed == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY", b"PK\3\4"])
+def test_a_cache_file_that_is_no_archive(cached, content):
+    cached.file.write_bytes(content)
+    cached.check()
+    assert cached.computed == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- weights
+
+
+def small() -> nn.Module:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 3))
+    network[1].running_mean.normal_()
+    return network
+
+
+def fill(network: nn.Module, path: Path) -> None:
+    """As `backbones.create` does with a file, but for a network of one's own."""
+    backbones._fill(network, backbones._read(path), str(path), "small")
+
+
+@pytest.mark.parametrize("kind", ["zip", "legacy", "safetensors"])
+def test_a_flipped_bit_in_weights_is_refused_in_a_line_or_seen_by_nobody(tmp_path, kind):
+    """A zip has a CRC of each of its parts. The others have none: a bit of a weight may be another, but nothing else
+    goes wrong.
+    """
+    network, path = small(), tmp_path / f"w.{'safetensors' if kind == 'safetensors' else 'pt'}"
+    true = copy.deepcopy(network.state_dict())
+    if kind == "safetensors":
+        pytest.importorskip("safetensors.torch").save_file(true, path)
+    else:
+        torch.save(true, path, _use_new_zipfile_serialization=kind == "zip")
+    refused = 0
+    for _ in flips(path, 3):
+        try:
+            fill(network, path)
+        except IdcwhError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+            refused += 1
+        else:
+            found = network.state_dict()
+            assert kind != "zip" or all(torch.equal(found[key], true[key]) for key in true)
+        network.load_state_dict(true)
+    assert refused > 100
+    fill(network, path)
+
+
+def test_a_flipped_bit_in_the_weights_of_a_backbone_is_noticed(tmp_path):
+    path, state = tmp_path / "w.pt", compact.Compact().state_dict()
+    torch.save(state, path)
+    with path.open("r+b") as file:
+        place = file.read().index(state["groups.2.4.weight"].numpy().tobytes()) + 100_000
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ 1]))
+    with pytest.raises(IdcwhError, match=r"w\.pt: damaged, or not a state_dict as torch\.save writes it"):
+        backbones.create("compact", str(path), 32)
+
+
+def test_a_part_that_became_a_folder_is_noticed(tmp_path):
+    """By a bit of the zip's directory. torch reads nothing of it: the weights are what the memory held before."""
+    torch.save(small().state_dict(), tmp_path / "w.pt")
+    with zipfile.ZipFile(tmp_path / "w.pt") as parts, zipfile.ZipFile(tmp_path / "x.pt", "w") as out:
+        for part in parts.infolist():
+            part.external_attr = 0x10 if part.filename.endswith("data/1") else 0
+            out.writestr(part, parts.read(part))
+    with pytest.raises(IdcwhError, match=r"x\.pt: damaged"):
+        fill(small(), tmp_path / "x.pt")
+
+
+def nan(w: Tensor) -> Tensor:
+    w = w.clone()
+    w[0, 0, 0, 0] = float("nan")
+    return w
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.to_sparse(), "is sparse_coo; expected a dense tensor with its values: convert it before"),
+        (lambda w: w.to("meta"), "is on the meta device, without values; expected a dense tensor"),
+        (lambda w: w + 1j, "is complex64; expected floating-point numbers of 16 bits or more: save the network before"),
+        (lambda w: torch.quantize_per_tensor(w, 0.1, 0, torch.qint8), "is qint8; expected floating-point numbers"),
+        (lambda w: w.to(torch.float8_e4m3fn), "is float8_e4m3fn; expected floating-point numbers"),
+        (lambda w: w > 0, "is bool; expected floating-point numbers"),
+        (lambda w: (100 * w).to(torch.int8), "is int8; expected floating-point numbers"),
+        (nan, "holds NaN or infinite values; the file is damaged, or its training had diverged"),
+        (lambda w: w.double() * 1e300, "holds NaN or infinite values"),
+    ],
+)
+def test_tensors_that_are_no_weights(tmp_path, change, message):
+    path, state = tmp_path / "w.pt", small().state_dict()
+    torch.save({"state_dict": {**state, "0.weight": change(state["0.weight"])}}, path)
+    with pytest.raises(IdcwhError) as error:
+        fill(small(), path)
+    assert str(error.value).startswith(f"{path}: 0.weight: {message}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_another_precision_are_weights(tmp_path, dtype):
+    """And what the network does not use may be of any kind."""
+    network, path = small(), tmp_path / "w.pt"
+    state = {key: value.to(dtype) for key, value in network.state_dict().items()}
+    torch.save({**state, "mask": torch.ones(2) > 0, "fourier": torch.ones(2) * 1j}, path)
+    fill(network, path)
+    for key, value in network.state_dict().items():
+        assert torch.equal(value, state[key].to(value.dtype))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([torch.ones(2)], "holds list; expected a state_dict, names with tensors"),
+        (torch.ones(2), "holds Tensor; expected a state_dict"),
+        ({}, "holds nothing; expected a state_dict"),
+        ({"epoch": 3, "net": {"w": torch.ones(2)}}, "epoch is no tensor (int); expected a state_dict, names with tens"),
+    ],
+)
+def test_contents_that_are_no_state_dict(tmp_path, content, message):
+    torch.save(content, tmp_path / "w.pt")
+    with pytest.raises(IdcwhError) as error:
+        fill(small(), tmp_path / "w.pt")
+    assert str(error.value).startswith(f"{tmp_path / 'w.pt'}: {message}")
+
+
+@pytest.mark.parametrize(("name", "content"), [("w.pt", b"hello"), ("w.pt", b""), ("w.safetensors", b"hello")])
+def test_a_text_for_weights_is_said_to_be_none(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(IdcwhError, match=f"{name}: damaged, or not a state_dict as torch.save writes it, or NAME.safe"):
+        fill(small(), tmp_path / name)
+
+
+def test_weights_from_a_safetensors_file(tmp_path):
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    made = compact.Compact().state_dict()
+    save_file(made, tmp_path / "w.safetensors")
+    found = backbones.create("compact", str(tmp_path / "w.safetensors"), 32).network.state_dict()
+    assert all(torch.equal(found[key], made[key]) for key in made)
