@@ -88,8 +88,12 @@ def _codes(options: Any, database: Database) -> Queries:
 
     try:
         codes = np.load(options.query_codes, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise IdcwhError(f"{options.query_codes}: not a .npy file of codes ({error})") from error
+    except (ValueError, EOFError):  # numpy's words are about pickles
+        width = -(-database.bits // 8)
+        raise IdcwhError(
+            f"{options.query_codes}: not a .npy file of plain numbers, or damaged; "
+            f"expected packed codes, uint8 (n, {width}), as numpy.save writes them"
+        ) from None
     if not isinstance(codes, np.ndarray):
         raise IdcwhError(f"{options.query_codes}: an archive of several arrays; expected one .npy array of codes")
     codes = np.ascontiguousarray(codes)

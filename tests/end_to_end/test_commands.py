@@ -206,7 +206,11 @@ def test_search_refuses(
     np.save(tmp_path / "wide.npy", np.zeros((1, 8), np.uint8))
     assert "(1, 8)" in failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / "wide.npy")
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    assert "objects.npy" in failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / "objects.npy")
+    (tmp_path / "text.npy").write_text("codes")
+    for name in ("objects", "text"):
+        said = failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / f"{name}.npy")
+        assert f"{name}.npy: not a .npy file of plain numbers, or damaged; expected packed codes" in said
+        assert "allow_pickle" not in said
     (tmp_path / "model.onnx").unlink()
     assert "--model" in failure(capsys, search.main, "--db", database, "--query", query)
     for wrong in (["--top", "0"], ["--radius", "-1"], ["--top", "x"]):

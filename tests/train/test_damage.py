@@ -135,6 +135,13 @@ def test_a_cache_file_that_is_no_archive(cached, content):
     assert cached.computed == 1
 
 
+def test_a_place_where_nothing_can_be_kept_costs_no_features(cached, tmp_path, capsys):
+    for place in (tmp_path / "data" / "a" / "0.png", Path("/proc/idcwh")):
+        cached.cache = place
+        cached.check()
+        assert f"features: not kept for the next run ({place}" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------------------------------------------------- weights
 
 

@@ -58,7 +58,7 @@ def parser() -> common.Parser:
 
     net = p.add_argument_group("network").add_argument
     net("--backbone", metavar="NAME", help="of torchvision, timm:NAME or compact (default googlenet; scratch: compact)")
-    net("--weights", metavar="FILE", help="imagenet (default), none, or a file with a state_dict")
+    net("--weights", metavar="FILE", help="imagenet (default; compact: none), none, or a file with a state_dict")
     net("--bits", type=common.positive, metavar="L", nargs="+",
         help="code length (default 48); several: trained together on one backbone, a model file each")  # fmt: skip
     net("--freeze", action="store_true", help="train only the hash layer, on features computed once")

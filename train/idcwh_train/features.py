@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from idcwh_search import npz
-from idcwh_search.cli.common import note, progress_bar
+from idcwh_search.cli.common import describe, note, progress_bar
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import replacing
+from idcwh_search.files import NotWritten, replacing
 from idcwh_search.images import Preprocess
 
 from . import inference
@@ -69,10 +69,18 @@ def extract(
     count, seconds = len(features.x), time.monotonic() - started
     note(f"features: {count:,} images in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
     if file is not None:
+        _keep(features, file)
+    return features
+
+
+def _keep(features: Features, file: Path) -> None:
+    """For the next run; this one goes on also where the disk is full or the place not to be written."""
+    try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as out:
             np.savez(out, x=features.x.numpy(), rows=features.rows, failed=np.array(json.dumps(features.failed)))
-    return features
+    except (NotWritten, OSError) as error:
+        note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
 
 
 def default_cache() -> Path:

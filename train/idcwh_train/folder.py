@@ -32,9 +32,7 @@ def results(out: Path) -> list[Path]:
     """What a run in `out` has left that a new one must not be taken for: models, checkpoint, curves; by name."""
     if not out.is_dir():
         return []
-    return sorted(
-        path for path in out.iterdir() if _MODEL.fullmatch(path.name) or path.name in (CHECKPOINT, CURVES)
-    )
+    return sorted(path for path in out.iterdir() if _MODEL.fullmatch(path.name) or path.name in (CHECKPOINT, CURVES))
 
 
 def check(out: Path, overwrite: bool) -> None:
@@ -42,9 +40,7 @@ def check(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise IdcwhError(f"{out}: is a file; --out names a folder")
     if not overwrite and (earlier := results(out)):
-        raise IdcwhError(
-            f"{out}: holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it"
-        )
+        raise IdcwhError(f"{out}: holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it")
 
 
 @contextlib.contextmanager

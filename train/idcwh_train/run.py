@@ -250,8 +250,7 @@ class _Run:
         return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
 
     def outcome(self, finished: bool, evaluate: bool) -> Outcome:
-        """What there is to say at the end; the queries are looked at if that was asked for and it has come to its end.
-        """
+        """What there is to say at the end; the queries are looked at if that was asked for and it has come to its end."""
         found: dict[str, dict[int, Evaluation]] = {}
         unmeasured: dict[str, str] = {}
         for title, of in self.variants.items() if evaluate and finished else ():
