@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from idcwh_search import protocols
 from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.evaluation import Evaluation
@@ -36,9 +37,9 @@ def outputs(bits: int, seed: int, noise: float) -> tuple[np.ndarray, np.ndarray]
 
 def make_cell(
     out: Path, method: str, bits: int, seed: int, noise: float, variant: Variant | None = None, failed: str = "",
-    recipe: str = "frozen", **more: Any,
+    recipe: str = "frozen", protocol: dict[str, Any] | None = None, **more: Any,
 ) -> Evaluation:  # fmt: skip
-    """A cell's files, as a run would leave them."""
+    """A cell's files, as a run would leave them. protocol: what is not as of cifar10-mini."""
     given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
     cell = Cell(SETUP, method, (bits,), seed, recipes.options(recipe, {**given, **more}), variant)
     h, labels = outputs(bits, seed, noise)
@@ -50,7 +51,8 @@ def make_cell(
         "status": "failed" if failed else "done", "reason": failed or None, "record": {}, "unreadable": {},
         "evaluations": {} if failed else {str(bits): found.to_dict()},
         "dataset": {"spec": "x", "images": 120, "sha256": "0" * 64},
-        "protocol": {"name": "cifar10-mini", "seed": seed, "sizes": {"query": 40}, "sha256": {"query": "0" * 64}},
+        "protocol": {"name": "cifar10-mini", "seed": seed, "sizes": tables.TABLES["cifar10-mini"].sizes,
+                     "sha256": {"query": "0" * 64}, **(protocol or {})},
         "seconds": {"training": 1.5, "total": 2.0}, "resumed": False, "versions": {"torch": "2"},
         "machine": {"cpu": "A <CPU>", "family": "1/2", "cores": 2, "flags": ["avx2"], "gpu": None},
         "revision": None, "command": "idcwh-reproduce cifar10-mini | tee 'a & b'", "finished_at": "",
@@ -223,6 +225,104 @@ def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
     np.testing.assert_allclose(list(line.get_ydata()), [swept[2.0], alone, swept[8.0]])
 
 
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [
+        ({}, None),
+        ({"name": "own"}, "own (1,000 query, 5,000 train, 59,000 database)"),
+        (
+            {"sizes": {"query": 9, "train": 33, "database": 33}},
+            "cifar10-mini (9 query, 33 train, 33 database)",
+        ),
+        (  # --set database_without_train=true
+            {"sizes": {"query": 1000, "train": 5000, "database": 54_000}},
+            "cifar10-mini (1,000 query, 5,000 train, 54,000 database)",
+        ),
+    ],
+)
+def test_another_protocol_is_said_and_not_compared_with_the_paper(protocol, said, tmp_path):
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0)
+    make_cell(tmp_path, "idcwh", 48, 0, 1.0, protocol=protocol)
+    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
+    assert "paper 0.8586" in row
+    assert ("paper 0.8586, +" in row or "paper 0.8586, -" in row) == (said is None)
+    warning = (
+        f"**Not the table's protocol.** There are cells of the protocol {said}; the table's is "
+        "cifar10-mini (1,000 query, 5,000 train, 59,000 database). "
+    )
+    assert (warning in text) == ("Not the table's" in text) == (said is not None)
+
+
+def test_sizes_of_the_tables_are_those_of_their_protocols():
+    rng = np.random.default_rng(0)
+    for name, table in tables.TABLES.items():
+        classes = {"cifar100": 100, "coco": 80}.get(name, 10)
+        n = 123_287 if name == "coco" else 60_000
+        labels = np.arange(n) % classes
+        if name == "coco":
+            of_none = rng.permutation(n)[: n - 122_218]
+            several = np.zeros((n, classes), bool)
+            several[np.arange(n), labels] = True
+            several[of_none] = False
+            labels = several
+        marks = ["test"] * 10_000 + ["train"] * (n - 10_000)
+        made = protocols.split(
+            LabelledImages(keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
+                           pictures=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x"),
+            name,
+        )  # fmt: skip
+        assert table.sizes == {part: len(getattr(made, part)) for part in ("query", "train", "database")}
+
+
+def row_of(text: str, title: str) -> list[str]:
+    """What a row of a table says, entry by entry, without what is in small print."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {title}"))
+    return [entry.strip().partition("<br>")[0] for entry in line.strip("| ").split(" | ")][1:]
+
+
+def test_ablation_says_the_same_only_where_it_is(tmp_path):
+    """At 12 bits the recipe's sigma2 is 7, the paper's 4; smoothing differs at every length."""
+
+    def ablation() -> dict[str, list[str]]:
+        text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+        part = text[text.index("What IDCWH's parts are worth") :]
+        titles = {"single": "no centers similarity", "sigma2": "the paper's σ²", "smoothing": "labels not smoothed",
+                  "whole": "all of the paper's settings"}  # fmt: skip
+        return {name: row_of(part, title) for name, title in titles.items() if f"| {title}" in part}
+
+    own = {"sigma2": 4.0}  # at 24 bits given, so that it is the paper's there
+    for bits, given in ((12, {}), (24, {"method_options": own}), (48, {})):
+        make_cell(tmp_path, "idcwh", bits, 0, 1.0, **given)
+    make_cell(tmp_path, "idcwh-single", 12, 0, 1.0)
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, "sigma2"), method_options=own)
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, "smoothing"), method_options={"smoothing": 0.0})
+    for bits in (12, 24, 48):
+        make_cell(tmp_path, "idcwh", bits, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80)
+    found = ablation()
+    assert found["single"][1:] == ["not run", "not run"]
+    assert found["sigma2"][1:] == ["the same", "not run"]
+    assert found["smoothing"][1:] == ["not run", "not run"]
+    assert all(re.fullmatch(r"0\.\d{4}", entry) for entry in (found["sigma2"][0], *found["whole"]))
+
+    # without the last row, and with a seed of other options
+    for path in (tmp_path / "cells").glob("*without-recipe*"):
+        path.unlink()
+    assert ablation()["sigma2"][1:] == ["the same", "not run"]
+    make_cell(tmp_path, "idcwh", 24, 1, 1.0)
+    assert ablation()["sigma2"][1:] == ["not run", "not run"]
+
+
+def test_the_whole_recipe_is_the_same_where_nothing_of_it_differs(tmp_path):
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0)
+    make_cell(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80)
+    make_cell(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, lr=0.5)
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80)
+    text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
+    part = text[text.index("What IDCWH's parts are worth") :]
+    assert row_of(part, "all of the paper's settings")[1:] == ["not run", "the same"]
+
+
 def test_evaluation_survives_json():
     h, labels = outputs(12, 0, 1.0)
     found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=12)
@@ -241,7 +341,9 @@ def test_a_training_of_several_lengths_fills_a_column_each(tmp_path):
     (path,) = (tmp_path / "cells").glob("*.json")
     content = json.loads(path.read_text())
     content["bits"] = [12, 24]
-    content["evaluations"]["24"] = {**content["evaluations"]["12"], "bits": 24, "map": 0.5}
+    h, labels = outputs(24, 0, 1.0)
+    longer = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=24)
+    content["evaluations"]["24"] = {**longer.to_dict(), "map": 0.5}
     path.write_text(json.dumps(content))
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))

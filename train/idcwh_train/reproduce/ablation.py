@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .. import recipes
+from ..recipes import Options
 from . import paper, plan
+from .cells import Result, Variant
 from .results import Results, Runs
 from .tables import Table
 
@@ -24,12 +27,14 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """runs and base: code length -> runs of the row, and of IDCWH as it is; paper: what the paper has there."""
+    """runs and base: code length -> runs of the row, and of IDCWH as it is; paper: what the paper has there; same: code
+    lengths at which there is nothing to run, because IDCWH as it is has the paper's value already."""
 
     title: str
     runs: dict[int, Runs]
     base: dict[int, Runs]
     paper: dict[int, float] = field(default_factory=dict)
+    same: frozenset[int] = frozenset()
 
 
 def rows(table: Table, results: Results) -> list[Row]:
@@ -45,8 +50,35 @@ def rows(table: Table, results: Results) -> list[Row]:
     settings = []
     for variant, lengths in variants.items():
         runs = {bits: results.runs("idcwh", bits, variant) for bits in lengths}
-        settings.append((variant.value == plan.WHOLE, _loss(runs, base), Row(title(str(variant.value)), runs, base)))
+        row = Row(title(str(variant.value)), runs, base, same=_same(results, variant, set(base) - set(lengths)))
+        settings.append((variant.value == plan.WHOLE, _loss(runs, base), row))
     return found + [row for *_, row in sorted(settings, key=lambda item: item[:2])]
+
+
+def _same(results: Results, variant: Variant, lengths: set[int]) -> frozenset[int]:
+    """Those of the lengths at which IDCWH as it is was trained with what the variant takes back, as far as the options
+    that the cells record show it."""
+    taken_back = next((_options(cell) for cell in results.cells if cell.variant == variant), None)
+    if taken_back is None:
+        return frozenset()
+    found = set()
+    for bits in lengths:
+        own = [_options(cell) for cell in results.main() if cell.method == "idcwh" and bits in cell.bits]
+        # The paper has no options by length, so a cell of another length shows its values.
+        changed = [
+            {variant.value} if options is None else set(plan.differences(options, taken_back)) for options in own
+        ]
+        if not any(names if variant.value == plan.WHOLE else variant.value in names for names in changed):
+            found.add(bits)
+    return frozenset(found)
+
+
+def _options(cell: Result) -> Options | None:
+    """What a cell records; None for one of before or after this program's options."""
+    try:
+        return recipes.Options(**cell.content["options"])
+    except (TypeError, ValueError):
+        return None
 
 
 def _loss(runs: dict[int, Runs], base: dict[int, Runs]) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from idcwh_search.cli.common import note
 from idcwh_search.files import replacing
 
 from . import ablation, cells, document, map_table, paper, settings, summary, tables
@@ -19,6 +20,8 @@ from .tables import display
 def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool = True) -> list[Path]:
     """report.md, report.html and results.json, of DIR/cells. unavailable: why the table's data could not be read."""
     found = gather(cells.read_all(out / "cells"))
+    if found:
+        unavailable = None  # it was there when they were made
     blocks: list[Block] = [
         Heading(f"{table.title}: the paper's table, reproduced", 1),
         *_opening(table, found, unavailable),
@@ -33,7 +36,7 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
         (numbers, summary.text(table.name, (cell for results in found for cell in results.cells))),
     ):
         with replacing(path) as file:
-            file.write(text.encode())
+            file.write(text.encode(errors="backslashreplace"))  # of a command with a name that is not UTF-8
     return [md, page, numbers]
 
 
@@ -105,7 +108,7 @@ def _failures(results: Results) -> list[Block]:
 
 def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
     runs = {method: results.runs(method, bits) for method in methods}
-    cuts = sorted(set.intersection(*(set(r.first.precision_at) for r in runs.values())))
+    cuts = sorted(set.intersection(*(set(e.precision_at) for r in runs.values() for e in r.evaluations.values())))
     columns: list[tuple[str, Any, int]] = [("MAP", lambda e: e.map, 4)]
     columns += [("pessimistic", lambda e: e.map_pessimistic, 4), ("optimistic", lambda e: e.map_optimistic, 4)]
     columns += [(f"P@{k:,}", lambda e, k=k: e.precision_at[k], 4) for k in cuts if k in (100, 1000)]
@@ -131,8 +134,8 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
         entries: list[Entry | str] = []
         for bits in lengths:
             runs, base = row.runs.get(bits), row.base.get(bits)
-            if runs is None and row.runs and bits in rows[-1].runs:
-                entries.append("the same")  # the recipe and the paper agree at this length
+            if bits in row.same:
+                entries.append("the same")
                 continue
             if runs is None or not runs.evaluations:
                 entries.append(NOT_RUN if runs is None or not runs.reasons else "failed")
@@ -148,8 +151,8 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
         shown.append([row.title, *entries])
     text = (
         "What IDCWH's parts are worth: MAP, and below it the difference to the first row, seed by seed. Each row takes "
-        "back one thing; a setting that is taken back has the value of `--recipe paper`. Number of epochs, size of the "
-        "images and precision stay, so that all rows cost the same."
+        'back one thing; a setting that is taken back has the value of `--recipe paper` ("the same": the first row has '
+        "it, too). Number of epochs, size of the images and precision stay, so that all rows cost the same."
     )
     return [Heading("Ablation", 3), Paragraph(text), Table(["", *(f"{b} bits" for b in lengths)], shown)]
 
@@ -175,9 +178,19 @@ def remember(out: Path, table: str, unavailable: str | None) -> None:
 
 
 def remembered(out: Path) -> dict[str, Any] | None:
-    """What `remember` wrote, or None."""
+    """What `remember` wrote, or None; what is there and not that is said."""
+    path = out / "table.json"
     try:
-        content = json.loads((out / "table.json").read_bytes())
-        return content if isinstance(content, dict) and content.get("table") in tables.TABLES else None
-    except (OSError, ValueError):
+        content = json.loads(path.read_bytes())
+        table, unavailable = content["table"], content["unavailable"]
+        if isinstance(table, str) and table in tables.TABLES and isinstance(unavailable, str | None):
+            return {"table": table, "unavailable": unavailable}
+        reason = f"table: expected one of {', '.join(tables.TABLES)}"
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = "damaged"
+    note(f"{path}: does not say which table the folder is of ({reason}); name the table")
+    return None

@@ -21,8 +21,8 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
     found: list[str] = []
     if others := other_protocols(table, results):
         found.append(
-            f"**Not the table's protocol.** These cells are of the protocol {', '.join(others)}, so the "
-            "paper's numbers are no measure for them."
+            f"**Not the table's protocol.** There are cells of the protocol {' and '.join(others)}; the table's is "
+            f"{table.name} ({_sizes(table.sizes)}). No difference to the paper's numbers is given."
         )
     sets = {(c.content["dataset"]["images"], c.content["dataset"]["sha256"]) for c in results.cells}
     if len(sets) > 1:
@@ -44,8 +44,11 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
 
 
 def other_protocols(table: PaperTable, results: Results) -> list[str]:
-    """Protocols of its cells that are not the table's."""
-    return sorted({c.content["protocol"]["name"] for c in results.cells if c.content["protocol"]} - {table.name})
+    """Protocols of its cells that are not the table's, by name or by sizes: in words."""
+    found = [c.content["protocol"] for c in results.cells if c.content["protocol"]]
+    return sorted(
+        {f"{p['name']} ({_sizes(p['sizes'])})" for p in found if (p["name"], p["sizes"]) != (table.name, table.sizes)}
+    )
 
 
 def blocks(results: Results) -> list[Block]:
@@ -115,10 +118,14 @@ def _protocols(cells: list[Result]) -> list[str]:
     lines: dict[str, None] = {}
     for cell in sorted(cells, key=lambda cell: cell.seed):
         if p := cell.content["protocol"]:
-            sizes = ", ".join(f"{n:,} {part}" for part, n in p["sizes"].items())
             hashes = ", ".join(f"{part} `{value[:12]}`" for part, value in p["sha256"].items())
-            lines[f"Protocol {p['name']}, seed {p['seed']}: {sizes}. SHA-256 of the lists: {hashes}."] = None
+            what = f"Protocol {p['name']}, seed {p['seed']}: {_sizes(p['sizes'])}"
+            lines[f"{what}. SHA-256 of the lists: {hashes}."] = None
     return list(lines)
+
+
+def _sizes(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{n:,} {part}" for part, n in sizes.items())
 
 
 def _machines(cells: list[Result]) -> list[str]:

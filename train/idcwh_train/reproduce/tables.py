@@ -11,13 +11,15 @@ _CIFAR10 = "CIFAR-10, all 60,000 images: cifar10:DIR (torchvision's files) or a 
 
 @dataclass(frozen=True)
 class Table:
-    """title: for people; needs: what --data has to name; bits: the four code lengths; methods: the paper's rows."""
+    """title: for people; needs: what --data has to name; bits: the four code lengths; methods: the paper's rows;
+    sizes: how many images its protocol has in each part."""
 
     name: str
     title: str
     needs: str
     bits: tuple[int, int, int, int]
     methods: tuple[str, ...]
+    sizes: dict[str, int]
 
     @property
     def shown_bits(self) -> int:
@@ -39,18 +41,32 @@ CLOSED_FORM = ("sdh", "fsdh")
 _CLASSWISE = ("dcwh", "idcwh-single", "idcwh")
 _ON_CIFAR = ("sdh", "fsdh", "dpsh", "dtsh", "dsdh", *_CLASSWISE)
 
+# Section IV-A of the paper, as docs/training.md reads it: training images are part of the database, COCO's images
+# without a label of nothing. A protocol draws before images are read, so unreadable ones change none of these.
+_MINI = {"query": 1_000, "train": 5_000, "database": 59_000}
+_OFFICIAL = {"query": 10_000, "train": 50_000, "database": 50_000}
+_COCO = {"query": 5_000, "train": 10_000, "database": 117_218}
+
 TABLES = {
     table.name: table
     for table in (
-        Table("cifar10-mini", "CIFAR-10 (mini)", _CIFAR10, (12, 24, 32, 48), _ON_CIFAR),
-        Table("cifar10-full", "CIFAR-10 (full)", _CIFAR10, (12, 24, 32, 48), _ON_CIFAR),
-        Table("cifar100", "CIFAR-100", "CIFAR-100: cifar100:DIR (torchvision's files)", (12, 24, 32, 48), _ON_CIFAR),
+        Table("cifar10-mini", "CIFAR-10 (mini)", _CIFAR10, (12, 24, 32, 48), _ON_CIFAR, _MINI),
+        Table("cifar10-full", "CIFAR-10 (full)", _CIFAR10, (12, 24, 32, 48), _ON_CIFAR, _OFFICIAL),
+        Table(
+            "cifar100",
+            "CIFAR-100",
+            "CIFAR-100: cifar100:DIR (torchvision's files)",
+            (12, 24, 32, 48),
+            _ON_CIFAR,
+            _OFFICIAL,
+        ),
         Table(
             "coco",
             "MS-COCO",
             "MS-COCO 2014, train and val: coco:DIR (annotations/instances_*.json beside the images)",
             (16, 32, 48, 64),
             ("dpsh", "dsdh", "dnnh", "dhn", "hashnet", *_CLASSWISE),
+            _COCO,
         ),
     )
 }
