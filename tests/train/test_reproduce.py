@@ -146,16 +146,41 @@ def test_a_checkpoint_of_other_options_is_not_gone_on_from(command, tmp_path, mo
 
 def test_data_that_is_not_there(tmp_path, capsys):
     out = tmp_path / "run"
-    for data in (["--data", str(tmp_path / "nowhere")], []):
-        assert cli.main(["coco", *data, "--out", str(out), "--no-figures"]) == 1
-        said = capsys.readouterr().err
-        assert "MS-COCO 2014" in said and said.splitlines()[-1].startswith("error: ")
-        text = (out / "report.md").read_text()
-        assert text.count("data not available here") >= 4 * 11
-        row = next(line for line in text.splitlines() if line.startswith("| DCWH | data"))
-        assert "0.7227 (see below)" in row and "repeats its CIFAR-100 row" in text
+    nowhere = ["--data", str(tmp_path / "nowhere")]
+    assert cli.main(["coco", *nowhere, "--out", str(out), "--no-figures"]) == 1
+    said = capsys.readouterr().err
+    assert "MS-COCO 2014" in said and said.splitlines()[-1].startswith("error: ")
+    text = (out / "report.md").read_text()
+    assert text.count("data not available here") >= 4 * 11
+    row = next(line for line in text.splitlines() if line.startswith("| DCWH | data"))
+    assert "0.7227 (see below)" in row and "repeats its CIFAR-100 row" in text
     assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
     assert (out / "report.md").read_text() == text
+    # nothing of coco is in that folder, so it is free for another table
+    assert cli.main(["cifar100", *nowhere, "--out", str(out), "--no-figures"]) == 1
+    assert "CIFAR-100" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_wrong_path_costs_nothing_where_cells_are(command, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
+
+    def kept() -> dict[Path, tuple[int, bytes]]:
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()}
+
+    before = kept()
+    capsys.readouterr()
+    assert command(out, "--data", str(tmp_path / "nowhere")) == 1
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("device")]
+    assert error.startswith(f"error: {tmp_path / 'nowhere'}") and "CIFAR-10, all 60,000 images" in error
+    with pytest.raises(SystemExit) as usage:
+        cli.main(["cifar10-mini", "--out", str(out)])
+    assert usage.value.code == 2
+    assert kept() == before
+    # as one that an earlier version had marked
+    (out / "table.json").write_text(json.dumps({"table": "cifar10-mini", "unavailable": "nowhere: no such folder"}))
+    assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
+    assert "ata not available" not in (out / "report.md").read_text()
 
 
 def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
@@ -232,6 +257,19 @@ def test_mistakes_are_one_line(command, tmp_path, capsys):
     with pytest.raises(SystemExit) as usage:
         cli.main(["cifar10-mini", "--data", "x", "--methods", "sdh", "--out", str(out)])
     assert usage.value.code == 2 and "pass --freeze" in capsys.readouterr().err
+    for wrong, expected in (
+        ([], "--data is missing; cifar10-mini needs CIFAR-10, all 60,000 images"),
+        (["--bits", "16", "8", "16"], "bits: a code length is given twice: 16, 8, 16"),
+        (["--set", "protocol=nonsense"], "unknown protocol 'nonsense'; expected one of cifar10-mini, "),
+        (["--backbone", "nonsense"], "unknown backbone 'nonsense'; expected a torchvision classifier"),
+        (["--backbone", "timm:nonsense"], "unknown backbone 'timm:nonsense'"),
+        (["--methods", "all", "nonsense"], "unknown method 'nonsense'"),
+    ):
+        data = ["--data", str(tmp_path / "nowhere")] if wrong else []  # it is not looked for
+        with pytest.raises(SystemExit) as usage:
+            cli.main(["cifar10-mini", *data, *wrong, "--out", str(tmp_path / "untouched")])
+        assert usage.value.code == 2 and f"error: {expected}" in capsys.readouterr().err
+        assert not (tmp_path / "untouched").exists()
     (tmp_path / "file").write_text("")
     assert cli.main(["cifar10-mini", "--data", "x", "--out", str(tmp_path / "file")]) == 1
     assert "is a file" in capsys.readouterr().err
@@ -244,6 +282,22 @@ def test_settings_are_read_as_what_they_are(tmp_path):
     (cell,) = cli._planned(arguments, tables.TABLES["cifar10-mini"])
     found = cell.options
     assert (found.flip, found.database_without_train, found.nesterov, found.head_lr) == (False, False, True, None)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_all_methods_whatever_is_named_beside(freeze, tmp_path):
+    def planned(*names: str) -> set[str]:
+        given = ["cifar10-mini", "--out", str(tmp_path), "--methods", *names, *(["--freeze"] if freeze else [])]
+        return {cell.method for cell in cli._planned(cli.parser().parse_args(given), tables.TABLES["cifar10-mini"])}
+
+    every = planned("all")
+    assert planned("idcwh", "all") == planned("all", "hashnet", "all") == every > set(tables.BEYOND)
+    assert ("sdh" in every) == freeze
+
+
+def test_backbones_that_are_known():
+    for name in ("googlenet", "compact", "timm:test_resnet", "timm:resnet50.a1_in1k", "timm:hf-hub:somebody/some"):
+        cli._check_backbone(name)
 
 
 def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import shlex
 import sys
 from pathlib import Path
@@ -98,37 +99,41 @@ def main(argv: list[str] | None = None) -> int:
     name = arguments.table or (kept.get("table") if arguments.report_only else None)
     if name is None:
         p.error(f"which table? one of {', '.join(tables.TABLES)}")
-    if kept.get("table", name) != name:
+    if kept.get("table", name) != name and _holds_cells(out):
         raise IdcwhError(f"{out}: holds cells of {kept['table']}; choose another --out for {name}")
     table = tables.TABLES[name]
     if arguments.report_only:
         _report(out, table, kept.get("unavailable"), arguments.figures)
         return common.DONE
-    if arguments.figures:
-        _check_figures(out)
-    with p.checking():  # what is wrong with the options is said before torch is loaded
+    if not arguments.data:
+        p.error(f"--data is missing; {name} needs {table.needs}")
+    with p.checking():  # before the set is read; torch is loaded only for the last
         planned = _planned(arguments, table)
+        _check_backbone(planned[0].setup.backbone)
     return _run(arguments, table, planned, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
 
 
 def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) -> int:
     from .. import features
     from ..cli import _device
+    from ..folder import alone
     from . import running
 
     out: Path = arguments.out
-    with running.alone(out):
+    device = _device(arguments.device)
+    with alone(out, "idcwh-reproduce"):
         try:
-            if not arguments.data:
-                raise IdcwhError("no --data was given")
             dataset = running.load(arguments.data)
         except IdcwhError as error:
-            report.remember(out, table.name, str(error))
-            _report(out, table, str(error), arguments.figures)
+            if not _holds_cells(out):  # a wrong path must not cost the report of those
+                report.remember(out, table.name, str(error))
+                _report(out, table, str(error), arguments.figures)
             raise IdcwhError(f"{error}. {table.name} needs {table.needs}") from None
+        if arguments.figures:
+            _check_figures(out)
         report.remember(out, table.name, None)
         cache = arguments.cache or features.default_cache()
-        runner = running.Runner(out, dataset, _device(arguments.device), cache, command)
+        runner = running.Runner(out, dataset, device, cache, command)
         tally = runner.run(planned, arguments.retry_failed, arguments.keep_models, table.shown_bits)
         if tally.interrupted:
             note(
@@ -156,7 +161,7 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
     grid = plan.Grid(
         setup=setup,
         methods=_methods(arguments.methods, table, arguments.freeze),
-        bits=tuple(sorted({*(arguments.bits or table.bits)})),
+        bits=recipes.Options(bits=tuple(arguments.bits or table.bits)).bits,
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
         joint=arguments.joint,
         given=given,
@@ -170,15 +175,39 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
 
 
 def _methods(asked: list[str] | None, table: tables.Table, freeze: bool) -> tuple[str, ...]:
-    if asked and asked != ["all"]:
-        for name in asked:
-            if name not in methods.MODULES:
-                raise ValueError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
-            if name in tables.CLOSED_FORM and not freeze:
-                raise ValueError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
+    for name in asked or ():
+        if name != "all" and name not in methods.MODULES:
+            raise ValueError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
+        if name in tables.CLOSED_FORM and not freeze:
+            raise ValueError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
+    if asked and "all" not in asked:
         return tuple(dict.fromkeys(asked))
     names = methods.MODULES if asked else table.every_method
     return tuple(m for m in names if m in methods.MODULES and (freeze or m not in tables.CLOSED_FORM))
+
+
+def _check_backbone(name: str) -> None:
+    """ValueError for a name that nobody knows, before the set is read. What shows only when a network is built, the
+    first cell's check says."""
+    if name.startswith("timm:"):
+        if importlib.util.find_spec("timm") is None:
+            return
+        import timm
+
+        inner = name.removeprefix("timm:")
+        known = ":" in inner or "/" in inner or timm.is_model(inner)  # of a hub: found out when it is asked
+    else:
+        from torchvision import models
+
+        known = name == recipes.COMPACT or name in models.list_models(module=models)
+    if not known:
+        raise ValueError(
+            f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
+        )
+
+
+def _holds_cells(out: Path) -> bool:
+    return any((out / "cells").glob("*.json"))
 
 
 def _check_folder(out: Path) -> None:
@@ -188,8 +217,6 @@ def _check_folder(out: Path) -> None:
 
 def _check_figures(out: Path) -> None:
     """Before the long work: matplotlib and scikit-learn are there."""
-    import importlib.util
-
     from idcwh_search import plots
 
     plots.prepare(out / "figures")
