@@ -397,3 +397,10 @@ def test_collapse_is_seen_in_what_the_network_puts_out():
     assert "2 distinct codes for 20 images of 10 classes" in summary(h, 10)["collapse"]
     assert "collapse" not in summary(h[:, :1], 10), "one bit cannot tell more than two classes apart"
     assert Codes(8).summary(3) == {}
+
+
+def test_names_of_backbones_that_are_known():
+    for name in ("googlenet", "compact", "timm:test_resnet", "timm:resnet50.a1_in1k", "timm:hf-hub:somebody/some"):
+        assert backbones.unknown(name) is None
+    for name in ("nope", "", "timm:nope", "timm:", "fcn_resnet50"):
+        assert f"unknown backbone {name!r}" in (backbones.unknown(name) or "")

@@ -295,11 +295,6 @@ def test_all_methods_whatever_is_named_beside(freeze, tmp_path):
     assert ("sdh" in every) == freeze
 
 
-def test_backbones_that_are_known():
-    for name in ("googlenet", "compact", "timm:test_resnet", "timm:resnet50.a1_in1k", "timm:hf-hub:somebody/some"):
-        cli._check_backbone(name)
-
-
 def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):
     from idcwh_train import folder
 

@@ -51,7 +51,7 @@ def make_cell(
         "status": "failed" if failed else "done", "reason": failed or None, "record": {}, "unreadable": {},
         "evaluations": {} if failed else {str(bits): found.to_dict()},
         "dataset": {"spec": "x", "images": 120, "sha256": "0" * 64},
-        "protocol": {"name": "cifar10-mini", "seed": seed, "sizes": tables.TABLES["cifar10-mini"].sizes,
+        "protocol": {"name": "cifar10-mini", "seed": seed, "sizes": tables.TABLES["cifar10-mini"].sizes[0],
                      "sha256": {"query": "0" * 64}, **(protocol or {})},
         "seconds": {"training": 1.5, "total": 2.0}, "resumed": False, "versions": {"torch": "2"},
         "machine": {"cpu": "A <CPU>", "family": "1/2", "cores": 2, "flags": ["avx2"], "gpu": None},
@@ -254,6 +254,10 @@ def test_another_protocol_is_said_and_not_compared_with_the_paper(protocol, said
     assert (warning in text) == ("Not the table's" in text) == (said is not None)
 
 
+def sizes_of(made: protocols.Split) -> dict[str, int]:
+    return {part: len(getattr(made, part)) for part in ("query", "train", "database")}
+
+
 def test_sizes_of_the_tables_are_those_of_their_protocols():
     rng = np.random.default_rng(0)
     for name, table in tables.TABLES.items():
@@ -267,12 +271,14 @@ def test_sizes_of_the_tables_are_those_of_their_protocols():
             several[of_none] = False
             labels = several
         marks = ["test"] * 10_000 + ["train"] * (n - 10_000)
-        made = protocols.split(
-            LabelledImages(keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
-                           pictures=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x"),
-            name,
+        data = LabelledImages(
+            keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
+            pictures=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x",
         )  # fmt: skip
-        assert table.sizes == {part: len(getattr(made, part)) for part in ("query", "train", "database")}
+        made = protocols.split(data, name)
+        assert table.sizes[0] == sizes_of(made)
+        if name == "coco":  # the paper to the letter
+            assert table.sizes[1:] == (sizes_of(protocols.split(data, name, database_without_train=True)),)
 
 
 def row_of(text: str, title: str) -> list[str]:

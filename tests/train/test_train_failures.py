@@ -118,8 +118,6 @@ def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_pa
     ("extra", "message"),
     [
         (["--data", "nowhere"], "nowhere: no such folder"),
-        (["--backbone", "nope"], "unknown backbone 'nope'"),
-        (["--backbone", "timm:nope"], "backbone timm:nope"),
         (["--protocol", "cifar10-mini"], "cifar10-mini is defined on 60000"),
         (["--train-per-class", "100"], "class class0 has 11 training pictures, the protocol wants 100"),
     ],
@@ -148,6 +146,8 @@ def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, mes
         (["--validation", "0", "--keep", "best"], "keep best: needs held-out images (--validation SHARE)"),
         (["--query", "5", "--query-per-class", "5"], "give them a class (query and train per class) or over all"),
         (["--protocol", "own", "--unseen-classes", "1"], "the number of unseen classes belongs to unseen"),
+        (["--backbone", "nope"], "unknown backbone 'nope'; expected a torchvision classifier"),
+        (["--backbone", "timm:nope"], "unknown backbone 'timm:nope'"),
         (["--backbone", "compact", "--weights", "imagenet"], "weights: there are none of compact on ImageNet"),
     ],
 )

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from idcwh_search.errors import IdcwhError
 
 from . import compact, tensors
+from .recipes import COMPACT
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5)
@@ -68,13 +69,27 @@ def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | No
         config["transform_input"] = weights != "none"
     network, mean, std = _network(config)
     source = "none"
-    if name == "compact" and weights == "imagenet":
+    if name == COMPACT and weights == "imagenet":
         weights = "none"  # there are none
     if weights != "none":
         state, source = _imagenet(name) if weights == "imagenet" else (_read(Path(weights)), weights)
         _fill(network, state, source, name)
     config["features"] = features = _width(network, name, crop)
     return Backbone(network, features, mean, std, config, source)
+
+
+def unknown(name: str) -> str | None:
+    """What is wrong with a name that nobody knows, or None; the network is not built. IdcwhError without timm."""
+    if name.startswith("timm:"):
+        inner = name.removeprefix("timm:")
+        known = ":" in inner or "/" in inner or _import_timm(name).is_model(inner)  # of a hub: shows when it is asked
+    else:
+        from torchvision import models
+
+        known = name == COMPACT or name in models.list_models(module=models)
+    if known:
+        return None
+    return f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
 
 
 def build(config: dict[str, Any]) -> nn.Module:
@@ -86,14 +101,12 @@ def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, flo
     name = str(config["name"])
     if name.startswith("timm:"):
         return _timm(name)
-    if name == "compact":
+    if name == COMPACT:
         return compact.Compact(), compact.MEAN, compact.STD
+    if problem := unknown(name):
+        raise IdcwhError(problem)
     from torchvision import models
 
-    if name not in models.list_models(module=models):
-        raise IdcwhError(
-            f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
-        )
     if name in _INCEPTIONS:
         transform = bool(config["transform_input"])
         network = models.get_model(name, weights=None, aux_logits=False, transform_input=transform, init_weights=True)
@@ -103,11 +116,16 @@ def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, flo
     return network, IMAGENET_MEAN, IMAGENET_STD
 
 
-def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float, float, float]]:
+def _import_timm(name: str) -> Any:
     try:
         import timm
     except ImportError:
         raise IdcwhError(f"backbone {name} needs timm (pip install timm)") from None
+    return timm
+
+
+def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float, float, float]]:
+    timm = _import_timm(name)
     try:
         network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=False, num_classes=0)
     except RuntimeError as error:

@@ -171,7 +171,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     # For pictures of 32 x 32 and a network without weights, `compact`: bfloat16, which CPUs with AMX or a GPU make the
     # faster one, and many more epochs than fine-tuning needs.
     "scratch": {
-        "backbone": "compact",
+        "backbone": COMPACT,
         "weights": "none",
         "precision": "bfloat16",
         "resize": 32,

@@ -104,12 +104,15 @@ def train(
 
 
 def check(options: Options) -> None:
-    """What can be said of a run before a picture is read. ValueError or TypeError for an option that its method does
-    not take; IdcwhError for a method that needs --freeze, and for a file of weights that is not there.
+    """What can be said of a run before a picture is read. ValueError or TypeError for a backbone that nobody knows and
+    an option that its method does not take; IdcwhError for a method that needs --freeze, and for a file of weights that
+    is not there.
     """
     if find(options.method).closed_form and not options.freeze:
         raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
     create(options.method, classes=2, bits=options.bits[0], images=2, options=options.of_method(options.bits[0]))
+    if problem := backbones.unknown(options.backbone):
+        raise ValueError(problem)
     if options.weights not in backbones.NO_FILES and not Path(options.weights).exists():
         raise IdcwhError(f"{options.weights}: no such weights file")
 
@@ -250,7 +253,7 @@ class _Run:
         return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
 
     def outcome(self, finished: bool, evaluate: bool) -> Outcome:
-        """What there is to say at the end; the queries are looked at if that was asked for and it has come to its end."""
+        """What there is to say at the end; the queries are looked at if that was asked for and training is finished."""
         found: dict[str, dict[int, Evaluation]] = {}
         unmeasured: dict[str, str] = {}
         for title, of in self.variants.items() if evaluate and finished else ():

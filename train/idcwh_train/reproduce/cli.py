@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import shlex
 import sys
 from pathlib import Path
@@ -107,9 +106,12 @@ def main(argv: list[str] | None = None) -> int:
         return common.DONE
     if not arguments.data:
         p.error(f"--data is missing; {name} needs {table.needs}")
-    with p.checking():  # before the set is read; torch is loaded only for the last
+    with p.checking():  # before the set is read
         planned = _planned(arguments, table)
-        _check_backbone(planned[0].setup.backbone)
+
+        from .. import run  # which needs torch
+
+        run.check(planned[0].options)
     return _run(arguments, table, planned, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
 
 
@@ -186,26 +188,6 @@ def _methods(asked: list[str] | None, table: tables.Table, freeze: bool) -> tupl
     return tuple(m for m in names if m in methods.MODULES and (freeze or m not in tables.CLOSED_FORM))
 
 
-def _check_backbone(name: str) -> None:
-    """ValueError for a name that nobody knows, before the set is read. What shows only when a network is built, the
-    first cell's check says."""
-    if name.startswith("timm:"):
-        if importlib.util.find_spec("timm") is None:
-            return
-        import timm
-
-        inner = name.removeprefix("timm:")
-        known = ":" in inner or "/" in inner or timm.is_model(inner)  # of a hub: found out when it is asked
-    else:
-        from torchvision import models
-
-        known = name == recipes.COMPACT or name in models.list_models(module=models)
-    if not known:
-        raise ValueError(
-            f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
-        )
-
-
 def _holds_cells(out: Path) -> bool:
     return any((out / "cells").glob("*.json"))
 
@@ -217,6 +199,8 @@ def _check_folder(out: Path) -> None:
 
 def _check_figures(out: Path) -> None:
     """Before the long work: matplotlib and scikit-learn are there."""
+    import importlib.util
+
     from idcwh_search import plots
 
     plots.prepare(out / "figures")

@@ -22,7 +22,7 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
     if others := other_protocols(table, results):
         found.append(
             f"**Not the table's protocol.** There are cells of the protocol {' and '.join(others)}; the table's is "
-            f"{table.name} ({_sizes(table.sizes)}). No difference to the paper's numbers is given."
+            f"{table.name} ({_sizes(table.sizes[0])}). No difference to the paper's numbers is given."
         )
     sets = {(c.content["dataset"]["images"], c.content["dataset"]["sha256"]) for c in results.cells}
     if len(sets) > 1:
@@ -46,9 +46,8 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
 def other_protocols(table: PaperTable, results: Results) -> list[str]:
     """Protocols of its cells that are not the table's, by name or by sizes: in words."""
     found = [c.content["protocol"] for c in results.cells if c.content["protocol"]]
-    return sorted(
-        {f"{p['name']} ({_sizes(p['sizes'])})" for p in found if (p["name"], p["sizes"]) != (table.name, table.sizes)}
-    )
+    others = [p for p in found if p["name"] != table.name or p["sizes"] not in table.sizes]
+    return sorted({f"{p['name']} ({_sizes(p['sizes'])})" for p in others})
 
 
 def blocks(results: Results) -> list[Block]:
