@@ -94,7 +94,11 @@ def test_a_run_that_does_not_start_leaves_the_earlier_one(images, net, tmp_path,
     assert cli.main([*command, "--freeze"]) == 0
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     again = [*command, "--overwrite", "--seed", "7"]
-    for mistake in (["--freeze", "--backbone", "compact", "--crop", "4"], ["--freeze", "--train-per-class", "99"], ["--method", "sdh"]):
+    for mistake in (
+        ["--freeze", "--backbone", "compact", "--crop", "4"],
+        ["--freeze", "--train-per-class", "99"],
+        ["--method", "sdh"],
+    ):
         assert cli.main([*again, *mistake]) == 1
         assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert "sdh has a closed form and needs fixed features; add --freeze" in capsys.readouterr().err
