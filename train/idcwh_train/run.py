@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from idcwh_search import datasets, metrics, protocols
+from idcwh_search import datasets, protocols
 from idcwh_search.cli.common import note
-from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
@@ -24,12 +23,13 @@ from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
-from . import backbones, checkpoint, folder, memory, progress, sample
+from . import backbones, checkpoint, folder, measuring, memory, progress, sample
 from . import resume as resuming
 from .features import extract, joined, one_thread
 from .health import class_count, summary
 from .interrupt import Stop
 from .loop import Trainer, mixed
+from .measuring import Unmeasurable
 from .methods.base import Method, create, find
 from .model import Network
 from .progress import CLOCKS, Record, named
@@ -37,7 +37,7 @@ from .reading import Batch, read_one
 from .recipes import Options
 from .sound import Diverged
 from .sources import FeatureSource, ImageSource, Source, encode
-from .validation import held_out_map, hold_out, unmeasurable
+from .validation import held_out_map, hold_out
 from .workers import Workers
 
 _WHITENED = 2000  # training images for a first layer that is not trained
@@ -210,9 +210,10 @@ class _Run:
         self._some("training images", self.train_positions, 1)
         for title, of in self.variants.items() if evaluate else ():
             self._some("queries", self._positions(of.query), 1)
-            queries, database = (self.labels[self._positions(rows)].numpy() for rows in (of.query, of.database))
-            if problem := unmeasurable(queries, database):
-                raise IdcwhError(f"{title} cannot be evaluated: {problem}")
+            try:
+                measuring.check(*(self.labels[self._positions(rows)].numpy() for rows in (of.query, of.database)))
+            except Unmeasurable as why:
+                raise IdcwhError(f"{title} cannot be evaluated: {why}") from None
 
     def _some(self, what: str, positions: torch.Tensor, count: int) -> Batch:
         """Pixels of the first `count` of them that are not all unreadable. IdcwhError when nothing can be read."""
@@ -257,29 +258,17 @@ class _Run:
         found: dict[str, dict[int, Evaluation]] = {}
         unmeasured: dict[str, str] = {}
         for title, of in self.variants.items() if evaluate and finished else ():
+            queries, database = self._positions(of.query), self._positions(of.database)
             try:
-                found[title] = self._evaluate(of)
-            except IdcwhError as error:  # the model is written all the same
-                unmeasured[title] = str(error)
+                found[title] = measuring.evaluate(self.source, self.network, queries, database, self.labels.numpy())
+            except Unmeasurable as why:  # the model is written all the same
+                unmeasured[title] = str(why)
         split = self.split.sha256()
         own = next((title for title, of in self.variants.items() if of.sha256() == split), self.split.name)
         return Outcome(finished, self.record, self._failed(), found.pop(own, {}), found, unmeasured)
 
     def _failed(self) -> dict[str, str]:
         return dict(sorted(self.workers.merged(self.source.failed).items()))
-
-    def _evaluate(self, split: Split) -> dict[int, Evaluation]:
-        """The queries of a split against its database, for each code length. IdcwhError when that says nothing."""
-        (queries, h_queries), (database, h_database) = (
-            encode(self.source, self.network, self._positions(rows)) for rows in (split.query, split.database)
-        )
-        q, d = self.labels[queries].numpy(), self.labels[database].numpy()
-        if problem := unmeasurable(q, d):
-            raise IdcwhError(problem)
-        return {
-            bits: metrics.evaluate(pack(h_queries[bits].numpy()), q, pack(h_database[bits].numpy()), d, bits=bits)
-            for bits in self.options.bits
-        }
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""

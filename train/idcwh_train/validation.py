@@ -6,13 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.metrics import evaluate
 from idcwh_search.protocols import draw
 
+from .measuring import Unmeasurable, evaluate
 from .model import Network
-from .sources import Source, encode
+from .sources import Source
 
 _QUERIES, _DATABASE = 1000, 4000
 """At most this many pictures are encoded each time; enough for two digits of MAP, and cheap beside an epoch."""
@@ -42,25 +41,8 @@ def held_out_map(source: Source, network: Network, train: Tensor, held: Tensor, 
     `labels`, for each code length; nothing where no query has a relevant image.
     """
     picked = torch.linspace(0, len(train) - 1, min(len(train), _DATABASE)).long()
-    database, h_database = encode(source, network, train[picked])
-    queries, h_queries = encode(source, network, held[:_QUERIES])
-    d, q = labels[database.numpy()], labels[queries.numpy()]
-    if unmeasurable(q, d):
+    try:
+        found = evaluate(source, network, held[:_QUERIES], train[picked], labels, at=())
+    except Unmeasurable:
         return {}
-    return {
-        bits: evaluate(pack(h_queries[bits].numpy()), q, pack(h_database[bits].numpy()), d, bits=bits, at=()).map
-        for bits in network.lengths
-    }
-
-
-def unmeasurable(queries: np.ndarray, database: np.ndarray) -> str | None:
-    """Why nothing can be measured on queries and a database of these labels (those that could be read), or None."""
-    if not len(queries):
-        return "none of the queries could be read"
-    if not len(database):
-        return "none of the database images could be read"
-    if queries.ndim == 2:
-        relevant = np.any(queries.any(axis=0) & database.any(axis=0))
-    else:
-        relevant = np.isin(queries, database).any()
-    return None if relevant else "no query shares a label with a database image"
+    return {bits: of.map for bits, of in found.items()}
