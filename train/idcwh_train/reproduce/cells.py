@@ -9,8 +9,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from idcwh_search import npz
 from idcwh_search.cli.common import note
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
@@ -120,11 +119,13 @@ class Result:
 
     def logits(self) -> dict[str, np.ndarray] | None:
         """h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, where they were kept."""
+        names = ("h", "labels", "classes")
         try:
-            with np.load(self.path.with_suffix(".npz"), allow_pickle=False) as arrays:
-                found = {name: arrays[name] for name in ("h", "labels", "classes")}
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+            found, _ = npz.read(self.path.with_suffix(".npz"), names, "logits")
+        except (FileNotFoundError, IdcwhError):
             return None  # the pictures are done without
+        if len(found) < len(names):
+            return None
         h, labels, classes = found["h"], found["labels"], found["classes"]
         fit = h.ndim == 2 and labels.shape == h.shape[:1] and classes.ndim == 1
         return found if fit and h.dtype.kind == "f" and labels.dtype.kind == "i" else None
