@@ -79,11 +79,11 @@ def temporary_beside(target: Path) -> BinaryIO:
         while True:
             handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
             os.close(handle)
-            file = open(name, "w+b")  # noqa: PTH123, SIM115 - a file object that knows its name
-            try_lock(file.fileno())
-            if Path(name).exists():  # not removed as abandoned before it was locked
-                return file
-            file.close()
+            with contextlib.suppress(FileNotFoundError):  # somebody who looks for abandoned ones may be faster
+                file = open(name, "r+b")  # noqa: PTH123, SIM115 - a file object that knows its name
+                if try_lock(file.fileno()) is not False and is_at(file.fileno(), name):
+                    return file
+                file.close()
     except OSError as error:
         raise NotWritten(
             f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable"
@@ -92,11 +92,21 @@ def temporary_beside(target: Path) -> BinaryIO:
 
 def _remove_abandoned(target: Path) -> None:
     ours = re.compile(re.escape(f".{target.name}.") + r"[a-z0-9_]{8}\.tmp")  # as mkstemp names them
-    with contextlib.suppress(OSError):  # of no importance to whoever wants to write
-        for path in [entry.path for entry in os.scandir(target.parent) if ours.fullmatch(entry.name)]:
-            with open(path, "r+b") as file:  # noqa: PTH123
-                if try_lock(file.fileno()):
-                    Path(path).unlink()
+    try:
+        found = [entry.path for entry in os.scandir(target.parent) if ours.fullmatch(entry.name)]
+    except OSError:  # whether one can write there is not for this to say
+        return
+    for path in found:
+        with contextlib.suppress(OSError), open(path, "r+b") as file:  # noqa: PTH123
+            if try_lock(file.fileno()) and is_at(file.fileno(), path):
+                Path(path).unlink()
+
+
+def is_at(handle: int, path: Name) -> bool:
+    """Whether an open file is the one that is there now: it may have been removed, and another made."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle), os.stat(path))  # noqa: PTH116
+    return False
 
 
 def try_lock(handle: int) -> bool | None:

@@ -124,6 +124,16 @@ def check(
         raise ValueError("numbers of pictures: give them a class (query and train per class) or over all, not both")
     if unseen_classes and name not in UNSEEN:
         raise ValueError(f"protocol {name}: the number of unseen classes belongs to {', '.join(UNSEEN)}")
+    counts = _counts(query_per_class, train_per_class, query, train)
+    if name == "coco":
+        if counts is not None and counts.each:
+            raise ValueError("coco: pictures have several labels; give numbers over all classes (--query, --train)")
+    elif name in _DEFINED_ON:
+        if counts is not None:
+            raise ValueError(f"{name} fixes the number of images a class; use the protocol per-class for others")
+    elif (name == "per-class" and not query_per_class) or (name == "overall" and not query):
+        flag = "queries a class (--query-per-class)" if name == "per-class" else "queries (--query)"
+        raise ValueError(f"protocol {name}: say how many {flag}")
 
 
 def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
@@ -158,26 +168,20 @@ def _counts(query_each: int | None, train_each: int | None, query: int | None, t
 
 def _plain(dataset: LabelledImages, name: str, seed: int, counts: _Counts | None) -> Split:
     """Any protocol without unseen classes."""
-    asks = counts is not None and counts.query is not None
     if name == "auto":
+        asks = counts is not None and counts.query is not None
         name = "own" if counts is None or not asks else "per-class" if counts.each else "overall"
     if name == "coco":
         return _coco(dataset, seed, counts)
     if name in _DEFINED_ON:
-        if counts is not None:
-            raise IdcwhError(f"{name} fixes the number of images a class; use the protocol per-class for others")
         _require(dataset, name)
         return (
             _drawn(dataset, name, seed, _Counts(100, 500, True))
             if name == "cifar10-mini"
             else _own(dataset, name, seed, _Counts(None, None, True))
         )
-    if name == "own":
-        return _own(dataset, name, seed, counts or _Counts(None, None, True))
-    if counts is None or not asks or counts.each != (name == "per-class"):
-        flag = "queries a class (--query-per-class)" if name == "per-class" else "queries (--query)"
-        raise IdcwhError(f"protocol {name}: say how many {flag}")
-    return _drawn(dataset, name, seed, counts)
+    counts = counts or _Counts(None, None, True)
+    return (_own if name == "own" else _drawn)(dataset, name, seed, counts)
 
 
 def _own(dataset: LabelledImages, name: str, seed: int, counts: _Counts) -> Split:
@@ -205,8 +209,6 @@ def _drawn(dataset: LabelledImages, name: str, seed: int, counts: _Counts, rows:
 def _coco(dataset: LabelledImages, seed: int, counts: _Counts | None) -> Split:
     if counts is None:
         _require(dataset, "coco")
-    elif counts.each:
-        raise IdcwhError("coco: pictures have several labels; give numbers over all classes (--query, --train)")
     given = counts or _Counts(None, None, False)
     numbers = _Counts(given.query or 5_000, given.train or 10_000, False)
     return _drawn(dataset, "coco", seed, numbers, _labelled(dataset, np.arange(len(dataset))))

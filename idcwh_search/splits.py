@@ -108,7 +108,8 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
             raise IdcwhError(f"{path}: not a saved protocol")
         if content["version"] != VERSION:
             raise IdcwhError(f"{path}: version {content['version']}, this program reads {VERSION}")
-        made_from, hashes = content["dataset"], content["sha256"]
+        spec, images, sha256 = (content["dataset"][key] for key in ("spec", "images", "sha256"))
+        hashes = content["sha256"]
         query, train, database = (np.array(content[part]["rows"], np.int64) for part in _PARTS)
         name, seed, unseen = content["protocol"], content["seed"], tuple(content.get("unseen", ()))
         options = {str(key): int(value) for key, value in content["options"].items()}
@@ -118,10 +119,9 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
         raise IdcwhError(f"{path}: no such file") from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise IdcwhError(f"{path}: not a saved protocol, or damaged ({type(error).__name__}: {error})") from None
-    if made_from["sha256"] != dataset.sha256():
+    if sha256 != dataset.sha256():
         raise IdcwhError(
-            f"{path}: made from another set: {made_from['spec']}, {made_from['images']} pictures, "
-            f"sha256 {made_from['sha256'][:12]}; "
+            f"{path}: made from another set: {spec}, {images} pictures, sha256 {str(sha256)[:12]}; "
             f"this is {dataset.spec}, {len(dataset)} pictures, sha256 {dataset.sha256()[:12]}"
         )
     try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from idcwh_search import files
 from idcwh_search.errors import IdcwhError
 from idcwh_search.files import NotWritten, check_target, replacing
 
@@ -59,6 +62,36 @@ def test_what_another_process_is_writing_stays(tmp_path, writer):
     assert names(tmp_path) == [theirs, "a.json"] and (tmp_path / theirs).read_bytes() == b"half"
 
 
+@pytest.mark.parametrize("still_at_it", [True, False])
+def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_path, monkeypatch, still_at_it):
+    """It was seen before its writer had locked it. The other has removed it already, or is about to."""
+    real, first = files.try_lock, []
+
+    def late(handle):
+        if first:
+            return real(handle)
+        first.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+        if still_at_it:
+            return False
+        first[0].unlink()
+        return real(handle)
+
+    monkeypatch.setattr(files, "try_lock", late)
+    with replacing(tmp_path / "a") as file:
+        first[0].unlink(missing_ok=True)
+        file.write(b"whole")
+    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"whole"
+
+
+def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
+    (tmp_path / ".a.aaaaaaaa.tmp").mkdir()
+    (tmp_path / ".a.bbbbbbbb.tmp").write_text("left")
+    (tmp_path / ".a.cccccccc.tmp").mkdir()
+    with replacing(tmp_path / "a") as file:
+        file.write(b"whole")
+    assert names(tmp_path) == [".a.aaaaaaaa.tmp", ".a.cccccccc.tmp", "a"]
+
+
 def test_two_writers_in_one_process(tmp_path):
     with replacing(tmp_path / "a") as one, replacing(tmp_path / "a") as two:
         one.write(b"one")
@@ -67,7 +100,7 @@ def test_two_writers_in_one_process(tmp_path):
 
 
 @contextlib.contextmanager
-def files_up_to(size):
+def room_for(size):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -78,7 +111,7 @@ def files_up_to(size):
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
-    with files_up_to(1000), pytest.raises(NotWritten, match="a: cannot be written: "):  # noqa: SIM117
+    with room_for(1000), pytest.raises(NotWritten, match="a: cannot be written: "):  # noqa: SIM117
         with replacing(tmp_path / "a") as file:
             file.write(bytes(1_000_000))
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
@@ -89,3 +122,25 @@ def test_a_place_that_cannot_be_written(tmp_path):
     for place in (tmp_path / "nowhere" / "a", tmp_path):
         with pytest.raises(NotWritten), replacing(place):
             pass
+
+
+MANY = """
+import sys
+from idcwh_search.files import replacing
+for _ in range(500):
+    with replacing(sys.argv[1]) as file:
+        file.write(sys.argv[2].encode() * 1000)
+"""
+
+
+def test_many_writers_of_one_file(tmp_path):
+    """None fails, and what is there is always one's, whole."""
+    target = tmp_path / "a"
+    command = [sys.executable, "-c", MANY, str(target)]
+    writers = [subprocess.Popen([*command, letter], stderr=subprocess.PIPE, text=True) for letter in "xyz"]
+    while any(writer.poll() is None for writer in writers):
+        if target.exists():
+            content = target.read_bytes()
+            assert len(content) == 1000 and len(set(content)) == 1
+    assert [writer.communicate()[1] for writer in writers] == [""] * 3
+    assert names(tmp_path) == ["a"]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import try_lock
+from idcwh_search.files import is_at, try_lock
 
 PROTOCOL, LOG, CHECKPOINT, CURVES = "protocol.json", "log.jsonl", "checkpoint.pt", "curves.png"
 _MODEL = re.compile(r"model(-[1-9][0-9]*)?\.pt")
@@ -71,7 +71,6 @@ def _lock(path: Path) -> int | None:
         if locked is False:
             os.close(handle)
             return None
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(path.stat(), os.fstat(handle)):
-                return handle
+        if is_at(handle, path):
+            return handle
         os.close(handle)  # whoever had it has removed the file between our opening and locking it
