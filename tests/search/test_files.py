@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import signal
 import subprocess
@@ -70,7 +69,7 @@ def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_pat
     def late(handle):
         if first:
             return real(handle)
-        first.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+        first.append(Path(f"/proc/self/fd/{handle}").readlink())
         if still_at_it:
             return False
         first[0].unlink()

@@ -327,6 +327,36 @@ def test_a_full_disk_is_no_failure_of_a_cell(command, tmp_path, capsys):
     }
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("protocol.json", "{}"), ("log.jsonl", "5\n"), ("log.jsonl", '{"seconds": "x"}\n'), ("checkpoint.pt", "x")],
+)
+def test_what_a_cell_at_work_has_left_damaged_is_begun_anew(command, tmp_path, file, content):
+    out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "--seeds", "1", "--keep-models"]
+    assert command(out, *asked) == 0
+    (name, whole), *_ = files(out).items()
+    (out / "cells" / f"{name}.json").unlink()
+    (out / "runs" / name / file).write_text(content)
+    assert command(out, *asked) == 0
+    assert numbers(files(out)[name]) == numbers(whole)
+
+
+def test_backbones_of_one_name_from_two_places_are_two_sets_of_cells():
+    names = set()
+    for backbone in ("resnet18", "timm:resnet18"):
+        given = ["cifar10-mini", "--backbone", backbone, "--methods", "idcwh", "--bits", "8", "--seeds", "1"]
+        (cell,) = cli._planned(cli.parser().parse_args(given), tables.TABLES["cifar10-mini"])
+        names |= {cell.name, cell.setup.title}
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize("asked", ["--sweeps", "--ablation"])
+def test_sweeps_and_ablation_need_what_they_compare_with(command, tmp_path, asked, capsys):
+    with pytest.raises(SystemExit) as usage:
+        command(tmp_path / "run", "--methods", "dpsh", asked)
+    assert usage.value.code == 2 and "compare with idcwh as it is: add it to --methods" in capsys.readouterr().err
+
+
 def test_a_damaged_cell_is_made_again(command, tmp_path, capsys):
     out = tmp_path / "run"
     asked = ["--methods", "idcwh", "--bits", "8", "--seeds", "1"]

@@ -172,6 +172,30 @@ def test_cells_of_what_this_program_does_not_know(out, capsys):
         assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            lambda of: of["12"]["ranking"].update(n=[], precision=[], recall=[]),
+            "12.ranking: expected curves",
+        ),
+        (lambda of: of["12"]["pr_curve"].update(recall=[], precision=[]), "evaluations.12.pr_curve: expected curves"),
+        (lambda of: of["12"]["pr_curve"]["recall"].pop(), "evaluations.12.pr_curve: expected curves of as many points"),
+        (lambda of: of["12"].update(bits=8), "evaluations.12: of another length"),
+        (lambda of: of.update({"12": of["8"]}), "evaluations.12: of another length"),
+        (lambda of: of["12"]["lookup"]["recall"].pop(), "evaluations.12: of another length"),
+        (lambda of: of.pop("12"), "evaluations: expected those of 8, 12, found 8"),
+    ],
+)
+def test_numbers_of_another_length_or_without_their_curves(change, why, out, capsys):
+    own, _ = cell_files(out)
+    content = json.loads(own.read_text())
+    change(content["evaluations"])
+    own.write_text(json.dumps(content))
+    report.write(out, TABLE, None, figures=False)
+    assert why in capsys.readouterr().err
+
+
 def test_outputs_beside_a_cell_that_are_damaged_are_not_drawn(out):
     own, _ = cell_files(out)
     kept = own.with_suffix(".npz")

@@ -229,14 +229,14 @@ def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
     ("protocol", "said"),
     [
         ({}, None),
-        ({"name": "own"}, "own (1,000 query, 5,000 train, 59,000 database)"),
+        ({"name": "own"}, "own (1,000 queries, 5,000 training, 59,000 database)"),
         (
             {"sizes": {"query": 9, "train": 33, "database": 33}},
-            "cifar10-mini (9 query, 33 train, 33 database)",
+            "cifar10-mini (9 queries, 33 training, 33 database)",
         ),
         (  # --set database_without_train=true
             {"sizes": {"query": 1000, "train": 5000, "database": 54_000}},
-            "cifar10-mini (1,000 query, 5,000 train, 54,000 database)",
+            "cifar10-mini (1,000 queries, 5,000 training, 54,000 database)",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def test_another_protocol_is_said_and_not_compared_with_the_paper(protocol, said
     assert ("paper 0.8586, +" in row or "paper 0.8586, -" in row) == (said is None)
     warning = (
         f"**Not the table's protocol.** There are cells of the protocol {said}; the table's is "
-        "cifar10-mini (1,000 query, 5,000 train, 59,000 database). "
+        "cifar10-mini (1,000 queries, 5,000 training, 59,000 database). "
     )
     assert (warning in text) == ("Not the table's" in text) == (said is not None)
 
@@ -317,6 +317,11 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
     assert ablation()["sigma2"][1:] == ["the same", "not run"]
     make_cell(tmp_path, "idcwh", 24, 1, 1.0)
     assert ablation()["sigma2"][1:] == ["not run", "not run"]
+
+    # and where it was trained all the same, by an earlier version, its number
+    (tmp_path / "cells" / next(path.name for path in (tmp_path / "cells").glob("*24bits--seed1.json"))).unlink()
+    make_cell(tmp_path, "idcwh", 24, 0, 1.0, Variant(plan.ABLATION, "sigma2"), method_options=own)
+    assert re.fullmatch(r"0\.\d{4}", ablation()["sigma2"][1])
 
 
 def test_the_whole_recipe_is_the_same_where_nothing_of_it_differs(tmp_path):

@@ -27,6 +27,30 @@ def test_only_the_files_of_a_run_are_replaced(images, net, tmp_path, cached):
     assert all((out / name).read_text() == "mine" for name in mine)
 
 
+def test_of_an_earlier_run_nothing_is_left_to_be_taken_for_the_new_ones(images, net, tmp_path, cached):
+    """A single epoch has no curves, and one length no model of another."""
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]
+    assert cli.main([*command, "--epochs", "2", "--bits", "12", "20"]) == 0
+    assert (out / "curves.png").exists() and (out / "model-20.pt").exists()
+    assert cli.main([*command, "--epochs", "1", "--overwrite"]) == 0
+    assert {path.name for path in out.iterdir()} == {"model.pt", "checkpoint.pt", "log.jsonl", "protocol.json"}
+
+
+@pytest.mark.parametrize("name", ["model-12.pt", "log.jsonl", "protocol.json", "checkpoint.pt", "curves.png"])
+def test_a_folder_where_a_file_belongs_costs_nothing(images, net, tmp_path, cached, capsys, name):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--out", str(out), *cached]
+    assert cli.main(command) == 0
+    (out / name).unlink(missing_ok=True)
+    (out / name).mkdir()
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    capsys.readouterr()
+    assert cli.main([*command, "--overwrite"]) == 1
+    assert f"error: {out / name}: is a folder where a file of the run belongs" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
 def test_files_that_are_not_of_a_run_do_not_count_as_one(images, net, tmp_path, cached):
     out = tmp_path / "run"
     out.mkdir()
@@ -79,8 +103,8 @@ def test_a_folder_is_held_by_one_and_no_trace_is_left(tmp_path):
         with pytest.raises(IdcwhError, match="another idcwh-train works there"), folder.alone(out, "idcwh-train"):
             pass
         assert out.is_dir()
-    assert not out.exists(), "made, and nothing written into it"
-    out.mkdir()
+    assert not out.parent.exists(), "made, and nothing written into it"
+    out.mkdir(parents=True)
     with folder.alone(out, "idcwh-train"):
         (out / "model.pt").write_text("x")
     assert [path.name for path in out.iterdir()] == ["model.pt"]
@@ -107,6 +131,18 @@ def test_a_mistake_leaves_no_folder(net, tmp_path, cached, capsys):
     assert cli.main(["--data", "nowhere", *net, "--freeze", "--out", str(tmp_path / "run"), *cached]) == 1
     assert "nowhere: no such folder" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_mistake_leaves_none_of_the_folders_that_it_made(net, tmp_path, cached):
+    (tmp_path / "a").mkdir()
+    assert cli.main(["--data", "nowhere", *net, "--freeze", "--out", str(tmp_path / "a" / "b" / "c"), *cached]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a"] and not [*(tmp_path / "a").iterdir()]
+
+
+def test_out_that_is_a_link_to_nothing_is_refused(images, net, tmp_path, capsys):
+    (tmp_path / "run").symlink_to(tmp_path / "gone")
+    assert cli.main(["--data", str(images), *net, "--freeze", "--out", str(tmp_path / "run")]) == 1
+    assert f"run: is a link to {tmp_path / 'gone'}, which is not there" in capsys.readouterr().err
 
 
 def test_out_that_is_a_file_is_refused(images, net, tmp_path, capsys):

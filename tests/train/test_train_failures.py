@@ -142,6 +142,7 @@ def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, mes
         (["--method-option", "foo=1"], "idcwh: unknown option 'foo'; expected one of sigma2, gamma, beta, "),
         (["--dropout", "1"], "dropout: expected a share"),
         (["--crop", "64"], "do not fit into resize 36"),
+        (["--weights", ""], "weights: expected a name, not ''"),
         (["--bits", "12", "12"], "bits: a code length is given twice: 12, 12"),
         (["--validation", "0", "--keep", "best"], "keep best: needs held-out images (--validation SHARE)"),
         (["--query", "5", "--query-per-class", "5"], "give them a class (query and train per class) or over all"),
@@ -159,6 +160,12 @@ def test_what_an_option_does_not_take_is_wrong_usage(net, tmp_path, capsys, extr
     said = capsys.readouterr().err
     assert usage.value.code == 2 and said.count("\n") == 1
     assert said.startswith("error: ") and message in said and said.endswith(" (see idcwh-train --help)\n")
+
+
+def test_a_batch_of_one_is_wrong_usage_where_batch_norm_trains(net, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--data", "nowhere", *net, "--batch-size", "1", "--out", str(tmp_path / "run")])
+    assert "error: batch_size: fine-tuning needs at least 2: " in capsys.readouterr().err
 
 
 def test_where_wrong_usage_was_found_can_be_seen(net, tmp_path, monkeypatch):

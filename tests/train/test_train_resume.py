@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from idcwh_train import checkpoint, cli, loop
+from idcwh_train import backbones, checkpoint, cli, loop
 from idcwh_train.checkpoint import load_model
 
 FINE_TUNING = [
@@ -159,7 +160,8 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(images, 
         (["--sigma2", "5"], "--sigma2 5: the run in OUT has 4; leave --sigma2 out"),
         (["--beta", "0.05"], None),  # one that the recipe gives by length
         (["--beta", "0.06"], "--beta 0.06: the run in OUT has 0.05, 0.03; leave --beta out"),
-        (["--method-option", "foo=1"], "--foo 1: the run in OUT is of idcwh, which has none; leave --foo out"),
+        (["--method-option", "foo=1"], "foo: the run in OUT is of idcwh, which has no such option"),
+        (["--method-option", "lr=0.01"], "lr: the run in OUT is of idcwh, which has no such option"),
         (["--epochs", "3"], None),
         (["--epochs", "4"], "--epochs 4: the run in OUT has 3; leave --epochs out"),
     ],
@@ -203,6 +205,52 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(images, net, tmp_path, 
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"error: {path}: does not fit this run (")
     assert (out / "model.pt").read_bytes() == model
+
+
+def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cached, capsys, monkeypatch):
+    """And other weights are not taken for them: a frozen backbone is made of them again."""
+    torch.manual_seed(0)
+    for name in ("w.pt", "other.pt"):
+        network = backbones.create("timm:test_resnet", "none", 32).network
+        torch.save(network.state_dict(), tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    for how in (["--freeze"], []):
+        out = tmp_path / ("frozen" if how else "tuned")
+        command = ["--data", str(images), *net, *how, "--weights", "w.pt", "--epochs", "2", "--out", str(out), *cached]
+        assert cli.main(command) == 0
+        model, resume = (out / "model.pt").read_bytes(), ["--out", str(out), "--resume", *cached]
+        (tmp_path / "w.pt").rename(tmp_path / "moved.pt")
+        assert cli.main(resume) == 1
+        assert "error: w.pt: no such weights file" in capsys.readouterr().err
+        assert cli.main([*resume, "--weights", "moved.pt"]) == 0
+        assert (out / "model.pt").read_bytes() == model
+        assert cli.main([*resume, "--weights", "other.pt"]) == 1
+        assert "checkpoint.pt: did not begin with these weights" in capsys.readouterr().err
+        assert cli.main([*resume, "--weights", "none"]) == 1
+        assert "--weights none: the run in" in capsys.readouterr().err
+        (tmp_path / "moved.pt").rename(tmp_path / "w.pt")
+        assert cli.main(resume) == 0
+
+
+def test_a_log_of_something_else_costs_its_picture_only(images, net, tmp_path, cached, capsys):
+    out = finished(images, net, tmp_path / "run", cached)
+    model = (out / "model.pt").read_bytes()
+    lines = (out / "log.jsonl").read_bytes().splitlines(keepends=True)
+    for first in (b"5", b'{"epoch": 1, "distinct_codes": "x"}', b'{"epoch": 1, "loss": [1]}'):
+        (out / "log.jsonl").write_bytes(b"".join([first.ljust(len(lines[0]) - 1) + b"\n", *lines[1:]]))
+        capsys.readouterr()
+        assert cli.main(["--out", str(out), "--resume", *cached]) == 0
+        said = capsys.readouterr().err
+        assert f"wrote {out / 'model.pt'}" in said
+        assert f"no curves.png: {out / 'log.jsonl'}: not the log of a training" in said
+        assert (out / "model.pt").read_bytes() == model
+
+
+def test_what_to_do_next_is_said_for_a_shell(images, net, tmp_path, cached, capsys, monkeypatch):
+    monkeypatch.setattr(loop.Trainer, "_step", lambda *_: signal.raise_signal(signal.SIGINT))
+    out = tmp_path / "my run"
+    assert cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 130
+    assert f"go on with: idcwh-train --out '{out}' --resume\n" in capsys.readouterr().err
 
 
 def test_a_log_that_is_gone_or_cut_is_said_and_done_without(images, net, tmp_path, cached, capsys):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from idcwh_train import cli, run
+from idcwh_train import cli, prepare
 from idcwh_train.checkpoint import load_model
 
 COMPACT = ["--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "12"]
@@ -35,13 +35,34 @@ def test_no_training_picture_can_be_read(make_images, net, tmp_path, cached, cap
 
 
 def test_the_first_layer_is_made_from_those_that_can_be_read(make_images, tmp_path, cached, monkeypatch):
-    monkeypatch.setattr(run, "_WHITENED", 4)
+    monkeypatch.setattr(prepare, "_WHITENED", 4)
     bad = make_images(tmp_path / "bad")
     for path in sorted((bad / "train").rglob("*.png"))[:9]:
         path.write_bytes(b"no picture")
     command = ["--data", str(bad), *COMPACT, "--epochs", "1", "--batch-size", "8", "--out", str(tmp_path / "run")]
     assert cli.main([*command, *cached]) == 3
     assert load_model(tmp_path / "run" / "model.pt")[0].backbone.whitening.weight.abs().sum() > 0
+
+
+def test_a_batch_of_which_one_picture_can_be_read_is_no_step(make_images, tmp_path, cached, log):
+    """Batch norm would see no variance where the last layers are one pixel."""
+    bad = make_images(tmp_path / "bad")
+    for path in sorted((bad / "train").rglob("*.png")):
+        if path.stem not in ("03", "04"):
+            path.write_bytes(b"no picture")
+    command = ["--data", str(bad), *COMPACT, "--crop", "16", "--epochs", "4", "--batch-size", "3"]
+    assert cli.main([*command, "--out", str(tmp_path / "run"), *cached]) == 3
+    assert any(line["loss"] > 0 for line in log(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("how", EACH)
+def test_a_single_training_picture(make_images, net, tmp_path, cached, capsys, how):
+    command = ["--data", str(make_images(tmp_path / "one", classes=1, each=4)), *net, *how, "--epochs", "1", *cached]
+    done = cli.main([*command, "--out", str(tmp_path / "run")])
+    assert done == (0 if "--freeze" in how else 1)
+    if done:
+        said = capsys.readouterr().err
+        assert "error: 1 training images; fine-tuning needs at least 2, or --freeze" in said
 
 
 def test_training_pictures_without_a_label_are_not_called_unreadable(make_images, net, tmp_path, cached, capsys):

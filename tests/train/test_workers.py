@@ -107,6 +107,21 @@ def test_two_processes_train_what_one_trains(data, tmp_path):
     assert log(tmp_path / "whole") == log(tmp_path / "parts")
 
 
+def test_where_the_first_cannot_begin_it_alone_says_so(data, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model.pt").write_text("mine")
+    command = ["--data", str(data), *VIT, "--out", str(tmp_path / "out")]
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [*run, "-m", "idcwh_train.cli", *command], env=env, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("holds model.pt of an earlier run") == 1
+    assert "rank1" not in done.stderr and "all_reduce" not in done.stderr
+    assert (tmp_path / "out" / "model.pt").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     "more, problem",
     [(["--freeze"], "start it without torchrun"), (["--batch-size", "3"], "--batch-size 3 for 2 processes")],

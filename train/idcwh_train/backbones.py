@@ -24,8 +24,6 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HALF = (0.5, 0.5, 0.5)
 _INCEPTIONS = ("googlenet", "inception_v3")  # torchvision's, with auxiliary heads, which are left out
 LITE0 = "timm:tf_efficientnet_lite0"
-NO_FILES = ("imagenet", "none")
-"""Of `weights`, what is not the name of a file."""
 
 _STATE_DICT = "a state_dict, names with tensors"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -6,6 +6,8 @@ import argparse
 import importlib.util
 import json
 import math
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,8 @@ def main(argv: list[str] | None = None) -> int:
     else:
         if not given.get("data"):
             p.error("--data is missing: a folder, a manifest, or cifar10:DIR")
-        folder.check(out, setting["overwrite"])
+        if "LOCAL_RANK" not in os.environ:  # under torchrun the first process looks, once it has the folder
+            folder.check(out, setting["overwrite"])
         with p.checking():
             options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
@@ -123,22 +126,26 @@ def main(argv: list[str] | None = None) -> int:
             run.check(options)
     if workers.number():
         common.hush()
-    device = workers.local_device(_device(setting["device"]))
+    here = workers.local_device(device(setting["device"]))
     cache = setting.get("cache", features.default_cache())
-    with workers.joined(device) as team:
+    with workers.joined(here) as team:
         try:
             outcome = run.train(
-                options, out, device, cache, resume=setting["resume"], overwrite=setting["overwrite"],
+                options, out, here, cache, resume=setting["resume"], overwrite=setting["overwrite"],
                 evaluate=setting["evaluate"], workers=team, data=given.get("data"),
+                weights=given.get("weights"),
             )  # fmt: skip
         except sound.Diverged as error:
             raise IdcwhError(f"{error}{_advice(options, out)}") from None
         if not team.first:
             return common.DONE
         _say(outcome, setting["json"])
-        if importlib.util.find_spec("matplotlib"):
-            curves.draw(out)
         status = _report(outcome, out, list(folder.model_names(options.bits).values()))
+        if importlib.util.find_spec("matplotlib"):
+            try:
+                curves.draw(out)
+            except IdcwhError as error:  # the model is there
+                common.note(f"no {folder.CURVES}: {error}")
         return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
 
 
@@ -203,20 +210,27 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
         options = recipes.Options(**saved)
     except (TypeError, ValueError) as error:
         raise IdcwhError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
-    asked = {**given, **given.get("method_options", {})}
-    asked.pop("method_options", None)
-    asked.pop("data", None)
+    of_method = [create(options.method, 2, bits, 2, options.of_method(bits)).options() for bits in options.bits]
+    asked = {name: value for name, value in given.items() if name not in ("data", "method_options")}
     if "bits" in asked:
         asked["bits"] = sorted(asked["bits"])
-    of_method = [create(options.method, 2, bits, 2, options.of_method(bits)).options() for bits in options.bits]
+    if not {asked.get("weights", "none"), saved["weights"]} & {*recipes.NO_FILES}:
+        asked.pop("weights", None)  # where the file lies now, as for data
     for name, value in asked.items():
-        has = [saved[name]] if name in saved else [of[name] for of in of_method if name in of]
-        if not has or not all(_same(one, value) for one in has):
-            flag = f"--{name.replace('_', '-')}"
-            asked_for, *found = map(_shown, (value, *has))
-            words = f"has {', '.join(dict.fromkeys(found))}" if found else f"is of {options.method}, which has none"
-            raise IdcwhError(f"{flag} {asked_for}: the run in {out} {words}; leave {flag} out")
+        _agree(out, f"--{name.replace('_', '-')}", value, [saved[name]])
+    for name, value in given.get("method_options", {}).items():
+        if not all(name in of for of in of_method):
+            raise IdcwhError(f"{name}: the run in {out} is of {options.method}, which has no such option")
+        flag = f"--{name.replace('_', '-')}" if name in _METHOD_OPTIONS else f"--method-option {name}"
+        _agree(out, flag, value, [of[name] for of in of_method])
     return options
+
+
+def _agree(out: Path, flag: str, value: Any, has: list[Any]) -> None:
+    """IdcwhError unless an option says what the run has, for each of its code lengths."""
+    if not all(_same(one, value) for one in has):
+        found = ", ".join(dict.fromkeys(map(_shown, has)))
+        raise IdcwhError(f"{flag} {_shown(value)}: the run in {out} has {found}; leave {flag} out")
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -230,7 +244,8 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _device(asked: str) -> Any:
+def device(asked: str) -> Any:
+    """The torch.device of --device, which is said. IdcwhError for CUDA that is not there."""
     import torch
 
     if asked == "cpu":
@@ -254,7 +269,7 @@ def _report(outcome: Any, out: Path, models: list[str]) -> int:
         common.note(f"unreadable images skipped: {len(failed)}{more}")
     common.note(f"wrote {', '.join(str(out / name) for name in models)}")
     if not outcome.finished:
-        common.note(f"interrupted; go on with: idcwh-train --out {out} --resume")
+        common.note(f"interrupted; go on with: idcwh-train --out {shlex.quote(str(out))} --resume")
         return common.INTERRUPTED
     return common.SKIPPED if failed or outcome.unmeasured else common.DONE
 

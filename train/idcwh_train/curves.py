@@ -27,14 +27,17 @@ def draw(folder: Path) -> Path | None:
 
     IdcwhError without matplotlib, or for a log that cannot be read.
     """
-    records = [with_share(record) for record in _read(folder / LOG)]
+    records = read(folder / LOG)
     if len(records) < 2:
         return None
     prepare(folder)
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        figure = picture(records)
+        try:
+            figure = picture([with_share(record) for record in records])
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise IdcwhError(f"{folder / LOG}: not the log of a training ({error!r})") from None
         path = folder / CURVES
         with replacing(path) as file:
             figure.savefig(file, format="png", metadata={"Software": None})
@@ -100,8 +103,12 @@ def _is_term(name: str) -> bool:
     return plain not in (*_PLAIN, *_SECOND) and not plain.startswith("collapse")
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[dict[str, Any]]:
+    """The records of a log.jsonl. IdcwhError for another file."""
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise IdcwhError(f"{path}: not the log of a training ({error})") from None
+    if not all(isinstance(record, dict) and isinstance(record.get("epoch"), int) for record in records):
+        raise IdcwhError(f"{path}: not the log of a training: each line should be one of an epoch")
+    return records

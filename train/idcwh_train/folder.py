@@ -36,19 +36,29 @@ def results(out: Path) -> list[Path]:
 
 
 def check(out: Path, overwrite: bool) -> None:
-    """IdcwhError when `out` is no folder or, unless they may be overwritten, holds the results of a run."""
+    """IdcwhError when a run cannot write into `out`, or it holds the results of one that may not be overwritten."""
+    check_folder(out)
+    earlier = results(out)
+    for path in (*earlier, out / LOG, out / PROTOCOL):
+        if path.is_dir():
+            raise IdcwhError(f"{path}: is a folder where a file of the run belongs; move it, or choose another --out")
+    if earlier and not overwrite:
+        raise IdcwhError(f"{out}: holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it")
+
+
+def check_folder(out: Path) -> None:
+    """IdcwhError when `out` is there, and no folder."""
+    if out.is_symlink() and not out.exists():
+        raise IdcwhError(f"{out}: is a link to {out.readlink()}, which is not there; --out names a folder")
     if out.exists() and not out.is_dir():
         raise IdcwhError(f"{out}: is a file; --out names a folder")
-    if not overwrite and (earlier := results(out)):
-        raise IdcwhError(f"{out}: holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it")
 
 
 @contextlib.contextmanager
 def alone(out: Path, command: str) -> Iterator[None]:
     """Hold the folder `out`; IdcwhError when another process does. A process that is killed lets go. Makes the folder,
-    and removes it at the end if nothing was written into it."""
-    made = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
+    and those above it, and removes them at the end if nothing was written."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     path = out / ".lock"
     handle = _lock(path)
     if handle is None:
@@ -58,15 +68,19 @@ def alone(out: Path, command: str) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
-        if made:
-            with contextlib.suppress(OSError):
-                out.rmdir()
+        with contextlib.suppress(OSError):  # there is something in it
+            for folder in made:
+                folder.rmdir()
 
 
 def _lock(path: Path) -> int | None:
     """An open file with the lock, or None when somebody else has it."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # whoever had made the folder has just removed it
+            continue
         locked = try_lock(handle)
         if locked is False:
             os.close(handle)

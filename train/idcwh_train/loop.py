@@ -136,6 +136,8 @@ class Trainer:
         images = self.workers.gather(own)
         if not len(images):
             return
+        if not self.options.freeze and self.workers.any(len(own) == 1):
+            return  # all but one could not be read: batch norm sees no variance
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
         factor = self._lr_factor()

@@ -17,6 +17,8 @@ SCHEDULES = ("step", "cosine", "linear")
 PRECISIONS = ("float32", "bfloat16")
 OPTIMIZERS = ("sgd", "adam")
 KEEP = ("last", "best")
+NO_FILES = ("imagenet", "none")
+"""Of `weights`, what is not the name of a file."""
 COMPACT = "compact"
 """Name of the backbone that nobody has trained: it begins from nothing, or from a file."""
 
@@ -88,6 +90,8 @@ class Options:
             raise ValueError("weights: there are none of compact on ImageNet; expected none, or a file")
         if self.keep == "best" and not self.validation:
             raise ValueError("keep best: needs held-out images (--validation SHARE); the queries never choose")
+        if self.batch_size == 1 and not self.freeze:
+            raise ValueError("batch_size: fine-tuning needs at least 2: batch norm sees no variance in a single image")
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
             raise ValueError("nesterov: belongs to sgd with momentum")
 
@@ -121,6 +125,7 @@ def _kinds() -> dict[str, values.Kind]:
     narrower = {
         **dict.fromkeys(counts, values.whole(1)),
         "start_crop": values.whole(8),
+        "weights": values.NAME,
         **dict.fromkeys(shares, values.SHARE),
         **{name: values.one_of(allowed) for name, allowed in choices.items()},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.splits import Split
 
 from . import checkpoint, folder
-from .recipes import Options
+from .recipes import NO_FILES, Options
 
 _KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
 
@@ -31,17 +32,26 @@ def read(path: Path) -> dict[str, Any]:
     return saved
 
 
-def identity(split: Split, dataset: LabelledImages) -> dict[str, Any]:
-    """What a checkpoint knows its protocol by: plain Python."""
-    return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256()}
+def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, Any]:
+    """What a checkpoint knows by their SHA-256, in plain Python: its protocol, its set, and the file of weights that it
+    began with, where `weights` is one."""
+    digest = None if weights in NO_FILES else hashlib.sha256(Path(weights).read_bytes()).hexdigest()
+    return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256(), "weights": digest}
 
 
-def check_protocol(out: Path, saved: dict[str, Any], split: Split, dataset: LabelledImages) -> None:
-    """IdcwhError unless the run was trained on this split: with another one its queries could be training images."""
-    if saved["protocol"] != identity(split, dataset):
+def check(out: Path, saved: dict[str, Any], own: dict[str, Any]) -> None:
+    """IdcwhError unless the run was trained on the split of `own`, an identity: with another one its queries could be
+    training images; and unless it began with those weights, of which a frozen backbone is still made."""
+    theirs = saved["protocol"]
+    if {**theirs, "weights": None} != {**own, "weights": None}:
         raise IdcwhError(
             f"{out / folder.PROTOCOL}: not the protocol that {out / folder.CHECKPOINT} was trained on (their SHA-256 "
             "differ); put that one back, or train anew with --overwrite"
+        )
+    if theirs.get("weights") != own["weights"]:
+        raise IdcwhError(
+            f"{out / folder.CHECKPOINT}: did not begin with these weights (their SHA-256 differ); put the file back, "
+            "or say where it is now with --weights"
         )
 
 

@@ -6,11 +6,11 @@ import contextlib
 import json
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from idcwh_search import datasets, protocols
@@ -18,29 +18,25 @@ from idcwh_search.cli.common import note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
-from idcwh_search.files import check_target
-from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
 from . import backbones, checkpoint, folder, measuring, memory, progress, sample
 from . import resume as resuming
-from .features import extract, joined, one_thread
+from .features import one_thread
 from .health import class_count, summary
 from .interrupt import Stop
 from .loop import Trainer, mixed
 from .measuring import Unmeasurable
 from .methods.base import Method, create, find
-from .model import Network
+from .prepare import Prepared
 from .progress import CLOCKS, Record, named
-from .reading import Batch, read_one
-from .recipes import Options
+from .recipes import NO_FILES, Options
 from .sound import Diverged
-from .sources import FeatureSource, ImageSource, Source, encode
-from .validation import held_out_map, hold_out
+from .sources import encode
+from .validation import held_out_map
 from .workers import Workers
 
-_WHITENED = 2000  # training images for a first layer that is not trained
 _CHECKPOINT_SECONDS = 30.0
 _LOOKED_AT = 32  # training images whose outputs a model must have before it is written
 _WATCHES = 10  # times in a run that the held-out images are looked at
@@ -73,6 +69,7 @@ def train(
     evaluate: bool = False,
     workers: Workers | None = None,
     data: str | None = None,
+    weights: str | None = None,
 ) -> Outcome:
     """Train and write the files of a run into the folder `out`. With `resume`, go on from its checkpoint, bit for bit;
     with `overwrite`, replace an earlier run, of which nothing is touched until the first step.
@@ -81,26 +78,39 @@ def train(
     time the queries are looked at, and nothing follows from it.
 
     workers: the processes that train together, each of which calls this; the first one writes the files.
-    data: where the set of a resumed run lies now; what is recorded stays what it was, so that model.pt does too.
+    data, weights: where the set and the file of weights of a resumed run lie now; what is recorded stays what it was,
+    so that model.pt does too.
     """
     workers = workers or Workers()
-    check(options)
+    weights = weights or options.weights
+    check(replace(options, weights=weights))
     _check_workers(options, workers)
-    with folder.alone(out, "idcwh-train") if workers.first else contextlib.nullcontext():
-        if workers.first and not resume:
-            folder.check(out, overwrite)
+    if device.type == "cpu":
+        memory.keep_freed()
+    with contextlib.ExitStack() as held:
+
+        def take() -> None:
+            folder.check_folder(out)
+            held.enter_context(folder.alone(out, "idcwh-train"))
+            folder.check(out, overwrite or resume)
+
+        workers.first_does(take)
         saved = resuming.read(out / folder.CHECKPOINT) if resume else None
         dataset = _dataset(options.data if data is None else data, moved=resume and data is None)
         split = _split(options, out, dataset, saved)
-        if workers.first:
-            check_target(out / folder.PROTOCOL)
+        identity = resuming.identity(split, dataset, weights)
+        if saved is not None:
+            resuming.check(out, saved, identity)
         for line in (dataset.note, split.describe(), *split.remarks(dataset)):
             if line:
                 note(line)
-        run = _Run(options, out, dataset, split, workers)
-        run.prepare(device, cache, evaluate)
-        finished = run.go(saved)
-        return run.outcome(finished, evaluate)
+        to_evaluate = protocols.variants(dataset, split) if evaluate else {}
+        backbone = backbones.create(options.backbone, weights, options.crop, options.seed)
+        if weights != options.weights:
+            backbone = replace(backbone, weights=options.weights)
+        prepared = Prepared(options, dataset, split, backbone, device, cache, workers, to_evaluate)
+        run = _Run(prepared, out, split, workers, to_evaluate, identity)
+        return run.outcome(run.go(saved))
 
 
 def check(options: Options) -> None:
@@ -113,8 +123,10 @@ def check(options: Options) -> None:
     create(options.method, classes=2, bits=options.bits[0], images=2, options=options.of_method(options.bits[0]))
     if problem := backbones.unknown(options.backbone):
         raise ValueError(problem)
-    if options.weights not in backbones.NO_FILES and not Path(options.weights).exists():
-        raise IdcwhError(f"{options.weights}: no such weights file")
+    weights = Path(options.weights)
+    if options.weights not in NO_FILES and not weights.is_file():
+        problem = "is a folder; expected a file of weights" if weights.is_dir() else "no such weights file"
+        raise IdcwhError(f"{weights}: {problem}")
 
 
 def _dataset(spec: str, moved: bool) -> LabelledImages:
@@ -132,9 +144,7 @@ def _split(options: Options, out: Path, dataset: LabelledImages, saved: dict[str
     if saved is None:
         asked = {name: getattr(options, name) for name in OPTIONS}
         return protocols.split(dataset, options.protocol, seed=options.seed, **asked)
-    split = protocols.load(out / folder.PROTOCOL, dataset)
-    resuming.check_protocol(out, saved, split, dataset)
-    return split
+    return protocols.load(out / folder.PROTOCOL, dataset)
 
 
 def _check_workers(options: Options, workers: Workers) -> None:
@@ -148,127 +158,43 @@ def _check_workers(options: Options, workers: Workers) -> None:
 
 
 class _Run:
-    def __init__(self, options: Options, out: Path, dataset: LabelledImages, split: Split, workers: Workers) -> None:
-        self.options, self.out, self.dataset, self.split, self.workers = options, out, dataset, split, workers
-        self.identity = resuming.identity(split, dataset)
-        self.preprocess = Preprocess(options.resize, options.crop)
-        self.backbone = backbones.create(options.backbone, options.weights, options.crop, options.seed)
+    """From what is prepared to the files in `out`."""
 
-    def prepare(self, device: torch.device, cache: Path | None, evaluate: bool) -> None:
-        """Everything up to the first step; features take the time."""
-        options, split, dataset = self.options, self.split, self.dataset
-        self.device = device
-        if device.type == "cpu":
-            memory.keep_freed()
-        rows = _labelled(dataset, split.train)
-        if not len(rows):
-            raise IdcwhError(f"none of the {len(split.train):,} training images has a label")
-        train, held = hold_out(dataset, rows, options.validation, options.seed)
-        if options.validation and not len(held):
-            note(f"no images held out: {options.validation:g} of the largest class is less than one image")
-        methods = self._methods(len(train))
-        self.network = self.workers.prepare(self._network(methods).to(device))
-        self.variants = protocols.variants(dataset, split)
-        wanted = rows
-        for of in self.variants.values() if evaluate else ():
-            wanted = np.union1d(wanted, np.union1d(of.query, of.database))
-        self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), device, cache)
-        self.labels = torch.from_numpy(dataset.labels[self.rows])
-        self.train_positions, self.held_positions = self._positions(train), self._positions(held)
-        self._check_readable(evaluate)
-        self._whiten()
-        if options.freeze:
-            _, x = self.source.embed(self.network, self.train_positions)
-            self.network.center.copy_(x.double().mean(dim=0))
+    def __init__(
+        self,
+        prepared: Prepared,
+        out: Path,
+        split: Split,
+        workers: Workers,
+        to_evaluate: Mapping[str, Split],
+        identity: dict[str, Any],
+    ) -> None:
+        self.prepared, self.out, self.split, self.workers = prepared, out, split, workers
+        self.to_evaluate, self.identity = to_evaluate, identity
+        self.options, self.dataset, self.source = prepared.options, prepared.dataset, prepared.source
+        self.network, self.labels = prepared.network, prepared.labels
         self.trainer = Trainer(
-            self.network, [method.to(device) for method in methods], self.source, self.train_positions,
-            self.labels[self.train_positions], len(dataset.classes), options, device, self.workers,
+            self.network, prepared.methods, self.source, prepared.train, self.labels[prepared.train],
+            len(self.dataset.classes), self.options, prepared.device, workers,
         )  # fmt: skip
         self.record: Record = {}
         self.best: dict[str, Any] | None = None
         self._saved_at = time.monotonic()
         self._kept = "no checkpoint was written before"
 
-    def _methods(self, images: int) -> list[Method]:
-        options, classes, methods = self.options, len(self.dataset.classes), []
-        for bits in options.bits:
-            torch.manual_seed(mixed(options.seed, bits))  # the centers, whatever was drawn before them
-            several = self.dataset.multi_label
-            methods.append(create(options.method, classes, bits, images, options.of_method(bits), several))
-        return methods
-
-    def _network(self, methods: list[Method]) -> Network:
-        options, backbone, layers = self.options, self.backbone, {}
-        for bits, method in zip(options.bits, methods, strict=True):
-            torch.manual_seed(options.seed)
-            layers[bits] = method.head(backbone.features)
-        return Network(backbone.network, backbone.features, backbone.mean, backbone.std, layers, options.dropout)
-
-    def _check_readable(self, evaluate: bool) -> None:
-        """IdcwhError when no training image can be read, or there is nothing to evaluate: what is known of that before
-        anything is trained."""
-        self._some("training images", self.train_positions, 1)
-        for title, of in self.variants.items() if evaluate else ():
-            self._some("queries", self._positions(of.query), 1)
-            try:
-                measuring.check(*(self.labels[self._positions(rows)].numpy() for rows in (of.query, of.database)))
-            except Unmeasurable as why:
-                raise IdcwhError(f"{title} cannot be evaluated: {why}") from None
-
-    def _some(self, what: str, positions: torch.Tensor, count: int) -> Batch:
-        """Pixels of the first `count` of them that are not all unreadable. IdcwhError when nothing can be read."""
-        rows, failed = self.rows[positions.numpy()], dict(self.source.failed)
-        for start in range(0, len(rows), count):
-            batch = read_one(self.dataset, rows[start : start + count], self.preprocess)
-            if len(batch.rows):
-                return batch
-            failed.update({self.dataset.keys[row]: why for row, why in batch.failed.items()})
-        key, why = min(failed.items())
-        raise IdcwhError(f"none of the {what} could be read; {key}: {why}")
-
-    def _whiten(self) -> None:
-        """A backbone whose first layer is made from pictures, not trained, gets it from some of the training images."""
-        whiten = getattr(self.backbone.network, "whiten", None)
-        if whiten is None or self.backbone.weights != "none" or self.options.freeze:
-            return
-        pixels = self._some("training images", self.train_positions, _WHITENED).pixels.to(self.device)
-        whiten((pixels.float() - self.network.mean) / self.network.std)
-
-    def _source(
-        self, rows: np.ndarray, more: np.ndarray, device: torch.device, cache: Path | None
-    ) -> tuple[Source, np.ndarray]:
-        """Of the training images `rows`, and of those that are only encoded, and the rows it has. Features are computed
-        apart: how many images there are decides how, and the training images' must not depend on the others."""
-        if not self.options.freeze:
-            rows = np.union1d(rows, more)
-            return ImageSource(self.network, self.dataset, rows, self.options, device, self.workers), rows
-        found = extract(self.network, self.dataset, rows, self.preprocess, device, cache)
-        if len(more):
-            found = joined(found, extract(self.network, self.dataset, more, self.preprocess, device, cache))
-        source = FeatureSource(self.network, found.x, device)
-        source.failed.update(found.failed)
-        return source, found.rows
-
-    def _positions(self, rows: np.ndarray) -> torch.Tensor:
-        """Where these rows of the set are in the source; those that could not be read are left out."""
-        return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
-
-    def outcome(self, finished: bool, evaluate: bool) -> Outcome:
+    def outcome(self, finished: bool) -> Outcome:
         """What there is to say at the end; the queries are looked at if that was asked for and training is finished."""
         found: dict[str, dict[int, Evaluation]] = {}
         unmeasured: dict[str, str] = {}
-        for title, of in self.variants.items() if evaluate and finished else ():
-            queries, database = self._positions(of.query), self._positions(of.database)
+        for title, of in self.to_evaluate.items() if finished else ():
+            queries, database = self.prepared.positions(of.query), self.prepared.positions(of.database)
             try:
                 found[title] = measuring.evaluate(self.source, self.network, queries, database, self.labels.numpy())
             except Unmeasurable as why:  # the model is written all the same
                 unmeasured[title] = str(why)
-        split = self.split.sha256()
-        own = next((title for title, of in self.variants.items() if of.sha256() == split), self.split.name)
-        return Outcome(finished, self.record, self._failed(), found.pop(own, {}), found, unmeasured)
-
-    def _failed(self) -> dict[str, str]:
-        return dict(sorted(self.workers.merged(self.source.failed).items()))
+        split, failed = self.split.sha256(), dict(sorted(self.workers.merged(self.source.failed).items()))
+        own = next((title for title, of in self.to_evaluate.items() if of.sha256() == split), self.split.name)
+        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured)
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""
@@ -276,7 +202,7 @@ class _Run:
             self._restore(saved)
         log = self._log(saved) if self.workers.first else Path(os.devnull)
         # The hash layer alone is too small for two threads, and one thread adds up in the same order on every machine.
-        threads = one_thread(self.device) if self.options.freeze else contextlib.nullcontext()
+        threads = one_thread(self.prepared.device) if self.options.freeze else contextlib.nullcontext()
         with threads, Stop() as stop, log.open("ab", buffering=0) as self.log:
             try:
                 if self._closed_form:
@@ -309,12 +235,12 @@ class _Run:
 
     def _solve(self) -> None:
         """A method in closed form: one pass over all training images instead of epochs."""
-        options, labels = self.options, self.labels[self.train_positions]
+        options, labels = self.options, self.labels[self.prepared.train]
         y = labels if labels.ndim == 2 else torch.nn.functional.one_hot(labels, len(self.dataset.classes)).bool()
-        _, x = self.source.embed(self.network, self.train_positions)
+        _, x = self.source.embed(self.network, self.prepared.train)
         for bits, method in zip(options.bits, self.trainer.methods, strict=True):
             generator = torch.Generator().manual_seed(mixed(options.seed, bits))
-            self.network.heads[str(bits)] = method.fit(x - self.network.center, y.to(self.device), generator)
+            self.network.heads[str(bits)] = method.fit(x - self.network.center, y.to(self.prepared.device), generator)
         self.trainer.position.epoch = options.epochs
         self._on_epoch({"epoch": options.epochs})
 
@@ -325,7 +251,7 @@ class _Run:
     def _on_epoch(self, record: Record) -> None:
         epoch, epochs = record["epoch"], self.options.epochs
         if epoch == epochs or epoch * _WATCHES // epochs > (epoch - 1) * _WATCHES // epochs:
-            if len(self.held_positions):
+            if len(self.prepared.held):
                 self._watch(record)
             note(progress.line(record, epochs, self.network.lengths))
         for name, problem in record.items():
@@ -338,7 +264,7 @@ class _Run:
     def _watch(self, record: Record) -> None:
         """MAP on the held-out images; with `keep best`, these weights if they are the best so far."""
         result, labels = self.trainer.result, self.labels.numpy()
-        found = held_out_map(self.source, result, self.train_positions, self.held_positions, labels)
+        found = held_out_map(self.source, result, self.prepared.train, self.prepared.held, labels)
         record.update({named("map", bits, self.network.lengths): value for bits, value in found.items()})
         mean = sum(found.values()) / len(found) if found else 0.0
         if self.options.keep == "best" and (self.best is None or mean > self.best["map"]):
@@ -369,7 +295,7 @@ class _Run:
 
     def _note_kept(self) -> None:
         at = self.trainer.position
-        self._kept = f"checkpoint.pt keeps what was sound, {at.epoch} epochs and {at.step} steps"
+        self._kept = f"{folder.CHECKPOINT} keeps what was sound, {at.epoch} epochs and {at.step} steps"
 
     def _restore(self, saved: dict[str, Any]) -> None:
         try:
@@ -381,7 +307,7 @@ class _Run:
             self._note_kept()
         except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
             cause = " ".join(str(error).split())[:200]
-            raise IdcwhError(f"{self.out / 'checkpoint.pt'}: does not fit this run ({cause})") from None
+            raise IdcwhError(f"{self.out / folder.CHECKPOINT}: does not fit this run ({cause})") from None
 
     def _finish(self) -> None:
         """The weights to keep, in `network`, and the models' files."""
@@ -391,9 +317,9 @@ class _Run:
             note(f"kept epoch {self.best['epoch']}, MAP {self.best['map']:.4f} on held-out images")
         elif self.trainer.average is not None:
             self.trainer.load(self.network, self.trainer.weights(self.trainer.result))
-        images = len(self.train_positions)
+        images = len(self.prepared.train)
         looked_at = torch.linspace(0, images - 1, min(images, _LOOKED_AT), dtype=torch.float64).long()
-        kept, outputs = encode(self.source, self.network, self.train_positions[looked_at])
+        kept, outputs = encode(self.source, self.network, self.prepared.train[looked_at])
         if not all(h.isfinite().all() for h in outputs.values()):
             raise Diverged("the outputs of the finished model are not finite; it is not written")
         if not self.workers.first:
@@ -402,7 +328,7 @@ class _Run:
             problem = summary(h, class_count(self.labels[kept])).get("collapse")
             if problem and named("collapse", bits, self.network.lengths) not in self.record:
                 note(f"warning: the finished model of {bits} bits: {problem}, which did not show while it was trained")
-        pictures = sample.draw(self.dataset, self.split.train, self.preprocess, self.options.seed)
+        pictures = sample.draw(self.dataset, self.split.train, self.prepared.preprocess, self.options.seed)
         names = folder.model_names(self.options.bits)
         for (bits, name), method in zip(names.items(), self.trainer.methods, strict=True):
             self._save_model(self.out / name, bits, method, pictures)
@@ -410,10 +336,10 @@ class _Run:
     def _save_model(self, path: Path, bits: int, method: Method, pictures: dict[str, Any]) -> None:
         content = {
             "classes": list(self.dataset.classes),
-            "backbone": self.backbone.config,
+            "backbone": self.prepared.backbone.config,
             "method": {"name": method.name, **method.options()},
-            "preprocess": self.preprocess.to_dict(),
-            "normalize": {"mean": list(self.backbone.mean), "std": list(self.backbone.std)},
+            "preprocess": self.prepared.preprocess.to_dict(),
+            "normalize": {"mean": list(self.prepared.backbone.mean), "std": list(self.prepared.backbone.std)},
             "centers": self._centers(method),
             "sample": pictures,
             "training": {
@@ -423,7 +349,7 @@ class _Run:
                 "kept": self.trainer.position.epoch if self.best is None else self.best["epoch"],
                 "protocol": {"name": self.split.name, "sha256": self.split.sha256()},
                 "options": self.options.to_dict(),
-                "weights": self.backbone.weights,
+                "weights": self.prepared.backbone.weights,
                 "metrics": {name: value for name, value in self.record.items() if name not in CLOCKS},
                 "torch": str(torch.__version__),
             },
@@ -436,11 +362,6 @@ class _Run:
         centers = method.class_centers()
         if centers is None:
             return None
-        labels = self.labels[self.train_positions]
+        labels = self.labels[self.prepared.train]
         trained = labels.any(dim=0) if labels.ndim == 2 else torch.bincount(labels, minlength=len(centers)) > 0
         return torch.where(trained[:, None], centers.detach().cpu(), torch.nan)
-
-
-def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
-    """Those that have a label; `Split.remarks` tells how many have none."""
-    return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows

@@ -84,6 +84,7 @@ def one_of(choices: tuple[str, ...]) -> Kind:
 
 BOOLEAN = Kind("true or false", bool, lambda value: isinstance(value, bool))
 TEXT = Kind("text", str, lambda value: isinstance(value, str))
+NAME = Kind("a name", str, lambda value: isinstance(value, str) and value != "")
 AT_LEAST_0 = Kind("a number of at least 0", float, lambda value: _number(value) and value >= 0)
 ABOVE_0 = Kind("a number above 0", float, lambda value: _number(value) and value > 0)
 SHARE = Kind("a share from 0 up to, not including, 1", float, lambda value: _number(value) and 0 <= value < 1)

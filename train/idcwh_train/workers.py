@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -53,6 +54,10 @@ class Workers:
     def merged(self, found: dict[str, str]) -> dict[str, str]:
         """The entries of all."""
         return found
+
+    def first_does(self, act: Callable[[], None]) -> None:
+        """`act`, in the first worker alone. Where it fails all end: the first with the error, the others silently."""
+        act()
 
     def prepare(self, network: T) -> T:
         """The network as it trains: with batch norm over the whole batch where that is possible."""
@@ -102,6 +107,18 @@ class Distributed(Workers):
         found = torch.tensor([int(flag)], device=self.device)
         dist.all_reduce(found)
         return bool(found)
+
+    def first_does(self, act: Callable[[], None]) -> None:
+        problem: Exception | None = None
+        if self.first:
+            try:
+                act()
+            except Exception as error:
+                problem = error
+        if self.any(problem is not None):
+            if problem is not None:
+                raise problem
+            sys.exit(1)
 
     def merged(self, found: dict[str, str]) -> dict[str, str]:
         parts: list[Any] = [None] * self.count

@@ -42,11 +42,11 @@ class Setup:
     @property
     def title(self) -> str:
         trained = "Frozen" if self.freeze else "From scratch" if self.recipe == "scratch" else "Fine-tuned"
-        return f"{trained} {self.backbone.removeprefix('timm:')}, recipe {self.recipe}"
+        return f"{trained} {self.backbone}, recipe {self.recipe}"
 
     @property
     def slug(self) -> str:
-        return _slug(f"{self.backbone.removeprefix('timm:')}-{'frozen' if self.freeze else 'tuned'}-{self.recipe}")
+        return _slug(f"{self.backbone}-{'frozen' if self.freeze else 'tuned'}-{self.recipe}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A cell's file as read. `content` is the JSON without what the fields hold; see `running.py` for its keys."""
+    """A cell's file as read. `content` is the JSON without what the fields hold; see `schema.py` for its keys."""
 
     setup: Setup
     method: str
@@ -113,9 +113,7 @@ class Result:
 
     def fits(self, options: Options, dataset: str) -> bool:
         """Whether it is of these options and of the set with this SHA-256, wherever the set lies."""
-        return _comparable(self.content["options"]) == _comparable(options.to_dict()) and (
-            self.content["dataset"]["sha256"] == dataset
-        )
+        return same_options(self.content["options"], options.to_dict()) and self.content["dataset"]["sha256"] == dataset
 
     def logits(self) -> dict[str, np.ndarray] | None:
         """h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, where they were kept."""

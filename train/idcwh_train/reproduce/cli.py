@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from idcwh_search import datasets
 from idcwh_search.cli import common
 from idcwh_search.cli.common import note
 from idcwh_search.errors import IdcwhError
 
-from .. import methods, recipes
+from .. import folder, methods, recipes
 from . import report, tables
 
 _EPILOG = """\
@@ -93,7 +94,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.out is None:
         p.error("--out DIR is missing")
     out: Path = arguments.out
-    _check_folder(out)
+    folder.check_folder(out)
     kept = report.remembered(out) or {}
     name = arguments.table or (kept.get("table") if arguments.report_only else None)
     if name is None:
@@ -117,15 +118,14 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) -> int:
     from .. import features
-    from ..cli import _device
-    from ..folder import alone
+    from ..cli import device
     from . import running
 
     out: Path = arguments.out
-    device = _device(arguments.device)
-    with alone(out, "idcwh-reproduce"):
+    runs_on = device(arguments.device)
+    with folder.alone(out, "idcwh-reproduce"):
         try:
-            dataset = running.load(arguments.data)
+            dataset = datasets.load(arguments.data)
         except IdcwhError as error:
             if not _holds_cells(out):  # a wrong path must not cost the report of those
                 report.remember(out, table.name, str(error))
@@ -135,7 +135,7 @@ def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) 
             _check_figures(out)
         report.remember(out, table.name, None)
         cache = arguments.cache or features.default_cache()
-        runner = running.Runner(out, dataset, device, cache, command)
+        runner = running.Runner(out, dataset, runs_on, cache, command)
         tally = runner.run(planned, arguments.retry_failed, arguments.keep_models, table.shown_bits)
         if tally.interrupted:
             note(
@@ -168,6 +168,8 @@ def _planned(arguments: Any, table: tables.Table) -> list[Any]:
         joint=arguments.joint,
         given=given,
     )
+    if (arguments.sweeps or arguments.ablation) and "idcwh" not in grid.methods:
+        raise ValueError("--sweeps and --ablation compare with idcwh as it is: add it to --methods")
     planned = list(plan.table(grid))
     if arguments.sweeps:
         planned += plan.sweeps(grid)
@@ -190,11 +192,6 @@ def _methods(asked: list[str] | None, table: tables.Table, freeze: bool) -> tupl
 
 def _holds_cells(out: Path) -> bool:
     return any((out / "cells").glob("*.json"))
-
-
-def _check_folder(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise IdcwhError(f"{out}: is a file; --out names a folder")
 
 
 def _check_figures(out: Path) -> None:

@@ -12,6 +12,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.images import Preprocess
 
 from .. import checkpoint, features
+from ..folder import PROTOCOL
 
 _CLASSES, _QUERIES = 10, 2000
 """The paper draws ten classes of CIFAR-100; more colours cannot be told apart."""
@@ -22,7 +23,7 @@ def query_logits(
 ) -> dict[str, np.ndarray]:
     """h float32 [m, bits] of at most 2,000 queries of at most ten classes, labels int64 [m] (numbers into classes),
     classes str: of a model, in the folder of its run."""
-    split = protocols.load(model_file.parent / "protocol.json", dataset)
+    split = protocols.load(model_file.parent / PROTOCOL, dataset)
     model, content = checkpoint.load_model(model_file)
     rows, labels, classes = pick(dataset, split.query)
     preprocess = Preprocess.from_dict(content["preprocess"])

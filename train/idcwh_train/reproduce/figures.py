@@ -190,8 +190,8 @@ _DRAWINGS: dict[str, tuple[Callable[[Table, Results], Any], str, str]] = {
     ),
     "sweeps": (
         sweeps,
-        "Sensitivity to sigma^2 and beta",
-        "MAP of IDCWH with other values of sigma^2 and beta, everything else as in the recipe; ringed: the recipe's "
+        "Sensitivity to σ² and β",
+        "MAP of IDCWH with other values of σ² and β, everything else as in the recipe; ringed: the recipe's "
         "own value. It was not chosen here.",
     ),
     "ablation": (

@@ -9,12 +9,16 @@ from .tables import display
 
 NOT_RUN, NO_DATA = "not run", "data not available here"
 
-HOW_TO_READ = (
-    "The first line of a cell is the mean over seeds ± their standard deviation (n - 1), bold where it is the best of "
-    "its column; then the paper's number (paper*: its run with GoogLeNet) and the difference to it; then the ties: how "
-    "far the MAP moves between the worst and the best order of items at equal distance. A difference smaller than that "
-    "says nothing."
-)
+
+def how_to_read(comparable: bool) -> str:
+    """What stands in a cell; comparable: whether the difference to the paper does."""
+    difference = " and the difference to it" if comparable else ""
+    return (
+        "The first line of a cell is the mean over seeds ± their standard deviation (n - 1), bold where it is the best "
+        f"of its column; then the paper's number (paper*: its run with GoogLeNet){difference}; then the ties: how far "
+        "the MAP moves between the worst and the best order of items at equal distance. A difference smaller than that "
+        "says nothing."
+    )
 
 
 def order(table: tables.Table, results: Results | None) -> list[str]:

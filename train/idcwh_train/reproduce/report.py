@@ -70,7 +70,7 @@ def _section(
     blocks += [
         Heading("MAP by Hamming ranking", 3),
         map_table.build(table, results, False),
-        Paragraph(map_table.HOW_TO_READ),
+        Paragraph(map_table.how_to_read(not settings.other_protocols(table, results))),
     ]
     blocks += _failures(results)
     shown = [bits for bits in results.bits() if bits == table.shown_bits] or results.bits()[-1:]

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from idcwh_search import datasets, protocols
+from idcwh_search import protocols
 from idcwh_search.cli.common import describe, note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
@@ -25,7 +25,7 @@ from idcwh_search.evaluation import Evaluation
 from idcwh_search.files import NotWritten
 from idcwh_search.splits import OPTIONS
 
-from .. import backbones, run
+from .. import backbones, curves, run
 from .. import resume as resuming
 from ..folder import CHECKPOINT, LOG, PROTOCOL, model_names
 from ..recipes import Options
@@ -99,7 +99,7 @@ class Runner:
     def _train(self, cell: Cell, keep: bool, keep_logits: int) -> bool:
         """Train a cell and write its file; False when interrupted."""
         folder = self.out / "runs" / cell.name
-        resume = _resumable(folder, cell.options)
+        resume = _resumable(folder, cell.options, self.dataset)
         before = _of_epochs(folder, "seconds") if resume else 0.0
         if resume:
             note("going on from its checkpoint")
@@ -119,8 +119,8 @@ class Runner:
             )
             if not outcome.finished:
                 return False
-            for why in () if outcome.evaluations else outcome.unmeasured.values():
-                raise IdcwhError(why)
+            if not outcome.evaluations:
+                raise IdcwhError("; ".join(outcome.unmeasured.values()))
             content["evaluations"] = _plain(outcome.evaluations)
             content["variants"] = {title: _plain(of) for title, of in outcome.variants.items()}
             content["record"], content["unreadable"] = outcome.record, outcome.failed
@@ -155,17 +155,14 @@ class Runner:
         return True
 
 
-def load(spec: str) -> LabelledImages:
-    """The set; IdcwhError when it is not there."""
-    return datasets.load(spec)
-
-
-def _resumable(folder: Path, options: Options) -> bool:
-    """Whether the folder holds a checkpoint of just these options."""
+def _resumable(folder: Path, options: Options, dataset: LabelledImages) -> bool:
+    """Whether the folder holds a checkpoint of just these options, and its protocol; what is damaged is begun anew."""
     try:
         saved = resuming.read(folder / CHECKPOINT)
-        return cells.same_options(saved["options"], options.to_dict()) and (folder / PROTOCOL).exists()
-    except (IdcwhError, KeyError, TypeError):
+        split = protocols.load(folder / PROTOCOL, dataset)
+        resuming.check(folder, saved, resuming.identity(split, dataset, options.weights))
+        return cells.same_options(saved["options"], options.to_dict())
+    except (IdcwhError, OSError, TypeError):
         return False
 
 
@@ -178,18 +175,18 @@ def _protocol(folder: Path) -> dict[str, Any] | None:
     """Name, seed, sizes and hashes of the split that was used."""
     try:
         content = json.loads((folder / PROTOCOL).read_bytes())
-    except (OSError, ValueError):
-        return None
-    sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
-    return {"name": content["protocol"], "seed": content["seed"], "sizes": sizes, "sha256": content["sha256"]}
+        sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
+        return {"name": content["protocol"], "seed": content["seed"], "sizes": sizes, "sha256": content["sha256"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # of a cell that failed before there was one
 
 
 def _of_epochs(folder: Path, clock: str) -> float:
     """The sum over the epochs, whatever start of the program they were in."""
     try:
-        lines = (folder / LOG).read_text().splitlines()
-        return round(sum(json.loads(line).get(clock, 0.0) for line in lines), 3)
-    except (OSError, ValueError):
+        records = curves.read(folder / LOG)
+        return round(sum(float(record.get(clock, 0.0)) for record in records), 3)
+    except (IdcwhError, TypeError, ValueError):
         return 0.0
 
 

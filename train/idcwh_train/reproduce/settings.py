@@ -124,7 +124,9 @@ def _protocols(cells: list[Result]) -> list[str]:
 
 
 def _sizes(sizes: dict[str, int]) -> str:
-    return ", ".join(f"{n:,} {part}" for part, n in sizes.items())
+    """In words."""
+    names = {"query": "queries", "train": "training", "database": "database"}
+    return ", ".join(f"{n:,} {names.get(part, part)}" for part, n in sizes.items())
 
 
 def _machines(cells: list[Result]) -> list[str]:
