@@ -82,6 +82,25 @@ def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_pat
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"whole"
 
 
+def test_another_file_under_the_name_of_an_abandoned_one_stays(tmp_path, monkeypatch):
+    """Two who clean up opened the same; one has removed it, and a writer has made one of that name, before the other
+    gets its lock."""
+    left, real, first = tmp_path / ".a.aaaaaaaa.tmp", files.try_lock, []
+    left.write_text("left")
+
+    def late(handle):
+        if not first:
+            first.append(handle)
+            left.unlink()
+            left.write_text("of another writer")
+        return real(handle)
+
+    monkeypatch.setattr(files, "try_lock", late)
+    with replacing(tmp_path / "a") as file:
+        file.write(b"whole")
+    assert left.read_text() == "of another writer"
+
+
 def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
     (tmp_path / ".a.aaaaaaaa.tmp").mkdir()
     (tmp_path / ".a.bbbbbbbb.tmp").write_text("left")
