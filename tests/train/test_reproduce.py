@@ -48,6 +48,9 @@ def test_cells_and_the_report_of_them(command, tmp_path, capsys):
     assert "\n\ncell 2 of 8, " in capsys.readouterr().err
     found = files(out)
     assert len(found) == 8
+    assert {path.name for path in out.iterdir()} == {
+        "cells", "report.md", "report.html", "results.json", "table.json",
+    }  # fmt: skip
     for content in found.values():
         assert content["status"] == "done" and content["record"]["epoch"] == 4
         (evaluation,) = content["evaluations"].values()

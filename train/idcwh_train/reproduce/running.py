@@ -6,6 +6,7 @@ DIR/runs/NAME/        a cell at work: what idcwh-train leaves; gone when the cel
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import shutil
@@ -82,6 +83,8 @@ class Runner:
             wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else 0
             if not self._train(cell, keep, wanted):
                 return self._tally(planned, interrupted=True)
+        with contextlib.suppress(OSError):  # there is something in it
+            (self.out / "runs").rmdir()
         return self._tally(planned)
 
     def _tally(self, planned: Sequence[Cell], interrupted: bool = False) -> Tally:
