@@ -158,6 +158,12 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("--data and --save-protocol go with --model; --codes brings its own labels")
     if options.save_codes and (models, len(options.sources)) != (1, 1):
         arguments.error("--save-codes goes with exactly one --model")
+    if options.data and not options.protocol.endswith(".json"):
+        from .. import protocols
+
+        asked = {name: value for name, value in protocol.given(options).items() if name != "database_without_train"}
+        with arguments.checking():
+            protocols.check(options.protocol, **asked)
     if options.name and len(options.name) != len(options.sources):
         count = len(options.sources)
         arguments.error(f"expected a --name for each of {count} --model and --codes, not {len(options.name)}")

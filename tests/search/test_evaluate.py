@@ -159,6 +159,9 @@ def test_wrong_usage(codes, capsys):
         (["--codes", path, "--data", "x"], "brings its own labels"),
         (["--codes", path, "--save-codes", "x.npz"], "exactly one --model"),
         (["--model", "m.onnx"], "needs --data"),
+        (["--model", "m.onnx", "--data", "x", "--protocol", "nonsense"], "unknown protocol 'nonsense'"),
+        (["--model", "m.onnx", "--data", "x", "--query", "2", "--query-per-class", "2"], "or over all, not both"),
+        (["--model", "m.onnx", "--data", "x", "--protocol", "coco", "--query-per-class", "2"], "coco: pictures have"),
     ):
         assert words in refused(capsys, *argv, status=2), argv
 
@@ -365,7 +368,6 @@ def test_mistakes_with_models(model, images, tmp_path, capsys):
         (["--model", model, "--data", tmp_path / "empty"], "no pictures found"),
         (["--model", model, "--data", folder, "--query-per-class", "99"], "wants 99"),
         (["--model", model, "--data", folder, "--protocol", "cifar10-mini"], "cifar10-mini is defined on 60"),
-        (["--model", model, "--data", folder, "--protocol", "nonsense"], "unknown protocol 'nonsense'"),
         (["--model", model, "--data", folder, "--protocol", saved], "made from another set"),
         (
             ["--model", model, "--data", folder, "--protocol", saved, "--query-per-class", "2"],

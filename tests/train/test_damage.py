@@ -80,7 +80,7 @@ def test_a_flipped_bit_in_the_cache_never_shows_in_the_features(cached, capsys):
     for _ in flips(file, 5):
         before = cached.computed
         cached.check()
-        note = f"features: {file} is damaged; computed again\n"
+        note = f"features: {file} is damaged or of other images; computed again\n"
         err = capsys.readouterr().err
         assert err.startswith(note) == (cached.computed > before), err
         said += note in err
@@ -123,7 +123,7 @@ def test_a_whole_cache_file_of_something_else_is_not_taken(cached, change, capsy
     np.savez(cached.file, **content)
     capsys.readouterr()
     cached.check()
-    assert cached.computed == 1 and "is damaged; computed again" in capsys.readouterr().err
+    assert cached.computed == 1 and "is damaged or of other images; computed again" in capsys.readouterr().err
     cached.check()
     assert cached.computed == 1
 
@@ -133,6 +133,18 @@ def test_a_cache_file_that_is_no_archive(cached, content):
     cached.file.write_bytes(content)
     cached.check()
     assert cached.computed == 1
+
+
+def test_a_cache_file_under_another_name_is_not_taken(cached, capsys):
+    """Of other weights: as many features of the same images."""
+    of_these = cached.file.read_bytes()
+    torch.nn.init.ones_(cached.model.backbone[0].weight)
+    cached.extract()
+    (other,) = set(cached.cache.iterdir()) - {cached.file}
+    other.write_bytes(of_these)
+    capsys.readouterr(), setattr(cached, "computed", 0)
+    cached.extract()
+    assert cached.computed == 1 and "of other images; computed again" in capsys.readouterr().err
 
 
 def test_a_place_where_nothing_can_be_kept_costs_no_features(cached, tmp_path, capsys):

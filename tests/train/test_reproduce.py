@@ -342,6 +342,18 @@ def test_what_a_cell_at_work_has_left_damaged_is_begun_anew(command, tmp_path, f
     assert numbers(files(out)[name]) == numbers(whole)
 
 
+def test_a_cell_at_work_with_the_protocol_of_another_is_begun_anew(command, tmp_path):
+    """Its queries could be training images."""
+    out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "--seeds", "2", "--keep-models"]
+    assert command(out, *asked, set={"protocol": "per-class", "query_per_class": 3}) == 0
+    (name, whole), (other, _) = files(out).items()
+    (out / "cells" / f"{name}.json").unlink()
+    protocol = out / "runs" / name / "protocol.json"
+    protocol.write_bytes((out / "runs" / other / "protocol.json").read_bytes())
+    assert command(out, *asked, set={"protocol": "per-class", "query_per_class": 3}) == 0
+    assert numbers(files(out)[name]) == numbers(whole) and not files(out)[name]["resumed"]
+
+
 def test_backbones_of_one_name_from_two_places_are_two_sets_of_cells():
     names = set()
     for backbone in ("resnet18", "timm:resnet18"):

@@ -355,7 +355,8 @@ def test_a_training_of_several_lengths_fills_a_column_each(tmp_path):
     h, labels = outputs(24, 0, 1.0)
     longer = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=24)
     content["evaluations"]["24"] = {**longer.to_dict(), "map": 0.5}
-    path.write_text(json.dumps(content))
+    path.unlink()
+    path.with_name(path.name.replace("12bits", "12+24bits")).write_text(json.dumps(content))
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
     assert f"| {found.map:.4f}<br>" in row and "| 0.5000<br>" in row

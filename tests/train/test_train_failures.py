@@ -162,12 +162,6 @@ def test_what_an_option_does_not_take_is_wrong_usage(net, tmp_path, capsys, extr
     assert said.startswith("error: ") and message in said and said.endswith(" (see idcwh-train --help)\n")
 
 
-def test_a_batch_of_one_is_wrong_usage_where_batch_norm_trains(net, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["--data", "nowhere", *net, "--batch-size", "1", "--out", str(tmp_path / "run")])
-    assert "error: batch_size: fine-tuning needs at least 2: " in capsys.readouterr().err
-
-
 def test_where_wrong_usage_was_found_can_be_seen(net, tmp_path, monkeypatch):
     monkeypatch.setenv("IDCWH_TRACEBACK", "1")
     with pytest.raises(ValueError, match="dropout: expected a share"):

@@ -124,7 +124,11 @@ def test_where_the_first_cannot_begin_it_alone_says_so(data, tmp_path):
 
 @pytest.mark.parametrize(
     "more, problem",
-    [(["--freeze"], "start it without torchrun"), (["--batch-size", "3"], "--batch-size 3 for 2 processes")],
+    [
+        (["--freeze"], "start it without torchrun"),
+        (["--batch-size", "3"], "--batch-size 3 for 2 processes"),
+        (["--backbone", "timm:test_resnet", "--train-per-class", "1"], "1 training image in a step of each process"),
+    ],
 )
 def test_what_cannot_be_shared_is_refused(data, tmp_path, more, problem, monkeypatch, capsys):
     from idcwh_train import workers

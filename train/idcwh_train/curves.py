@@ -19,7 +19,7 @@ _SECOND = (
     "bit_balance",
     "distinct",
 )  # panels of their own; every other number of a code length is a term of the loss
-_PLAIN = ("epoch", "lr", *CLOCKS, "unlabelled", "encoded", "distinct_codes")
+_PLAIN = ("epoch", "lr", *CLOCKS, "unlabelled", "untaken", "encoded", "distinct_codes")
 
 
 def draw(folder: Path) -> Path | None:

@@ -60,8 +60,9 @@ def extract(
 
     Works in channels-last with batch norm folded away. A picture that cannot be read is left out and listed.
     """
-    file = None if cache is None else cache / f"{_key(model, dataset, rows, preprocess, device)}.npz"
-    if file is not None and (found := _load(file, model, dataset, rows)):
+    key = "" if cache is None else _key(model, dataset, rows, preprocess, device)
+    file = None if cache is None else cache / f"{key}.npz"
+    if file is not None and (found := _load(file, key, model, dataset, rows)):
         note(f"features: {len(found.rows):,} images from {file}")
         return found
     started = time.monotonic()
@@ -69,16 +70,17 @@ def extract(
     count, seconds = len(features.x), time.monotonic() - started
     note(f"features: {count:,} images in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
     if file is not None:
-        _keep(features, file)
+        _keep(features, key, file)
     return features
 
 
-def _keep(features: Features, file: Path) -> None:
+def _keep(features: Features, key: str, file: Path) -> None:
     """For the next run; this one goes on also where the disk is full or the place not to be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as out:
-            np.savez(out, x=features.x.numpy(), rows=features.rows, failed=np.array(json.dumps(features.failed)))
+            failed = np.array(json.dumps(features.failed))
+            np.savez(out, key=np.array(key), x=features.x.numpy(), rows=features.rows, failed=failed)
     except (NotWritten, OSError) as error:
         note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
 
@@ -167,7 +169,7 @@ def _engine(device: torch.device, images: int) -> str:
 def _key(
     model: Embedder, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, device: torch.device
 ) -> str:
-    head = ["features", 2, _engine(device, len(rows)), preprocess.to_dict(), rows.tolist()]
+    head = ["features", 3, _engine(device, len(rows)), preprocess.to_dict(), rows.tolist()]
     digest = hashlib.sha256(json.dumps(head).encode())
     for tensor in (model.mean, model.std):
         digest.update(tensor.cpu().numpy().tobytes())
@@ -191,18 +193,18 @@ def _picture(dataset: LabelledImages, row: int) -> bytes:
         return bytes(32)
 
 
-def _load(file: Path, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> Features | None:
+def _load(file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> Features | None:
     """What `extract` kept of these rows; None where nothing is kept, or not what was asked for, which is said."""
     try:
-        content, _ = npz.read(file, ("x", "rows", "failed"), "features")
+        content, _ = npz.read(file, ("key", "x", "rows", "failed"), "features")
         x, kept, failed = content["x"], content["rows"], json.loads(str(content["failed"]))
-        if _asked(x, kept, failed, model, dataset, rows):
+        if str(content["key"]) == key and _asked(x, kept, failed, model, dataset, rows):
             return Features(torch.from_numpy(x), kept, failed)
     except FileNotFoundError:
         return None
     except (IdcwhError, KeyError, ValueError):
         pass
-    note(f"features: {file} is damaged; computed again")
+    note(f"features: {file} is damaged or of other images; computed again")
     return None
 
 

@@ -39,6 +39,7 @@ class Position:
 
     epoch: int = 0
     step: int = 0
+    taken: int = 0  # of these steps, those that had pictures enough
     sums: dict[str, float] = field(default_factory=dict)
     unlabelled: int = 0  # rows that a method skipped in this epoch
 
@@ -122,7 +123,8 @@ class Trainer:
         record = {
             "epoch": at.epoch + 1,
             "lr": self.optimizer.param_groups[0]["lr"],
-            **{name: value / self.steps for name, value in at.sums.items()},
+            **{name: value / at.taken for name, value in at.sums.items()},
+            **({"untaken": self.steps - at.taken} if at.taken < self.steps else {}),
             "unlabelled": at.unlabelled,
             **self._health(),
             "seconds": round(time.monotonic() - started, 3),
@@ -136,8 +138,8 @@ class Trainer:
         images = self.workers.gather(own)
         if not len(images):
             return
-        if not self.options.freeze and self.workers.any(len(own) == 1):
-            return  # all but one could not be read: batch norm sees no variance
+        if self.workers.any(0 < len(own) < self.source.fewest):
+            return  # the others could not be read
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
         factor = self._lr_factor()
@@ -147,6 +149,7 @@ class Trainer:
         outputs = [self.workers.gather(h) for h in self._outputs(own, x)]
         losses = [method(h, targets, rows) for method, h in zip(self.methods, outputs, strict=True)]
         self._count(losses, outputs)
+        self.position.taken += 1
         for codes, h in zip(self.codes, outputs, strict=True):
             codes.add(h)
         self.optimizer.zero_grad(set_to_none=True)

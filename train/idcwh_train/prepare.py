@@ -64,9 +64,6 @@ class Prepared:
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             note(f"no images held out: {options.validation:g} of the largest class is less than one image")
-        if not options.freeze and len(train) < 2 * workers.count:
-            need = f"{2 * workers.count}, 2 for each process" if workers.count > 1 else "2"
-            raise IdcwhError(f"{len(train):,} training images; fine-tuning needs at least {need}, or --freeze")
         methods = self._methods(len(train))
         self.network = workers.prepare(self._network(methods).to(device))
         wanted = rows
@@ -76,6 +73,12 @@ class Prepared:
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train, self.held = self.positions(train), self.positions(held)
         self._check_readable(to_evaluate)
+        at_once = min(options.batch_size, len(train)) // workers.count
+        if at_once < self.source.fewest:
+            raise IdcwhError(
+                f"{at_once} training image{'s' * (at_once != 1)} in a step of each process, where batch norm sees no "
+                f"variance: {self.source.fewest} are needed (--batch-size, or more images)"
+            )
         self._whiten()
         if options.freeze:
             _, x = self.source.embed(self.network, self.train)

@@ -90,8 +90,6 @@ class Options:
             raise ValueError("weights: there are none of compact on ImageNet; expected none, or a file")
         if self.keep == "best" and not self.validation:
             raise ValueError("keep best: needs held-out images (--validation SHARE); the queries never choose")
-        if self.batch_size == 1 and not self.freeze:
-            raise ValueError("batch_size: fine-tuning needs at least 2: batch norm sees no variance in a single image")
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
             raise ValueError("nesterov: belongs to sgd with momentum")
 

@@ -48,7 +48,7 @@ def check(out: Path, saved: dict[str, Any], own: dict[str, Any]) -> None:
             f"{out / folder.PROTOCOL}: not the protocol that {out / folder.CHECKPOINT} was trained on (their SHA-256 "
             "differ); put that one back, or train anew with --overwrite"
         )
-    if theirs.get("weights") != own["weights"]:
+    if theirs.get("weights", own["weights"]) != own["weights"]:  # a checkpoint of before they were recorded has none
         raise IdcwhError(
             f"{out / folder.CHECKPOINT}: did not begin with these weights (their SHA-256 differ); put the file back, "
             "or say where it is now with --weights"

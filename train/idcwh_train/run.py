@@ -83,7 +83,12 @@ def train(
     """
     workers = workers or Workers()
     weights = weights or options.weights
-    check(replace(options, weights=weights))
+    try:
+        check(replace(options, weights=weights))
+    except IdcwhError as error:
+        if not resume or weights in NO_FILES or Path(weights).is_file():
+            raise
+        raise IdcwhError(f"{error}; if the weights have moved, say where they are with --weights") from None
     _check_workers(options, workers)
     if device.type == "cpu":
         memory.keep_freed()
@@ -209,6 +214,7 @@ class _Run:
                     self._solve()
                 else:
                     self.trainer.run(stop, self._on_step, self._on_epoch)
+                    self.source.failed.update(self.workers.merged(self.source.failed))
                 self._save_checkpoint()
                 self._finish()
             except Diverged:
@@ -254,6 +260,8 @@ class _Run:
             if len(self.prepared.held):
                 self._watch(record)
             note(progress.line(record, epochs, self.network.lengths))
+        if untaken := record.get("untaken"):
+            note(f"warning: epoch {epoch}: {untaken:,} batches trained nothing: too few of their images could be read")
         for name, problem in record.items():
             if name.startswith("collapse"):
                 note(f"warning: epoch {epoch}: {problem}; a lower learning rate or another sigma2 may help")
@@ -288,6 +296,7 @@ class _Run:
             "log_bytes": self.log.tell(),
             "record": self.record,
             "best": self.best,
+            "failed": self.source.failed,
         }
         checkpoint.write(self.out / folder.CHECKPOINT, content)
         self._saved_at = time.monotonic()
@@ -301,6 +310,7 @@ class _Run:
         try:
             self.trainer.restore(saved["trainer"])
             self.record, self.best = saved["record"], saved["best"]
+            self.source.failed.update({str(key): str(why) for key, why in saved.get("failed", {}).items()})
             if self.best is not None:
                 float(self.best["map"]), int(self.best["epoch"])
                 self.trainer.check_fits(self.best["weights"])

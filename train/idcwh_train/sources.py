@@ -6,7 +6,8 @@ Pictures are known by their position, 0 to size - 1.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -27,9 +28,10 @@ _SIZE_STEP = 16  # pixels: every network takes its multiples
 
 
 class Source(Protocol):
-    """`size` pictures of which `failed` (key -> reason) could not be read so far."""
+    """`size` pictures of which `failed` (key -> reason) could not be read so far; a step needs `fewest` of them."""
 
     size: int
+    fewest: int
     failed: dict[str, str]
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -50,6 +52,7 @@ class FeatureSource:
         self.failed: dict[str, str] = {}
         network.requires_grad_(False)
         network.heads.requires_grad_(True)
+        self.fewest = _fewest(network, lambda trial: trial.logits(self.x.new_zeros(1, network.features)))
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for positions in plan:
@@ -83,6 +86,9 @@ class ImageSource:
         self.failed: dict[str, str] = {}
         self._position = {int(row): i for i, row in enumerate(rows)}
         network.backbone.to(memory_format=torch.channels_last)
+        side = options.start_crop or options.crop
+        picture = torch.zeros(1, 3, side, side, device=device)
+        self.fewest = _fewest(network, lambda trial: trial.logits(trial.embed(picture)))
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         options, crop = self.options, self._crop(epoch)
@@ -130,6 +136,18 @@ class ImageSource:
 
     def _note(self, failed: dict[int, str]) -> None:
         self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
+
+
+def _fewest(network: Network, outputs: Callable[[Network], object]) -> int:
+    """How many pictures a step needs: 2 where batch norm would see a single value a channel of one. `outputs` is tried
+    with one."""
+    trial = copy.deepcopy(network).train()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            outputs(trial)
+        except ValueError:
+            return 2
+    return 1
 
 
 def encode(source: Source, network: Network, positions: Tensor) -> tuple[Tensor, dict[int, Tensor]]:

@@ -75,9 +75,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Of its files."""
-        lengths = "+".join(f"{bits:02d}" for bits in self.bits)
-        parts = [self.setup.slug, self.method, f"{lengths}bits", f"seed{self.seed}"]
-        return "--".join(parts + ([self.variant.slug] if self.variant else []))
+        return _name(self)
 
     @property
     def title(self) -> str:
@@ -215,7 +213,16 @@ def read_all(folder: Path) -> Iterator[Result]:
     """Every cell of a folder, in the order of their names."""
     for path in sorted(folder.glob("*.json")):
         if (result := read(path)) is not None:
-            yield result
+            if path.stem == _name(result):
+                yield result
+            else:  # a copy, which would count twice
+                note(f"{path}: left alone, the file of this cell is {_name(result)}.json")
+
+
+def _name(of: Cell | Result) -> str:
+    lengths = "+".join(f"{bits:02d}" for bits in of.bits)
+    parts = [of.setup.slug, of.method, f"{lengths}bits", f"seed{of.seed}"]
+    return "--".join(parts + ([of.variant.slug] if of.variant else []))
 
 
 def _comparable(options: dict[str, Any]) -> Any:
