@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from .errors import IdcwhError
 
-Name = str | os.PathLike[str]
+StrPath = str | os.PathLike[str]
 
 
 class NotWritten(IdcwhError):
@@ -21,7 +21,7 @@ class NotWritten(IdcwhError):
 
 
 @contextlib.contextmanager
-def replacing(path: Name) -> Iterator[BinaryIO]:
+def replacing(path: StrPath) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path`, synced, when the block ends; an exception leaves no trace.
 
     NotWritten when the place cannot be written, named before any work is done.
@@ -41,7 +41,7 @@ def replacing(path: Name) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def check_target(path: Name, *inputs: Name | None) -> None:
+def check_target(path: StrPath, *inputs: StrPath | None) -> None:
     """IdcwhError unless `path` can be written and is none of `inputs`; for commands, before their long work."""
     target = Path(path)
     for given in inputs:
@@ -51,7 +51,7 @@ def check_target(path: Name, *inputs: Name | None) -> None:
         Path(file.name).unlink()
 
 
-def check_replaced(path: Name, begins: bytes, kind: str) -> None:
+def check_replaced(path: StrPath, begins: bytes, kind: str) -> None:
     """IdcwhError where `path` is there already and not of the same kind (it begins otherwise): a slip of the hand must
     not cost a picture or a model. A file that holds nothing may be replaced, too.
     """
@@ -102,7 +102,7 @@ def _remove_abandoned(target: Path) -> None:
                 Path(path).unlink()
 
 
-def is_at(handle: int, path: Name) -> bool:
+def is_at(handle: int, path: StrPath) -> bool:
     """Whether an open file is the one that is there now: it may have been removed, and another made."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(handle), os.stat(path))  # noqa: PTH116

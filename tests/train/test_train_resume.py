@@ -51,6 +51,25 @@ def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, 
     assert log(out) == log(tmp_path / "whole")
 
 
+def test_a_checkpoint_of_before_steps_were_told_apart_goes_on(images, net, tmp_path, cached, monkeypatch, log):
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--batch-size", "8", *cached]
+    assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
+    step, out = loop.Trainer._step, tmp_path / "old"
+
+    def stopping(self, *arguments):
+        step(self, *arguments)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Trainer, "_step", stopping)
+        assert cli.main([*command, "--out", str(out)]) == 130
+    saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)
+    assert saved["trainer"]["position"].pop("taken") == 1
+    checkpoint.write(out / "checkpoint.pt", saved)
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 0
+    assert log(out) == log(tmp_path / "whole")
+
+
 def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "idcwh_train.cli", "--data", str(images), *net, "--freeze", "--epochs", "1000000"]

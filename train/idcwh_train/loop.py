@@ -138,7 +138,7 @@ class Trainer:
         images = self.workers.gather(own)
         if not len(images):
             return
-        if self.workers.any(0 < len(own) < self.source.fewest):
+        if self.source.fewest > 1 and self.workers.any(0 < len(own) < self.source.fewest):
             return  # the others could not be read
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
@@ -261,7 +261,8 @@ class Trainer:
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a saved state. KeyError, ValueError, TypeError, RuntimeError, AttributeError or IndexError when it
         is of another run."""
-        position = Position(**state["position"])
+        # a checkpoint of before steps were told apart has taken all of them
+        position = Position(**{"taken": state["position"]["step"], **state["position"]})
         if not (0 <= position.epoch <= self.options.epochs and 0 <= position.step < self.steps):
             raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.options.epochs}")
         self.load(self.network, state["network"])

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.images import Preprocess
@@ -23,6 +23,8 @@ from .model import Network
 from .reading import read
 from .recipes import Options
 from .workers import Workers
+
+M = TypeVar("M", bound=nn.Module)
 
 _SIZE_STEP = 16  # pixels: every network takes its multiples
 
@@ -52,7 +54,8 @@ class FeatureSource:
         self.failed: dict[str, str] = {}
         network.requires_grad_(False)
         network.heads.requires_grad_(True)
-        self.fewest = _fewest(network, lambda trial: trial.logits(self.x.new_zeros(1, network.features)))
+        one = self.x.new_zeros(1, network.features)
+        self.fewest = _fewest(network.heads, lambda heads: [head(one) for head in heads.values()])
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for positions in plan:
@@ -138,10 +141,10 @@ class ImageSource:
         self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
 
 
-def _fewest(network: Network, outputs: Callable[[Network], object]) -> int:
-    """How many pictures a step needs: 2 where batch norm would see a single value a channel of one. `outputs` is tried
-    with one."""
-    trial = copy.deepcopy(network).train()
+def _fewest(module: M, outputs: Callable[[M], object]) -> int:
+    """How many pictures a step needs: 2 where batch norm would see a single value a channel of one. `outputs` tries a
+    copy of the module with one."""
+    trial = copy.deepcopy(module).train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
             outputs(trial)
