@@ -7,12 +7,16 @@ That is numpy.packbits(..., bitorder="little") and what faiss uses. Padding bits
 from __future__ import annotations
 
 import operator
+import warnings
+from typing import Any
 
 import numpy as np
 
 from . import _core
 
 MAX_BITS = 65535
+_NEARLY_ALL = 0.99
+_ENOUGH_BITS = 64  # bits in all below which equal ones are no surprise
 
 
 def check_bits(bits: int) -> int:
@@ -33,17 +37,40 @@ def code_bytes(bits: int) -> int:
     return (check_bits(bits) + 7) // 8
 
 
-def pack(h: np.ndarray) -> np.ndarray:
-    """Binary codes of the outputs of a network, or of bits.
+def pack(h: Any) -> np.ndarray:
+    """Returns the binary codes of the outputs of a network, or of bits: uint8 (n, ceil(bits / 8)).
 
     h: (n, bits) real numbers, where bit i is 1 exactly where h >= 0 (so sgn(0) = +1, and any sign of zero), or bool,
-    where bit i is 1 exactly where h is True. Integers are real numbers: +1 and -1 become 1 and 0, but so do 1 and 0
-    become 1 and 1; convert 0/1 arrays with `.astype(bool)`.
+    where bit i is 1 exactly where h is True. An array, or a CPU tensor.
 
-    Returns uint8 (n, ceil(bits / 8)). ValueError for NaN or a wrong shape, TypeError for a wrong dtype.
+    Raises ValueError for NaN or a wrong shape, and TypeError for a wrong dtype. Integers are refused: zeros and ones
+    would all become 1, because 0 >= 0. Warns (UserWarning) when at least 99 % of the bits are equal.
     """
-    values = np.asarray(h)
-    if values.dtype.kind not in "fiub":
+    ones = output_bits(h)
+    share = ones.mean() if ones.size >= _ENOUGH_BITS else 0.5
+    if not 1 - _NEARLY_ALL < share < _NEARLY_ALL:
+        warnings.warn(
+            f"pack: {100 * max(share, 1 - share):.4g} % of the bits are {int(share > 0.5)}, so codes hardly differ; "
+            "centre features first, such as h - h.mean(axis=0)",
+            stacklevel=2,
+        )
+    return np.packbits(ones, axis=1, bitorder="little")
+
+
+def pack_outputs(h: np.ndarray) -> np.ndarray:
+    """Returns `pack(h)` without the warning, for programs that report the balance of bits themselves."""
+    return np.packbits(output_bits(h), axis=1, bitorder="little")
+
+
+def output_bits(h: Any) -> np.ndarray:
+    """Returns the bits of network outputs, bool (n, bits). Errors as of `pack`."""
+    values = np.asarray(as_array(h, "h"))
+    if values.dtype.kind in "iu":
+        raise TypeError(
+            f"h must be real numbers or bool, not {values.dtype}; convert zeros and ones with h.astype(bool), "
+            "and -1 and +1 with h > 0"
+        )
+    if values.dtype.kind not in "fb":
         raise TypeError(f"h must be real numbers or bool, not {values.dtype}")
     if values.ndim != 2:
         raise ValueError(f"h must have shape (n, bits), not {values.shape}")
@@ -51,30 +78,51 @@ def pack(h: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "f" and np.isnan(values).any():
         row = int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
         raise ValueError(f"h must not have NaN, but row {row} does: no bit can be told from it")
-    ones = values if values.dtype == bool else values >= 0
-    return np.packbits(ones, axis=1, bitorder="little")
+    return values if values.dtype == bool else values >= 0
 
 
-def unpack(codes: np.ndarray, bits: int) -> np.ndarray:
+def as_array(values: Any, name: str) -> Any:
+    """Returns a tensor of another library as an array over the same memory, and anything else unchanged.
+
+    A tensor has `__array__` or `__dlpack__`. Raises TypeError where NumPy cannot read it, as on a GPU.
+    """
+    if isinstance(values, np.ndarray) or not (hasattr(values, "__array__") or hasattr(values, "__dlpack__")):
+        return values
+    try:
+        return np.asarray(values) if hasattr(values, "__array__") else np.from_dlpack(values)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        device = getattr(values, "device", None)
+        place = "" if device is None else f" on device {device}"
+        raise TypeError(
+            f"{name}: a {type(values).__name__}{place} cannot become a NumPy array ({' '.join(str(error).split())}); "
+            "give an array or a CPU tensor, such as x.detach().cpu()"
+        ) from error
+
+
+def unpack(codes: Any, bits: int) -> np.ndarray:
     """The bits of packed codes: uint8 (n, ceil(bits / 8)) -> bool (n, bits). Errors as of `check_codes`."""
-    check_codes(codes, bits, contiguous=False)
+    codes = check_codes(codes, bits, contiguous=False)
     return np.unpackbits(codes, axis=1, count=bits, bitorder="little").view(bool)
 
 
-def check_codes(codes: np.ndarray, bits: int, name: str = "codes", contiguous: bool = True) -> np.ndarray:
+def check_codes(codes: Any, bits: int, name: str = "codes", contiguous: bool = True) -> np.ndarray:
     """Raise unless `codes` are packed codes of `bits` bits: uint8, shape (n, ceil(bits / 8)), padding bits zero.
 
     With `contiguous`, also unless rows lie one after the other, as the engine needs them to search without a copy.
-    Returns the array itself. TypeError names a wrong type, ValueError anything else, with expected and actual.
+    Returns the array itself, for a CPU tensor an array over its memory. TypeError names a wrong type, ValueError
+    anything else, with expected and actual.
     """
     width = code_bytes(bits)
     expected = f"uint8 of shape (n, {width}) for {bits} bits"
+    codes = as_array(codes, name)
     if not isinstance(codes, np.ndarray):
         raise TypeError(f"{name} must be an array, {expected}, not {type(codes).__name__}")
     if codes.dtype != np.uint8:
         raise TypeError(f"{name} must be {expected}, not {codes.dtype} (real numbers and bool become codes by pack)")
     if codes.ndim != 2 or codes.shape[1] != width:
-        raise ValueError(f"{name} must be {expected}, not of shape {codes.shape}")
+        unpacked = codes.ndim == 2 and codes.shape[1] == bits
+        hint = "; pack zeros and ones with pack(x.astype(bool))" if unpacked else ""
+        raise ValueError(f"{name} must be {expected}, not of shape {codes.shape}{hint}")
     if not codes.flags.c_contiguous:
         if contiguous:
             raise ValueError(f"{name} must be C-contiguous (numpy.ascontiguousarray makes them so)")

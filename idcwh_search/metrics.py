@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .average_precision import TiedRankings
+from .codes import as_array
 from .evaluation import Evaluation, Lookup, MapAtK, PrecisionRecall, Ranking
 from .health import code_health
 from .histograms import Histograms, histograms
@@ -185,7 +186,7 @@ class _Means:
 
 def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:
     """Packed codes as a contiguous array, or ValueError."""
-    array = np.asarray(codes)
+    array = np.asarray(as_array(codes, name))
     width = -(-bits // 8)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"{name}: expected packed codes of {bits} bits, uint8 [n, {width}], not {describe(array)}")

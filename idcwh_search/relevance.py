@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .codes import as_array
+
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
@@ -55,7 +57,7 @@ def _sets(labels: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def _labels(labels: Any, name: str) -> NDArray[Any]:
-    array = np.asarray(labels)
+    array = np.asarray(as_array(labels, name))
     if array.dtype.kind not in "biu" or array.ndim not in (1, 2) or (array.ndim == 1 and array.dtype.kind == "b"):
         raise ValueError(
             f"{name}: expected integers [n] (one class an item) or bool [n, C] (any number of classes), "

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .codes import as_array
+
 Where = np.ndarray | range | Sequence[int] | None
 _MAX_ID = int(np.iinfo(np.int64).max)
 
@@ -35,7 +37,7 @@ def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.
             return low + step * np.arange((high - low) // step + 1, dtype=np.int64)
         names = ids()
         return (names >= low) & (names <= high) & ((names - low) % step == 0)
-    chosen = np.asarray(where)
+    chosen = np.asarray(as_array(where, "where"))
     if chosen.dtype == bool and chosen.ndim == 1:
         return np.ascontiguousarray(chosen)
     if chosen.size == 0 and chosen.ndim == 1:
@@ -57,7 +59,7 @@ def as_id_list(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
 
 def as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
     """Ids as int64; TypeError or ValueError for what are none."""
-    values = np.asarray(ids)
+    values = np.asarray(as_array(ids, "ids"))
     if values.size == 0:
         values = values.astype(np.int64)  # an empty list is float64 to numpy
     if values.dtype.kind not in "iu":

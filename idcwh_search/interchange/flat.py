@@ -15,7 +15,7 @@ import numpy as np
 from ..codes import code_bytes, pack
 from ..database import Database
 from ..errors import IdcwhError
-from .source import Items, Progress, Source, batches_of, fitting_bits, spans
+from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
 
 _DATABASE_MAGIC = b"\x89IDCWH\r\n"  # docs/codes-bin.md
 
@@ -89,6 +89,8 @@ def _npy_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
         raise IdcwhError(f"{path}: holds {rows.dtype}, expected uint8 (n, code bytes) or bool (n, bits)")
     width = rows.width or 0
     if rows.dtype == np.uint8:
+        if width and bits in (None, width):
+            refuse_unpacked(path, rows.read(*next(spans(rows.count), (0, 0))))
         return rows, fitting_bits(path, bits, width)
     if bits not in (None, width):
         raise IdcwhError(f"{path}: holds {width} bits a code, not {bits}")

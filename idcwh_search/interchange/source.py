@@ -103,6 +103,17 @@ def consecutive(ids: np.ndarray) -> bool:
     return np.array_equal(ids, np.arange(len(ids)))
 
 
+def refuse_unpacked(path: Path, codes: np.ndarray) -> None:
+    """Raises IdcwhError where each byte of uint8 (n, width) is 0 or 1: unpacked bits, which would be taken for codes of
+    8 times the length."""
+    if codes.size >= 8 and codes.shape[1] > 1 and codes.max() == 1:
+        width = codes.shape[1]
+        raise IdcwhError(
+            f"{path}: holds bits, not packed codes (found only the bytes 0 and 1); pack them with "
+            f"pack(x.astype(bool)), or give --bits {8 * width} if these are codes of {8 * width} bits"
+        )
+
+
 def fitting_bits(path: Path, bits: int | None, width: int) -> int:
     """The code length of codes of `width` bytes: `bits`, which has to fit, or all of them. IdcwhError, else."""
     if not 1 <= width <= code_bytes(MAX_BITS):

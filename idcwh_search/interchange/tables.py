@@ -24,9 +24,10 @@ from ..columns import stamp_column
 from ..database import Database
 from ..errors import IdcwhError
 from . import source
-from .source import Items, Progress, Source, batches_of, fitting_bits, spans
+from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
 
 _METADATA = b"idcwh"
+_FIRST_ROWS = 64  # that are read to tell the code length
 _COLUMNS = ("id", "key", "label", "code")
 _OURS = (*_COLUMNS, "stamp")  # which in other people's tables may be anything
 
@@ -85,6 +86,9 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
         said, model = _about(path, schema)
         if said is not None and bits not in (None, said):
             raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
+        if bits is None and said is None and first is not None and _is_list(first.column("code").type):
+            code_column = first.column("code")
+            refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
         bits = said if bits is None else bits
         bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
     return Source(path, bits, count, lambda: _items(path, kind, bits, _COLUMNS if said is None else _OURS), model)
@@ -96,7 +100,7 @@ def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch 
         file = pa.parquet.ParquetFile(path)
         count = file.metadata.num_rows
         names = [name for name in file.schema_arrow.names if name == "code"]
-        return file.schema_arrow, count, next(file.iter_batches(1, columns=names), None)
+        return file.schema_arrow, count, next(file.iter_batches(_FIRST_ROWS, columns=names), None)
     reader, batches = _open_ipc(path)
     return reader.schema, None, next((_valid(batch) for batch in batches if batch.num_rows), None)
 

@@ -1,10 +1,12 @@
 """pack, unpack and check_codes, against numpy and the contract of one code."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.codes import check_codes, code_bytes
+from idcwh_search.codes import check_codes, code_bytes, pack_outputs
 
 
 @pytest.mark.parametrize("bits", [1, 7, 8, 9, 12, 48, 64, 100, 1024])
@@ -29,14 +31,41 @@ def test_zero_is_one_whatever_its_sign():
     assert ih.pack(np.array([[0.0, -0.0, 1e-300, -1e-300, np.inf, -np.inf]])).tolist() == [[0b010111]]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_every_real_dtype(dtype):
     assert ih.pack(np.array([[1, -1, 0, -2, 3]], dtype)).tolist() == [[0b10101]]
 
 
-def test_bool_is_taken_as_it_is_and_unsigned_integers_are_real_numbers():
+def test_bool_is_taken_as_it_is():
     assert ih.pack(np.array([[True, False, True]])).tolist() == [[0b101]]
-    assert ih.pack(np.array([[1, 0, 1]], np.uint8)).tolist() == [[0b111]]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, np.uint64])
+def test_pack_of_integers_raises_and_names_astype_bool(dtype):
+    with pytest.raises(TypeError, match=r"zeros and ones with h.astype\(bool\)") as caught:
+        ih.pack(np.array([[1, 0, 1]], dtype))
+    assert np.dtype(dtype).name in str(caught.value)
+
+
+@pytest.mark.parametrize("features", [np.abs, lambda h: -np.abs(h) - 1e-9], ids=["non-negative", "negative"])
+def test_pack_of_features_with_one_sign_warns(features, rng):
+    with pytest.warns(UserWarning, match=r"100 % of the bits are [01].*h - h.mean\(axis=0\)"):
+        ih.pack(features(rng.normal(size=(20, 48))))
+
+
+def test_pack_of_balanced_or_few_outputs_does_not_warn(rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        h = np.abs(rng.normal(size=(20, 48)))
+        ih.pack(h - h.mean(axis=0))
+        ih.pack(np.ones((1, 48)))
+        ih.pack(np.zeros((0, 48)))
+        pack_outputs(np.ones((20, 48)))
+
+
+def test_unpacked_bits_as_codes_names_pack():
+    with pytest.raises(ValueError, match=r"shape \(5, 48\); pack zeros and ones with pack\(x.astype\(bool\)\)"):
+        check_codes(np.ones((5, 48), np.uint8), 48)
 
 
 def test_strided_input_and_no_rows():

@@ -68,6 +68,15 @@ def test_bool_arrays_are_packed(rng, tmp_path):
         interchange.read(tmp_path / "ones.npy", bits=80)
 
 
+def test_npy_of_unpacked_bits_is_refused_unless_bits_say_so(tmp_path, rng):
+    path = tmp_path / "bits.npy"
+    np.save(path, rng.integers(0, 2, (50, 64), dtype=np.uint8))
+    for bits in (None, 64):
+        with pytest.raises(IdcwhError, match=r"bits.npy: .*only the bytes 0 and 1.*astype\(bool\).*--bits 512"):
+            interchange.read(path, bits=bits)
+    assert interchange.read(path, bits=512).count == 50
+
+
 def npy(array: np.ndarray, **options: object) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, array, **options)

@@ -236,6 +236,15 @@ def test_a_width_of_0_is_refused(tmp_path):
         interchange.read(path)
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_lists_of_unpacked_bits_are_refused_unless_bits_say_so(suffix, rng, tmp_path):
+    bits = rng.integers(0, 2, (70, 24)).tolist()
+    path = write(pa.table({"code": pa.array(bits, pa.list_(pa.int64()))}), tmp_path / f"bits{suffix}")
+    with pytest.raises(IdcwhError, match=r"only the bytes 0 and 1.*astype\(bool\).*--bits 192"):
+        interchange.read(path)
+    assert interchange.read(path, bits=192).items().codes.tolist() == bits
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 def test_two_columns_of_a_name_are_refused(suffix, tmp_path):
     given = pa.table([pa.array([b"a"]), pa.array([1]), pa.array([2])], names=["code", "id", "id"])

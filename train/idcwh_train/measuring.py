@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from idcwh_search import metrics
-from idcwh_search.codes import pack
+from idcwh_search.codes import pack_outputs
 from idcwh_search.evaluation import Evaluation
 
 from .model import Network
@@ -33,7 +33,9 @@ def evaluate(
     q, d = labels[queries.numpy()], labels[database.numpy()]
     check(q, d)
     return {
-        bits: metrics.evaluate(pack(of_queries[bits].numpy()), q, pack(of_database[bits].numpy()), d, bits=bits, at=at)
+        bits: metrics.evaluate(
+            pack_outputs(of_queries[bits].numpy()), q, pack_outputs(of_database[bits].numpy()), d, bits=bits, at=at
+        )
         for bits in network.lengths
     }
 
