@@ -132,6 +132,20 @@ class Database(_Readable, Adding):
         """Begin a database that appears at `path` when it is closed, whole, or never."""
         return DatabaseBuilder(Path(path), bits, model, replace=replace)
 
+    def __reduce__(self) -> Any:
+        """Returns how to open the file again, for pickling and copying a database that is open for reading.
+
+        The copy sees the newest commit, and has no structures of `optimize`. Raises TypeError for a database that is
+        open for changing, which one handle may do at a time.
+        """
+        if self._database.writable:
+            raise TypeError(
+                f"{self.path}: a database that is open for changing cannot be copied or pickled; "
+                "open it with mode 'r' where it is only searched"
+            )
+        self._database.snapshot()  # raises where it is closed
+        return Database.open, (str(self.path.absolute()),)
+
     def _snapshot(self) -> _core.DatabaseSnapshot:
         return self._database.snapshot()
 

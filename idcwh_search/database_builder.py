@@ -29,6 +29,9 @@ class DatabaseBuilder(Adding):
                 path_bytes(path), self.bits, json_bytes(model), replace
             )
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self.path}: a database that is being built cannot be copied or pickled; close it first")
+
     def __len__(self) -> int:
         return len(self._open())
 

@@ -60,7 +60,7 @@ class Encoder:
 
     Raises IdcwhError when the file is missing, no ONNX model, not one of ours, changed since it was written, or not
     what its metadata says, and when a device that was asked for cannot be had. One encoder may be used by several
-    threads at once.
+    threads at once. A pickled or copied encoder opens the same file again.
     """
 
     def __init__(
@@ -110,6 +110,9 @@ class Encoder:
         self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method
         self._bound = None if self.device == "cpu" else FixedShapes(self._session, self.batch_size, gpu)
         self._spin = spin
+        self._options: dict[str, Any] = {"device": device, "threads": threads, "batch_size": batch_size}
+        self._options |= {"strict": strict, "spin": spin, "gpu": gpu, "gpu_memory": gpu_memory}
+        self._options |= {"preprocess": preprocess, "bits": bits}
         self._single: Any = None  # see `parallel`
         self._lock = threading.Lock()
         if seal is not onnx_file.Seal.WHOLE:  # else the exporter has tried
@@ -117,6 +120,10 @@ class Encoder:
 
     def __repr__(self) -> str:
         return f"Encoder({self.path!r}, bits={self.bits}, device={self.device!r}, {self.fingerprint[:12]})"
+
+    def __reduce__(self) -> Any:
+        """Returns how to open the same file again, for pickling and copying."""
+        return _reopened, (self.path, self.fingerprint, self._options)
 
     def __call__(self, pictures: Picture | Iterable[Picture]) -> Codes:
         """Codes uint8 [n, ceil(bits / 8)] of one picture or several: paths, PIL images, or arrays uint8 [h, w, 3] RGB.
@@ -178,8 +185,7 @@ class Encoder:
 
     def _open_single(self) -> Any:
         content = _read(self.path)
-        if onnx_file.examine(content)[1] != self.fingerprint:
-            raise IdcwhError(f"{self.path}: was replaced while it was in use; open it again")
+        _check_unchanged(self.path, onnx_file.examine(content)[1], self.fingerprint)
         return devices.open_session(content, self.path, "cpu", threads=1, spin=self._spin).session
 
     def _run(self, session: Any, pixels: Pixels) -> tuple[Codes, Logits]:
@@ -212,6 +218,18 @@ class Encoder:
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (side, side, 3):
             found = f"{pixels.dtype} {list(pixels.shape)}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
             raise TypeError(f"expected preprocessed pictures uint8 [n, {side}, {side}, 3], not {found}")
+
+
+def _reopened(path: str, fingerprint: str, options: dict[str, Any]) -> Encoder:
+    """Returns the encoder that was pickled. Raises IdcwhError where the file is another one by now."""
+    encoder = Encoder(path, **options)
+    _check_unchanged(path, encoder.fingerprint, fingerprint)
+    return encoder
+
+
+def _check_unchanged(path: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise IdcwhError(f"{path}: was replaced while it was in use; open it again")
 
 
 def _said(content: bytes, seal: onnx_file.Seal) -> ModelInfo | None:

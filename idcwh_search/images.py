@@ -78,6 +78,10 @@ class UnreadableImage(IdcwhError):
         self.reason = reason
         super().__init__(f"{self.path}: {reason}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the fields, so that a worker process can raise the error in its parent."""
+        return type(self), (self.path, self.reason)
+
 
 @dataclass(frozen=True)
 class Preprocess:

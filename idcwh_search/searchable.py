@@ -50,6 +50,13 @@ class Searchable:
     def _snapshot(self) -> _core.Snapshot:
         raise NotImplementedError
 
+    def __reduce__(self) -> Any:
+        """Raises TypeError: a copy would hold every code a second time, unseen."""
+        raise TypeError(
+            f"{type(self).__name__}: copying and pickling are not supported, because they would copy every code; "
+            "open a database by its path in the other process instead"
+        )
+
     def __len__(self) -> int:
         return len(self._snapshot())
 
