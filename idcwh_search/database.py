@@ -44,8 +44,9 @@ class _Readable(Searchable):
     @property
     def manifest(self) -> dict[str, Any]:
         """What the database says of its model and its images."""
+        text = self._snapshot().manifest()  # outside of the try: a closed database has a ValueError of its own
         try:
-            manifest = json.loads(self._snapshot().manifest().decode(errors="surrogateescape"))
+            manifest = json.loads(text.decode(errors="surrogateescape"))
         except (ValueError, RecursionError):
             manifest = None
         if not isinstance(manifest, dict):
@@ -255,6 +256,7 @@ class Database(_Readable, Adding):
         self._database.close()
 
     def __enter__(self) -> Database:
+        len(self)  # ValueError when it is closed
         return self
 
     def __exit__(

@@ -37,7 +37,7 @@ class DatabaseBuilder(Adding):
 
     def _open(self) -> _core.DatabaseBuilder:
         if self._builder is None:
-            raise ValueError(f"{self.path}: the database is closed; nothing can be added to it")
+            raise ValueError(f"{self.path}: the database is closed or discarded; begin another with Database.build")
         return self._builder
 
     def _add(self, *given: Any) -> np.ndarray:
@@ -57,6 +57,7 @@ class DatabaseBuilder(Adding):
         self._builder = None
 
     def __enter__(self) -> DatabaseBuilder:
+        self._open()
         return self
 
     def __exit__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -216,23 +215,36 @@ def test_what_was_added_is_seen_at_once(tmp_path: Path) -> None:
         db.verify()
 
 
-def test_a_closed_database_says_so(small: Path) -> None:
-    query = random_codes(1, 20)
+def test_closed_database_says_so_everywhere(small: Path) -> None:
+    query, ids = random_codes(1, 20), [0]
+    given: dict[str, tuple] = {
+        **dict.fromkeys(("search", "search_ties", "range_search", "count"), (query, 1)),
+        **dict.fromkeys(("histogram", "rank", "add"), (query,)),
+        **{"get": (ids,), "explain": (1,), "find": (["a"],), "remove": (ids,), "set_manifest": ({},)},
+        **dict.fromkeys(("replace", "update"), (ids, query)),
+    }
+    public = [name for name in dir(ih.Database) if not name.startswith("_")]
+    assert {*given, "manifest", "codes", "keys", "info", "verify", "compact", "optimize", "refresh"} < set(public)
     for mode in ("r", "r+"):
         db = ih.Database.open(small, mode)
         db.close()
         db.close()
-        uses: list[Callable[[], object]] = [
-            lambda db=db: db.search(query, 1),
-            lambda db=db: db.add(query),
-            lambda db=db: db.get([0]),
-            db.verify,
-            db.info,
-            db.compact,
-            lambda db=db: db.ids,
-        ]
-        for use in uses:
-            with pytest.raises(ValueError, match="closed"):
+        for name in [*public, "__len__", "__enter__"]:
+            if name in ("open", "create", "build", "close", "path"):
+                continue
+            with pytest.raises(ValueError, match=f"^{small}: the database is closed; open it again$"):
+                found = getattr(db, name)
+                found(*given.get(name, ()))
+
+
+def test_closed_builder_says_so_everywhere(tmp_path: Path) -> None:
+    for end in ("close", "discard"):
+        builder = ih.Database.build(tmp_path / f"{end}.bin", bits=8)
+        getattr(builder, end)()
+        for use in (builder.__len__, builder.__enter__, lambda b=builder: b.add(np.zeros((1, 1), np.uint8))):
+            with pytest.raises(
+                ValueError, match=f"^{builder.path}: the database is closed or discarded; begin another"
+            ):
                 use()
 
 

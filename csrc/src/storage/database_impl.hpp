@@ -48,7 +48,7 @@ struct Database::Impl {
     }
     std::shared_ptr<const storage::FileView> newest() const {
         const std::lock_guard turn(looking);
-        if (!view) throw Error(ErrorCode::invalid_argument, "the database is closed");
+        if (!view) throw Error(ErrorCode::invalid_argument, path + ": the database is closed; open it again");
         return view;
     }
     void show(storage::Commit commit) {
