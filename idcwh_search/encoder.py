@@ -22,12 +22,13 @@ from PIL import Image
 from . import devices, onnx_file, runtime
 from .errors import IdcwhError
 from .gpu import FixedShapes, Use
-from .images import Pixels, Preprocess, load_image, to_pixels
+from .images import Encoded, Pixels, Preprocess, load_image, to_pixels
 from .modelinfo import WITHOUT, ModelInfo, check_signature, explicit
 
 Codes = npt.NDArray[np.uint8]
 Logits = npt.NDArray[np.float32]
-Picture = str | os.PathLike[str] | Image.Image | npt.NDArray[np.uint8]  # an array is one picture, uint8 [h, w, 3]
+Picture = Encoded | Image.Image | npt.NDArray[np.uint8]  # an array is one picture, uint8 [h, w, 3]
+_ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)  # or what has `read`
 
 # Images a run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
 # gain nothing. A GPU wants more.
@@ -39,7 +40,8 @@ class Encoder:
     """A model.onnx, ready to make codes.
 
         enc = Encoder("model.onnx")
-        codes = enc(["a.jpg", "b.jpg"])         # uint8 [2, ceil(bits / 8)]; also PIL images, or arrays uint8 [h, w, 3]
+        codes = enc(["a.jpg", "b.jpg"])         # uint8 [2, ceil(bits / 8)]; also PIL images, arrays uint8 [h, w, 3],
+                                                # the bytes of image files, and files opened in binary mode
         codes = enc.encode(pixels)              # uint8 [n, H, W, 3] that are preprocessed already
 
     device      "auto", "cpu", "cuda" or "tensorrt". Asked for, a GPU that cannot be had is an error; "auto" takes
@@ -126,14 +128,16 @@ class Encoder:
         return _reopened, (self.path, self.fingerprint, self._options)
 
     def __call__(self, pictures: Picture | Iterable[Picture]) -> Codes:
-        """Codes uint8 [n, ceil(bits / 8)] of one picture or several: paths, PIL images, or arrays uint8 [h, w, 3] RGB.
+        """Codes uint8 [n, ceil(bits / 8)] of one image or several.
 
-        An UnreadableImage is raised for the first that cannot be read; `pipeline.encode_files` passes over such files.
+        An image is a path, the bytes of an image file, a file opened in binary mode, a PIL image, or an array
+        uint8 [h, w, 3] RGB. Raises UnreadableImage for the first that cannot be read; `pipeline.encode_files` skips
+        such files.
         """
         from .pipeline import encode_files
 
-        one = isinstance(pictures, str | os.PathLike | Image.Image)
-        if isinstance(pictures, bytes) or (isinstance(pictures, np.ndarray) and pictures.ndim not in (3, 4)):
+        one = isinstance(pictures, (Image.Image, *_ENCODED)) or hasattr(pictures, "read")
+        if isinstance(pictures, np.ndarray) and pictures.ndim not in (3, 4):
             self.pixels(pictures)  # which says what a picture is
         if one or (isinstance(pictures, np.ndarray) and pictures.ndim == 3):
             pictures = [pictures]  # type: ignore[list-item]
@@ -142,15 +146,18 @@ class Encoder:
 
     def pixels(self, picture: Picture) -> Pixels:
         """One picture as the model sees it: uint8 [H, W, 3]. Raises UnreadableImage."""
-        if isinstance(picture, str | os.PathLike):
-            return load_image(picture, self.preprocess)
         if isinstance(picture, np.ndarray):
             if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-                raise TypeError(f"a picture must be uint8 [h, w, 3], not {picture.dtype} {list(picture.shape)}")
+                raise TypeError(f"an image must be uint8 [h, w, 3], not {picture.dtype} {list(picture.shape)}")
             picture = Image.fromarray(picture)
-        if not isinstance(picture, Image.Image):
-            raise TypeError(f"a picture must be a path, a PIL image or an array, not {type(picture).__name__}")
-        return to_pixels(picture, self.preprocess)
+        if isinstance(picture, Image.Image):
+            return to_pixels(picture, self.preprocess)
+        if isinstance(picture, _ENCODED) or hasattr(picture, "read"):
+            return load_image(picture, self.preprocess)
+        raise TypeError(
+            "an image must be a path, the bytes of an image file, a file opened in binary mode, a PIL image or an "
+            f"array, not {type(picture).__name__}"
+        )
 
     def encode(self, pixels: Pixels) -> Codes:
         """Codes uint8 [n, ceil(bits / 8)] of preprocessed pictures uint8 [n, H, W, 3], n >= 0."""

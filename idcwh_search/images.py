@@ -26,8 +26,10 @@ is the caller's business here; the commands keep it quiet (cli/common.py).
 from __future__ import annotations
 
 import importlib
+import io
 import math
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +45,8 @@ from . import shards
 from .errors import IdcwhError
 
 Pixels = npt.NDArray[np.uint8]
+Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+"""An image file: its path, its bytes, or the file itself, opened in binary mode."""
 
 MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
 
@@ -64,6 +68,29 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_KINDS: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), kind)
+    for pattern, kind in (
+        (rb"\xff\xd8\xff", "JPEG"),
+        (rb"\x89PNG\r\n\x1a\n", "PNG"),
+        (rb"GIF8[79]a", "GIF"),
+        (rb"RIFF....WEBP", "WebP"),
+        (rb"II\*\0|MM\0\*", "TIFF"),
+        (rb"BM....\0\0\0\0", "BMP"),
+        (rb"P[1-7]\s", "PNM"),
+        (rb"\0\0\x01\0", "ICO"),
+        (rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51", "JPEG 2000"),
+        (rb"....ftyp(avif|avis)", "AVIF"),
+        (rb"....ftyp(heic|heix|heim|heis|hevc|hevx|mif1|msf1)", "HEIC"),
+        (rb"\xff\x0a|\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (rb"8BPS", "Photoshop (PSD)"),
+        (rb"%PDF-", "PDF"),
+        (rb"....ftypcrx |FUJIFILMCCD-RAW|II\x1a\0\0\0HEAPCCDR", "camera raw"),
+        (rb"(\xef\xbb\xbf)?\s*<(svg\b|!DOCTYPE svg\b|(\?xml|!--).*<svg\b)", "SVG"),
+    )
+)
+HEAD = 4096
+"""Bytes from which `kind_of` tells the type of an image."""
 _TALL = 8  # heights to a width
 _SMALL = 2_000_000  # pixels
 _ORIENTATION = 0x0112  # the EXIF tag
@@ -122,11 +149,25 @@ class Preprocess:
         return cls(**values)
 
 
-def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
+def kind_of(head: bytes) -> str | None:
+    """Returns the type of an image by its first HEAD bytes, such as "JPEG"; None for what begins like no image.
+
+    These are the types that are decoded, TGA aside (it begins like anything), and others that users try.
+    """
+    return next((kind for pattern, kind in _KINDS if pattern.match(head)), None)
+
+
+def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
     """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads.
 
-    A path may lead into a tar file (shards.py). IdcwhError where the process lets Pillow take half pictures for whole.
+    path: a path, which may lead into a tar file (shards.py); the bytes of an image file; or a file object opened in
+    binary mode, which is read to its end. IdcwhError where the process lets Pillow take half pictures for whole.
     """
+    if not isinstance(path, str | os.PathLike):
+        content, name = _content(path)
+        if not content:
+            raise UnreadableImage(name, "an empty file")
+        return to_pixels(_open(io.BytesIO(content), name), preprocess, name)
     try:
         if (inside := _in_shard(path)) is not None:
             return to_pixels(_open(inside, path), preprocess, path)
@@ -141,6 +182,23 @@ def load_image(path: str | os.PathLike[str], preprocess: Preprocess) -> Pixels:
         raise UnreadableImage(path, error.strerror or str(error)) from error
     except ValueError as error:  # a NUL byte
         raise UnreadableImage(path, f"no path of a file ({error})") from error
+
+
+def _content(source: bytes | bytearray | memoryview | IO[bytes]) -> tuple[bytes, str]:
+    """The bytes of an image file that is in memory or open, and its name in errors."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source), "image bytes"
+    name = getattr(source, "name", None)
+    name = name if isinstance(name, str) else "image file object"
+    try:
+        content = source.read()
+    except OSError as error:
+        raise UnreadableImage(name, error.strerror or str(error)) from error
+    except ValueError as error:  # it is closed, or text that is not UTF-8
+        raise ValueError(f"{name}: cannot be read ({error}); give a file that is open in binary mode") from error
+    if not isinstance(content, bytes):
+        raise TypeError(f"{name}: gives {type(content).__name__}, expected bytes; open it in binary mode ('rb')")
+    return content, name
 
 
 def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:
@@ -198,8 +256,22 @@ def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
     _refuse_half_pictures()
     try:
         return Image.open(file, formats=_formats())
+    except Image.UnidentifiedImageError as error:
+        file.seek(0)
+        raise UnreadableImage(path, _unsupported(kind_of(file.read(HEAD))) or _cause(error)) from error
     except Exception as error:
         raise UnreadableImage(path, _cause(error)) from error
+
+
+def _unsupported(kind: str | None) -> str | None:
+    """The reason why a file of a type that is not decoded is no image; None where its type is."""
+    hint = {
+        "SVG": "; convert it to PNG first",
+        "HEIC": "; install pillow-heif (pip install pillow-heif), or convert it to JPEG first",
+        "AVIF": "; install Pillow 11.3 or later, or convert it to JPEG first",
+        **dict.fromkeys(("JPEG XL", "Photoshop (PSD)", "PDF", "camera raw"), "; convert it to JPEG or PNG first"),
+    }
+    return f"{kind} is not supported{hint[kind]}" if kind in hint else None
 
 
 def _cause(error: Exception) -> str:

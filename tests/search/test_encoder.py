@@ -79,7 +79,7 @@ def test_calling_it_with_something_else(linear: Any, tmp_path: Path) -> None:
     with pytest.raises(UnreadableImage, match="gone"):
         encoder([tmp_path / "gone.jpg"])
     for wrong in (np.zeros((4, 4, 3), np.float32), np.zeros((4, 4), np.uint8), 3):
-        with pytest.raises(TypeError, match=r"picture must be|not iterable"):
+        with pytest.raises(TypeError, match="an image must be"):
             encoder([wrong])  # type: ignore[list-item]
 
 
@@ -300,8 +300,8 @@ def test_arguments_of_the_wrong_kind(linear: Any) -> None:
     encoder = Encoder(path)
     with pytest.raises(TypeError, match=r"must be uint8 \[h, w, 3\], not uint8 \[8, 9\]"):
         encoder(np.zeros((8, 9), np.uint8))
-    with pytest.raises(TypeError, match=r"a path, a PIL image or an array, not bytes"):
-        encoder(b"a.png")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a path, the bytes of an image file, .* or an array, not int"):
+        encoder([3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="interpolation must be one of"):
         Preprocess(8, 8, ["bilinear"])  # type: ignore[arg-type]
 

@@ -1,0 +1,127 @@
+"""Images that are not files on disk: bytes, open files, pipes; and the types of image files. Pillow is the oracle."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, features
+
+import idcwh_search as ih
+from idcwh_search.images import HEAD, UnreadableImage, kind_of
+
+SVG = b'<?xml version="1.0"?>\n<!-- drawn by hand -->\n<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>'
+HEIC = b"\0\0\0\x1cftypheic\0\0\0\0mif1heicmiaf" + bytes(64)
+
+
+def encoded(kind: str, **options: Any) -> bytes:
+    """A photo-like image of this Pillow format."""
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    Image.fromarray(pixels).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_encoder_takes_every_form_of_an_image(linear: Any, tmp_path: Path, suffix: str) -> None:
+    content = encoded({"png": "PNG", "jpg": "JPEG"}[suffix])
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(content)
+    encoder = ih.Encoder(linear.write(12), threads=2)
+    expected = encoder(path)
+    with path.open("rb") as file, Image.open(path) as image:
+        array = np.asarray(image)
+        forms: list[Any] = [content, bytearray(content), memoryview(content), io.BytesIO(content), file, path, image]
+        codes = encoder([*forms, array, str(path)])
+    np.testing.assert_array_equal(codes, np.repeat(expected, 9, axis=0))
+    for single in (content, io.BytesIO(content), memoryview(content)):
+        np.testing.assert_array_equal(encoder(single), expected)
+
+
+def test_load_image_of_a_pipe_equals_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(encoded("PNG"))
+    read, write = os.pipe()
+
+    def send() -> None:
+        with os.fdopen(write, "wb") as sink:
+            sink.write((tmp_path / "a.png").read_bytes())
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    with os.fdopen(read, "rb") as source:
+        found = ih.load_image(source, ih.Preprocess(10, 8))
+    sender.join()
+    np.testing.assert_array_equal(found, ih.load_image(tmp_path / "a.png", ih.Preprocess(10, 8)))
+
+
+def test_bytes_that_are_no_image_are_unreadable() -> None:
+    whole = encoded("PNG")
+    for content, reason in ((b"", "an empty file"), (b"a.png", "not an image"), (whole[: len(whole) // 2], "damaged")):
+        for source in (content, io.BytesIO(content)):
+            with pytest.raises(UnreadableImage, match=reason):
+                ih.load_image(source, ih.Preprocess())
+
+
+def test_file_opened_as_text_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("abc")
+    message = r"a.txt: gives str, expected bytes; open it in binary mode"
+    with (tmp_path / "a.txt").open() as file, pytest.raises(TypeError, match=message):
+        ih.load_image(file, ih.Preprocess())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"a.txt: cannot be read"):
+        ih.load_image(file, ih.Preprocess())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("format", "kind"),
+    [
+        ("JPEG", "JPEG"), ("PNG", "PNG"), ("GIF", "GIF"), ("WEBP", "WebP"), ("TIFF", "TIFF"), ("BMP", "BMP"),
+        ("PPM", "PNM"), ("ICO", "ICO"), ("JPEG2000", "JPEG 2000"), ("AVIF", "AVIF"), ("PDF", "PDF"),
+    ],
+)  # fmt: skip
+def test_kind_of_what_pillow_writes(format: str, kind: str) -> None:
+    if format == "AVIF" and not features.check("avif"):
+        pytest.skip("this Pillow has no AVIF")
+    assert kind_of(encoded(format)[:HEAD]) == kind
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"a.jpg\nb.jpg\n", b"P1010001.JPG\n", b"BMW/1.jpg\n", b"<html>", b"\xef\xbb\xbfa.jpg", b"II.jpg"]
+)
+def test_kind_of_a_list_of_paths_is_none(text: bytes) -> None:
+    assert kind_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (SVG, "SVG is not supported; convert it to PNG first"),
+        (b"\xef\xbb\xbf <svg/>", "SVG is not supported"),
+        (b"<!DOCTYPE svg PUBLIC 'x'>\n<svg>", "SVG is not supported"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL is not supported; convert it to JPEG or PNG first"),
+        (b"8BPS\0\1", r"Photoshop \(PSD\) is not supported"),
+        (b"%PDF-1.7\n", "PDF is not supported"),
+        (b"FUJIFILMCCD-RAW 0201", "camera raw is not supported"),
+    ],
+)
+def test_image_of_an_unsupported_type_names_the_type(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "query.jpg").write_bytes(content)
+    with pytest.raises(UnreadableImage, match=rf"query.jpg: {reason}"):
+        ih.load_image(tmp_path / "query.jpg", ih.Preprocess())
+
+
+def test_heic_without_pillow_heif_names_the_package(tmp_path: Path) -> None:
+    if _installed("pillow_heif"):
+        pytest.skip("pillow-heif is installed")
+    with pytest.raises(UnreadableImage, match=r"HEIC is not supported; install pillow-heif \(pip install"):
+        ih.load_image(HEIC, ih.Preprocess())
+
+
+def _installed(name: str) -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec(name) is not None
