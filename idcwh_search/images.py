@@ -26,6 +26,7 @@ is the caller's business here; the commands keep it quiet (cli/common.py).
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import io
 import math
 import os
@@ -50,8 +51,10 @@ Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
 MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
 
+HEIF_SUFFIXES = frozenset({".heic", ".heif", ".hif"})  # decoded by pillow-heif, where it is installed
+
 # What is decoded, whatever the file is called. A closed list: Pillow's others include EPS, which runs Ghostscript.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "TGA", "ICO")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "TGA", "ICO", "HEIF")
 _PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico")  # beyond those that Pillow loads by itself
 _RESAMPLING = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -240,7 +243,18 @@ def _formats() -> tuple[str, ...]:
             importlib.import_module(f"PIL.{name}ImagePlugin")
         except ImportError:  # an older Pillow without this format
             continue
+    if heif_installed():
+        heif = importlib.import_module("pillow_heif")
+        heif.register_heif_opener()
+        if "AVIF" not in Image.OPEN and hasattr(heif, "register_avif_opener"):  # both of a few years ago
+            heif.register_avif_opener()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+@cache
+def heif_installed() -> bool:
+    """Returns whether pillow-heif is installed, which decodes HEIC images."""
+    return importlib.util.find_spec("pillow_heif") is not None
 
 
 def _refuse_half_pictures() -> None:

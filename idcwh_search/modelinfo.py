@@ -52,7 +52,7 @@ class ModelInfo:
             "idcwh_bits": str(self.bits),
             **_FIXED,
             "idcwh_preprocess": json.dumps(self.preprocess.to_dict()),
-            "idcwh_classes": json.dumps(self.classes, ensure_ascii=False),
+            "idcwh_classes": json.dumps(self.classes, ensure_ascii=False).encode(errors="backslashreplace").decode(),
             "idcwh_method": json.dumps(self.method),
             "idcwh_backbone": json.dumps(self.backbone),
             "idcwh_source_sha256": self.source_sha256,

@@ -191,9 +191,13 @@ def _own(dataset: LabelledImages, name: str, seed: int, counts: _Counts) -> Spli
             f"{dataset.spec}: has no test pictures of its own; give it train/ and test/ folders or a split column, "
             "or take queries from each class (--query-per-class)"
         )
+    database = np.flatnonzero(marks != "test")
+    trains = np.flatnonzero(marks == "train")
+    if not len(trains):  # the source only says which images are queries
+        trains = database
     query = _take(dataset, np.flatnonzero(marks == "test"), seed, counts.query, counts.each, "test pictures")
-    train = _take(dataset, np.flatnonzero(marks == "train"), seed, counts.train, counts.each, "training pictures")
-    return Split(query, train, np.flatnonzero(marks != "test"), name, seed, counts.options())
+    train = _take(dataset, trains, seed, counts.train, counts.each, "training pictures")
+    return Split(query, train, database, name, seed, counts.options())
 
 
 def _drawn(dataset: LabelledImages, name: str, seed: int, counts: _Counts, rows: np.ndarray | None = None) -> Split:

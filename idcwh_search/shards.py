@@ -7,7 +7,7 @@ own: `./a//b.jpg` and `/a/b.jpg` are both a/b.jpg.
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
-# ruff: noqa: PTH113, PTH116, PTH118, PTH119, PTH122, PTH123
+# ruff: noqa: PTH113, PTH116, PTH118, PTH122, PTH123
 from __future__ import annotations
 
 import errno
@@ -16,7 +16,6 @@ import os
 import tarfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .errors import IdcwhError
@@ -48,12 +47,16 @@ _remembered: OrderedDict[tuple[str, int, int], Contents] = OrderedDict()
 _lock = threading.Lock()
 
 
+def is_compressed(path: str) -> bool:
+    """Returns whether a path names a compressed archive, which has no offsets to read at."""
+    return path.lower().endswith(_COMPRESSED)
+
+
 def is_shard(path: str) -> bool:
     """Whether a path names an archive, by its name. IdcwhError for a compressed one, which has no offsets."""
-    lower = path.lower()
-    if lower.endswith(_COMPRESSED):
+    if is_compressed(path):
         raise IdcwhError(f"{path}: a compressed archive; pictures are read in place, so decompress it to a .tar first")
-    return lower.endswith(SUFFIX)
+    return path.lower().endswith(SUFFIX)
 
 
 def contents(path: str) -> Contents:
@@ -126,24 +129,27 @@ def stat(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
 
 
 def label(path: str | os.PathLike[str]) -> str | None:
-    """The text of the .cls file beside a picture in an archive; None where there is none."""
+    """Returns the text of the .cls file beside an image in an archive, or None where there is none.
+
+    `22.05.cls` or `22.cls` for `22.05.png`: WebDataset takes the name up to the first dot, other writers all of it.
+    """
     place = split(path)
     if place is None:
         return None
     archive, name = place
     folder, base = os.path.split(name)
-    found = contents(archive).get(os.path.join(folder, base.split(".", 1)[0] + ".cls"))
-    if not isinstance(found, Member) or found.size > _LONGEST_LABEL:
-        return None
-    return _bytes(archive, found).decode("utf-8", "surrogateescape").strip() or None
+    for stem in dict.fromkeys((os.path.splitext(base)[0], base.split(".", 1)[0])):
+        found = contents(archive).get(os.path.join(folder, f"{stem}.cls"))
+        if isinstance(found, Member) and found.size <= _LONGEST_LABEL:
+            return _bytes(archive, found).decode("utf-8", "surrogateescape").strip() or None
+    return None
 
 
-def names(path: str, suffixes: frozenset[str]) -> Iterator[str]:
-    """The pictures of an archive by their suffix, as paths that lead into it, in its order; also the unreadable ones,
-    which whoever reads them will report."""
-    for name in contents(path):
-        if os.path.splitext(name)[1].lower() in suffixes and not os.path.basename(name).startswith("."):
-            yield f"{path}/{name}"
+def head(path: str, size: int) -> bytes:
+    """Returns the first `size` bytes of a file in an archive, or none where it cannot be read in place."""
+    archive, name = split(path) or ("", "")
+    found = contents(archive).get(name) if archive else None
+    return _bytes(archive, Member(found.offset, min(size, found.size))) if isinstance(found, Member) else b""
 
 
 def _scan(path: str, size: int) -> Contents:

@@ -97,7 +97,8 @@ class Split:
             },
         }
         with replacing(path) as file:
-            file.write(json.dumps(content, ensure_ascii=False).encode())
+            # A name of a file that is not UTF-8 holds half surrogates, which JSON writes as \udcXX.
+            file.write(json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace"))
 
 
 def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -125,6 +125,12 @@ def note(message: str) -> None:
     """Say something to the person at the terminal: everything that is not data goes to stderr."""
     if not _hushed:
         print(one_line(message), file=sys.stderr, flush=True)
+
+
+def note_all(messages: Iterable[str]) -> None:
+    """Write a note for each message."""
+    for message in messages:
+        note(message)
 
 
 def progress_bar(**options: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..encoder import Encoder
 from ..errors import IdcwhError
+from ..image_lists import LeftOut
 from . import common
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -80,8 +81,8 @@ class Encoding:
         if self._paths and self._run.summary.images == 0 and not self._already:
             raise IdcwhError(f"none of the {len(self._paths)} images could be read; nothing was written")
 
-    def summarise(self, target: Path, as_json: bool, **more: Any) -> int:
-        """Print what was done; returns the exit code."""
+    def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
+        """Print what was done; returns the exit code. left_out: files that were not among the images."""
         summary, size = self._run.summary, target.stat().st_size
         counts = "".join(f", {number} {name}" for name, number in more.items())
         common.note(f"{target}: {summary}{counts}; {size:,} bytes")
@@ -91,6 +92,7 @@ class Encoding:
                 "images": summary.images,
                 **more,
                 "skipped": self.skipped,
+                "left_out": left_out.to_dict(),
                 "seconds": round(summary.seconds, 3),
                 "images_per_second": round(summary.images_per_second, 1),
                 "decode_seconds": round(summary.decode_seconds, 3),
@@ -99,4 +101,4 @@ class Encoding:
             }
             json.dump(numbers, sys.stdout, indent=1)
             print()
-        return common.SKIPPED if self.skipped else common.DONE
+        return common.SKIPPED if self.skipped or left_out.skipped else common.DONE

@@ -145,7 +145,8 @@ def main(argv: list[str] | None = None) -> int:
         _print_json(options, images, columns, drawn)
     else:
         _print_table(images, columns)
-    return common.SKIPPED if images and images.skipped else common.DONE
+    left_out = images is not None and images.dataset.left_out.skipped
+    return common.SKIPPED if images and (images.skipped or left_out) else common.DONE
 
 
 def _check_usage(arguments: common.Parser, options: Any) -> None:
@@ -197,9 +198,7 @@ def _images(options: Any) -> Images | None:
         split = protocols.load(options.protocol, dataset)
     else:
         split = protocols.split(dataset, options.protocol, seed=options.seed, **given)
-    for remark in [dataset.note, *split.remarks(dataset)]:
-        if remark:
-            common.note(remark)
+    common.note_all([*dataset.remarks(), *split.remarks(dataset)])
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
     return Images(dataset, split)
@@ -250,12 +249,13 @@ def _print_json(options: Any, images: Images | None, columns: dict[str, Column],
         "data": options.data,
         "protocol": _protocol(images.split) if images else None,
         "skipped": [{"key": k, "reason": why} for k, why in images.skipped.items()] if images else [],
+        "left_out": images.dataset.left_out.to_dict() if images else None,
         "evaluations": [
             {"name": name, **column.origin, **column.evaluation.to_dict()} for name, column in columns.items()
         ],
         "plots": [str(path) for path in drawn],
     }
-    json.dump(content, sys.stdout, ensure_ascii=False, allow_nan=False, indent=1)
+    json.dump(content, sys.stdout, allow_nan=False, indent=1)
     print()
 
 

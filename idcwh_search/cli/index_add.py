@@ -66,15 +66,15 @@ def run(options: Any) -> int:
 
     with Database.open(options.db, "r+") as database:
         listing = Listing(options.images, options.labels)
+        common.note_all(listing.left_out.lines())
         root = images_root(database, options.root, listing.root)
         news = News(database, listing, [shards.relative(path, root) for path in listing.paths])
         wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
         encoder = open_encoder(database, options.model, **wanted)
         work = news.encode(encoder)
         pruned = _prune(database, root) if options.prune else 0
-        return work.summarise(
-            Path(options.db), options.json, changed=news.changed, unchanged=news.unchanged, pruned=pruned
-        )
+        counts = {"changed": news.changed, "unchanged": news.unchanged, "pruned": pruned}
+        return work.summarise(Path(options.db), options.json, listing.left_out, **counts)
 
 
 class News:

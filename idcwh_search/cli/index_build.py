@@ -39,6 +39,7 @@ def run(options: Any) -> int:
     check_target(target, options.model, None if options.images == "-" else options.images)
     common.refuse_database(options.db, options.force)
     listing = Listing(options.images, options.labels)
+    common.note_all(listing.left_out.lines())
     encoder = Encoder(
         options.model,
         device=options.device,
@@ -61,7 +62,7 @@ def run(options: Any) -> int:
                 labels=[listing.labels[i] for i in rows],
                 stamps=[stamps[i] for i in rows],
             )
-    return work.summarise(target, options.json)
+    return work.summarise(target, options.json, listing.left_out)
 
 
 def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder: Encoder, options: Any) -> int:
@@ -91,4 +92,4 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
     common.refuse_database(target, options.force)
     part.replace(target)
     sync_directory(target.parent)
-    return work.summarise(target, options.json, changed=news.changed, unchanged=news.unchanged)
+    return work.summarise(target, options.json, listing.left_out, changed=news.changed, unchanged=news.unchanged)

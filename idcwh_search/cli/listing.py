@@ -8,35 +8,33 @@ import numpy as np
 
 from .. import shards
 from .._core import crc32c
-from ..datasets import SPLIT_FOLDERS
+from ..datasets import is_manifest
+from ..image_lists import LeftOut, find_images
 
 
 class Listing:
     """The images to index: what to open, and the key and label under which each is stored.
 
-    `labels_are_given`: by a manifest, not taken from folders.
+    `labels_are_given`: by a manifest, not taken from folders. `left_out`: files that are not among the images.
     """
 
     def __init__(self, source: str, labels: str) -> None:
         self.labels: list[str | None]
+        self.left_out = LeftOut()
         self._read(source, labels)
         self._drop_repeats()
 
     def _read(self, source: str, labels: str) -> None:
-        from ..image_lists import list_images
-
-        path = Path(source)
-        self.labels_are_given = path.suffix.lower() in (".csv", ".jsonl", ".ndjson") and path.is_file()
+        self.labels_are_given = is_manifest(source)
         if self.labels_are_given:
             self._from_manifest(source)
             return
-        self.paths = list_images(source)
-        self.root = path if path.is_dir() else Path() if source == "-" else path.parent
-        self.keys = [shards.relative(name, self.root) for name in self.paths]
-        self.labels = [None] * len(self.keys)
-        if labels == "folder":
-            inside = path.is_dir()
-            self.labels = [_label(name, key, inside) for name, key in zip(self.paths, self.keys, strict=True)]
+        found = find_images(source)
+        self.root, self.left_out = Path(found.root), found.left_out
+        self.paths = found.paths
+        self.keys = [image.key for image in found.images]
+        inside = Path(source).is_dir()
+        self.labels = [image.label(inside=inside) if labels == "folder" else None for image in found.images]
 
     def _from_manifest(self, source: str) -> None:
         from .. import datasets
@@ -60,19 +58,6 @@ class Listing:
         kept = list(first.values())
         self.paths, self.keys = [self.paths[i] for i in kept], [self.keys[i] for i in kept]
         self.labels = [self.labels[i] for i in kept]
-
-
-def _label(path: str, key: str, inside: bool) -> str | None:
-    """What is said beside a picture in an archive, else its folder there; else its folder below a given one."""
-    place = shards.split(path)
-    if place is not None:
-        return shards.label(path) or _folder_label(place[1])
-    return _folder_label(key) if inside else None
-
-
-def _folder_label(key: str) -> str | None:
-    """The first folder of a relative path that is not the name of a split; None where there is none."""
-    return next((part for part in Path(key).parts[:-1] if part not in SPLIT_FOLDERS and part != ".."), None)
 
 
 def stamp(path: str) -> int:

@@ -15,6 +15,7 @@ from .. import gallery
 from ..database import Database, part
 from ..errors import IdcwhError
 from ..files import check_replaced, check_target, replacing
+from ..image_lists import LeftOut, find_images
 from ..manifest import image_path, open_encoder
 from . import common
 
@@ -62,6 +63,8 @@ class Queries:
     paths: list[Path | None]
     codes: np.ndarray
     skipped: list[dict[str, str]]
+    left_out: LeftOut
+    """Files of the folders in --query that are not among the queries."""
 
 
 @common.command
@@ -80,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
             _print_table(database, queries, results)
         if options.html is not None:
             _write_page(Path(options.html), database, queries, results)
-    return common.SKIPPED if queries.skipped else common.DONE
+    return common.SKIPPED if queries.skipped or queries.left_out.skipped else common.DONE
 
 
 def _codes(options: Any, database: Database) -> Queries:
@@ -98,14 +101,18 @@ def _codes(options: Any, database: Database) -> Queries:
         raise IdcwhError(f"{options.query_codes}: an archive of several arrays; expected one .npy array of codes")
     codes = np.ascontiguousarray(codes)
     check_codes(codes, database.bits, name=options.query_codes)
-    return Queries([f"{options.query_codes}[{i}]" for i in range(len(codes))], [None] * len(codes), codes, [])
+    return Queries(
+        [f"{options.query_codes}[{i}]" for i in range(len(codes))], [None] * len(codes), codes, [], LeftOut()
+    )
 
 
 def _encode(options: Any, database: Database) -> Queries:
-    from ..image_lists import list_images
     from ..pipeline import encode_files
 
-    paths = [path for source in options.query for path in list_images(source)]
+    lists = [find_images(source) for source in options.query]
+    paths = [path for found in lists for path in found.paths]
+    left_out = LeftOut.joined(found.left_out for found in lists)
+    common.note_all(left_out.lines())
     wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
     encoder = open_encoder(database, options.model, **wanted)
     if encoder.device != "cpu" or options.device != "auto":
@@ -125,7 +132,7 @@ def _encode(options: Any, database: Database) -> Queries:
             bar.update(len(done))
     if not batches:
         raise IdcwhError(f"none of the {len(paths)} query images could be read")
-    return Queries(names, [Path(name) for name in names], np.concatenate(batches), skipped)
+    return Queries(names, [Path(name) for name in names], np.concatenate(batches), skipped, left_out)
 
 
 Results = list[list[tuple[int, int]]]
@@ -151,11 +158,14 @@ def _print_json(database: Database, queries: Queries, results: Results) -> None:
         ]
 
     found = [{"query": name, "hits": hits(result)} for name, result in zip(queries.names, results, strict=True)]
-    json.dump(
-        {"database": str(database.path), "bits": database.bits, "queries": found, "skipped": queries.skipped},
-        sys.stdout,
-        indent=1,
-    )
+    content = {
+        "database": str(database.path),
+        "bits": database.bits,
+        "queries": found,
+        "skipped": queries.skipped,
+        "left_out": queries.left_out.to_dict(),
+    }
+    json.dump(content, sys.stdout, indent=1)
     print()
 
 

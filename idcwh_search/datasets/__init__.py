@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IdcwhError
+from ..image_lists import SPLIT_FOLDERS
 from . import arrays, coco, folder, manifest
-from .folder import SPLIT_FOLDERS
 from .labelled import SPLITS, LabelledImages
 
-__all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "load"]
+__all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "is_manifest", "load"]
 
 SOURCES = "idcwh.sources"
 """Entry point group: name -> function(directory: str) -> LabelledImages, reached as `name:directory`."""
 
 
 def load(spec: str) -> LabelledImages:
-    """A labelled set by its name: a folder, a .csv or .jsonl manifest, an .npz archive, or `source:directory`
+    """A labelled set by its name: a folder, a .csv, .tsv or .jsonl manifest, an .npz archive, or `source:directory`
     (`coco:data`, `cifar10:data`).
 
     A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`; sub-folders inside a class belong to it.
@@ -37,11 +37,17 @@ def load(spec: str) -> LabelledImages:
     if not path.exists():
         raise IdcwhError(f"{spec}: no such folder, manifest or .npz archive")
     suffix = path.suffix.lower()
-    if suffix in (".csv", ".jsonl", ".ndjson"):
+    if suffix in manifest.SUFFIXES:
         return manifest.load(path, spec)
     if suffix == ".npz":
         return arrays.load(path, spec)
     raise IdcwhError(f"{spec}: expected a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory")
+
+
+def is_manifest(spec: str) -> bool:
+    """Returns whether `spec` is a file that `load` reads as a manifest."""
+    path = Path(spec)
+    return path.suffix.lower() in manifest.SUFFIXES and path.is_file()
 
 
 def _registered(name: str) -> Any:

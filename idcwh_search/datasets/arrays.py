@@ -1,7 +1,8 @@
 """Pictures and labels as arrays in an .npz archive: x_train, y_train, x_test, y_test, or x and y without a split.
 
     x  uint8 [n, h, w, 3] RGB
-    y  integers [n] (or [n, 1]); or bool [n, C], when a picture may have several labels or none
+    y  integers [n] (or [n, 1]); or bool [n, C], when an image may have several labels or none (if each has exactly one,
+       the same as integers)
 
 and, if you like, `classes`: C names, in label order. Without it, an integer is its own name and the classes are those
 that occur, so labels may begin at 1 or leave numbers out. Archives with Python objects are refused, never unpickled.
@@ -15,7 +16,7 @@ import numpy as np
 
 from .. import npz
 from ..errors import IdcwhError
-from .labelled import LabelledImages, first_repeat
+from .labelled import LabelledImages, first_repeat, single_labels
 
 _SPLIT = ("x_train", "y_train", "x_test", "y_test")
 _WHOLE = ("x", "y")
@@ -107,7 +108,7 @@ def _numbered(path: Path, labels: np.ndarray, names: list[str] | None) -> tuple[
         classes = [str(i) for i in range(labels.shape[1])] if names is None else names
         if len(classes) != labels.shape[1]:
             raise IdcwhError(f"{path}: {len(classes)} classes, but labels of {labels.shape[1]}")
-        return labels, classes
+        return single_labels(labels), classes
     if names is None:
         values, numbers = np.unique(labels, return_inverse=True)
         return numbers.astype(np.int64), [str(value) for value in values]

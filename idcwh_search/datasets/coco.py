@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import IdcwhError
-from .labelled import LabelledImages, first_repeat
+from .labelled import LabelledImages, first_repeat, single_labels
 
 YEARS = ("2014", "2017")
 _PARTS = {"train": "train", "val": "test"}
@@ -78,7 +78,7 @@ def load(directory: str) -> LabelledImages:
     note = f"{left_out:,} pictures without an annotation are left out" if left_out else ""
     names = [name for _, name in categories]
     paths = [root / key for key in keys]
-    return LabelledImages(keys, np.concatenate(labels), names, paths, split, spec, note)
+    return LabelledImages(keys, single_labels(np.concatenate(labels)), names, paths, split, spec, note)
 
 
 def _find(root: Path) -> list[tuple[str, Path]]:

@@ -1,72 +1,103 @@
-"""A folder of pictures: `train/<class>/*` and `test/<class>/*`, or `<class>/*`."""
+"""A folder of images: `train/<class>/*` and `test/<class>/*`, or `<class>/*`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from .. import shards
 from ..errors import IdcwhError
-from ..image_lists import SUFFIXES
-from .labelled import LabelledImages, in_label_order
-
-SPLIT_FOLDERS = frozenset({"train", "test", "val", "valid", "validation"})
-"""Folders of these names are parts of a set, not classes."""
+from ..image_lists import SPLIT_FOLDERS, SYSTEM_FOLDERS, ImageList, ImageRef, expanded, suffixes, walk
+from .labelled import LabelledImages, in_label_order, named
 
 
 def load(root: Path, spec: str) -> LabelledImages:
-    """The pictures below a folder, sorted. IdcwhError when it is laid out in another way."""
-    tops = _subfolders(root)
-    if "train" in tops and set(tops) <= SPLIT_FOLDERS and _subfolders(root / "train"):
-        if extra := sorted(set(tops) - {"train", "test"}):
-            raise IdcwhError(f"{root}: has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest")
-        parts = [str(part) for part in ("train", "test") if part in tops]
-    else:
-        parts = [""]
-    listed = [(part, name, path) for part in parts for name, path in _classes(root / part)]
-    if not listed:
+    """Returns the images below a folder, sorted by path, labelled by their class folder.
+
+    Images and tar files in a class folder belong to it, sub-folders included. Folders beside train/ and test/ are
+    ignored and named. Raises IdcwhError for another layout and for an image that a link puts into two classes, and
+    OSError for a folder that cannot be read.
+    """
+    parts = _parts(root)
+    found = _in_class_folders(root, walk(str(root), sorted(parts)), parts)
+    images = sorted(found.images, key=lambda image: _place(image.key, parts)[0] == "test")  # those of train/ first
+    places = [_place(image.key, parts) for image in images]
+    if not places:
         expected = "train/<class>/* and test/<class>/*, or <class>/*"
-        raise IdcwhError(f"{root}: no pictures found in this folder; expected {expected}")
-    classes = in_label_order({c for _, c, _ in listed})
+        problem = f"{root}: no images found in this folder; expected {expected}"
+        raise IdcwhError("; ".join([problem, *found.left_out.lines()]))
+    classes = in_label_order({name for _, name in places})
     number = {name: i for i, name in enumerate(classes)}
-    empty = [name for part in parts for name in _subfolders(root / part) if name not in number]
     return LabelledImages(
-        keys=[p.relative_to(root).as_posix() for _, _, p in listed],
-        labels=np.array([number[c] for _, c, _ in listed], np.int64),
+        keys=[image.key for image in images],
+        labels=np.array([number[name] for _, name in places], np.int64),
         classes=classes,
-        pictures=[p for _, _, p in listed],
-        split=[s for s, _, _ in listed],
+        pictures=[Path(image.path) for image in images],
+        split=[part for part, _ in places],
         spec=spec,
-        note=f"no pictures in {', '.join(dict.fromkeys(empty))}: not taken for classes" if empty else "",
+        note=_note(root, parts, set(classes)),
+        left_out=found.left_out,
     )
+
+
+def _parts(root: Path) -> dict[str, str]:
+    """The folders in `root` that are parts of the dataset: name -> "train" or "test"; none if classes are in `root`.
+
+    Folders called train, test or val in any case are parts when train has class folders, and there are several of
+    them or nothing else in `root` holds images. Otherwise they are classes of that name.
+    """
+    folders = _subfolders(root)
+    parts = {name: name.lower() for name in folders if name.lower() in SPLIT_FOLDERS}
+    if not any(part == "train" and _subfolders(root / name) for name, part in parts.items()):
+        return {}
+    others = sorted(set(folders) - set(parts) - SYSTEM_FOLDERS)
+    if len(set(parts.values())) == 1 and others and walk(str(root), others).images:
+        return {}
+    if extra := sorted(name for name, part in parts.items() if part not in ("train", "test")):
+        raise IdcwhError(f"{root}: has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest")
+    return parts
 
 
 def _subfolders(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
-def _classes(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(class, file) of every picture below <folder>/<class>/, sorted, so that a listing is the same everywhere."""
-    stray = [p for p in folder.iterdir() if p.is_file() and _is_picture(p.name)]
-    if stray:
-        raise IdcwhError(f"{min(stray)}: a picture outside any class folder; expected {folder}/<class>/*")
-    for name in _subfolders(folder):
-        yield from ((name, path) for path in sorted(_pictures(folder / name)))
+def _place(key: str, parts: dict[str, str]) -> tuple[str, str]:
+    """Part and class of the file with this key; the class is "" outside any class folder."""
+    folders = key.split("/")[:-1]
+    part = parts[folders.pop(0)] if parts and folders else ""
+    return part, folders[0] if folders else ""
 
 
-def _pictures(folder: Path) -> Iterator[Path]:
-    seen: set[str] = set()  # links may lead back up
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(parent)
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = [f for f in folders if not f.startswith(".")]
-        yield from (Path(parent) / n for n in names if _is_picture(n))
+def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> ImageList:
+    """The images in class folders, tar files expanded; tar files elsewhere are left out, images are an error."""
+    images: list[ImageRef] = []
+    left_out = found.left_out
+    for image in found.images:
+        if _place(image.key, parts)[1]:
+            images.append(image)
+        elif shards.is_shard(image.path):
+            left_out.others[shards.SUFFIX] += 1
+        else:
+            folder = Path(image.path).parent
+            raise IdcwhError(f"{image.path}: an image outside any class folder; expected {folder}/<class>/*")
+    for link, key in left_out.links:
+        if (root / link).is_file() and _place(link, parts) != _place(key, parts):
+            raise IdcwhError(f"{root / link}: a link to {key}, which is listed too; expected one class for each image")
+    return expanded(ImageList(found.root, images, left_out))
 
 
-def _is_picture(name: str) -> bool:
-    return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+def _note(root: Path, parts: dict[str, str], classes: set[str]) -> str:
+    """What was ignored beside the parts, and folders that are no classes: a line for people, or nothing."""
+    lines = []
+    if parts:
+        ignored = [f"{name}/" for name in _subfolders(root) if name not in parts]
+        ignored += sorted(path.name for path in root.iterdir() if path.suffix.lower() in suffixes() and path.is_file())
+        if ignored:
+            lines.append(f"ignored beside {'/ and '.join(sorted(parts, reverse=True))}/: {named(ignored)}")
+    inside = [root / name for name in parts] or [root]
+    empty = dict.fromkeys(name for folder in inside for name in _subfolders(folder) if name not in classes)
+    if empty:
+        lines.append(f"not classes, since they hold no images that are read: {named(list(empty))}")
+    return "; ".join(lines)

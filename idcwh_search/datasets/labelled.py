@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from .. import shards
 from ..errors import IdcwhError
+from ..image_lists import LeftOut
 from ..images import Preprocess, load_image, to_pixels
 
 SPLITS = ("train", "test", "")
+_NAMED = 12  # classes or folders that a line of text names
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,7 @@ class LabelledImages:
     split    n of "train", "test" or "" (the source says nothing)
     spec     what `load` was asked for
     note     what people should know of the listing (pictures left out), a line, or ""
+    left_out files of the source that are not among the images
     """
 
     keys: list[str] = field(repr=False)
@@ -37,6 +41,7 @@ class LabelledImages:
     split: list[str] = field(repr=False)
     spec: str = ""
     note: str = ""
+    left_out: LeftOut = field(default_factory=LeftOut, repr=False)
 
     def __post_init__(self) -> None:
         n, c = len(self.keys), len(self.classes)
@@ -64,6 +69,14 @@ class LabelledImages:
     def has_split(self) -> bool:
         """True when the source itself says which pictures are for testing."""
         return "test" in self.split
+
+    def remarks(self) -> list[str]:
+        """Returns what people should know before the dataset is used, one line each: its classes, what was left out."""
+        counts = self.labels.sum(axis=0) if self.multi_label else np.bincount(self.labels, minlength=len(self.classes))
+        sizes = [f"{name} ({count:,})" for name, count in zip(self.classes, counts.tolist(), strict=True)]
+        number = len(self.classes)
+        classes = f"{number:,} {'class' if number == 1 else 'classes'}: {named(sizes)}"
+        return [classes, *([self.note] if self.note else []), *self.left_out.lines()]
 
     def label_matrix(self) -> np.ndarray:
         """bool [n, C], whichever form `labels` has. For 40,000 classes take it in slices of `labels` instead."""
@@ -95,16 +108,29 @@ class LabelledImages:
         return digest.hexdigest()
 
     def _listing(self) -> hashlib._Hash:
-        digest = hashlib.sha256(json.dumps([self.keys, self.classes], ensure_ascii=False).encode())
+        listed = json.dumps([self.keys, self.classes], ensure_ascii=False)
+        digest = hashlib.sha256(listed.encode(errors="surrogateescape"))  # names of files need not be UTF-8
         digest.update(np.ascontiguousarray(self.labels).astype("<i8" if not self.multi_label else "?").tobytes())
         return digest
 
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        inside = shards.stat(path)
+        return inside[0] if inside else path.stat().st_size
     except OSError:
         return -1
+
+
+def named(names: Sequence[str]) -> str:
+    """Returns names as people read them: the first few, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def single_labels(matrix: np.ndarray) -> np.ndarray:
+    """Returns bool labels [n, C] as int64 [n] if each row has exactly one, as they are if not."""
+    return matrix.argmax(axis=1).astype(np.int64) if len(matrix) and (matrix.sum(axis=1) == 1).all() else matrix
 
 
 def in_label_order(names: set[str]) -> list[str]:

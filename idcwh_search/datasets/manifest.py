@@ -1,18 +1,36 @@
-"""A manifest, .csv or .jsonl: a picture a line, with its labels. Errors name the file and the line."""
+"""A manifest, .csv, .tsv or .jsonl: one image per line, with its labels. Errors name the file and the line."""
 
+# ruff: noqa: PTH114, PTH118
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .. import shards
 from ..errors import IdcwhError
 from .labelled import LabelledImages, in_label_order
 
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+_PATH_NAMES = (
+    "path",
+    "filepath",
+    "file_path",
+    "filename",
+    "file_name",
+    "file",
+    "image_path",
+    "image_name",
+    "image",
+    "img",
+)
+_LABEL_NAMES = ("label", "labels", "class", "class_name", "classes", "category")
 _SPLIT_NAMES = {"train": "train", "test": "test", "query": "test", "database": "", "": ""}
 
 Row = tuple[int, str, list[str], str]
@@ -20,33 +38,55 @@ Row = tuple[int, str, list[str], str]
 
 
 def load(manifest: Path, spec: str) -> LabelledImages:
-    """The pictures that a manifest lists, in its order, named by what it writes; their paths are relative to it."""
-    rows = _csv_rows if manifest.suffix.lower() == ".csv" else _jsonl_rows
+    """Returns the images that a manifest lists, in its order, named by what it writes; paths are relative to it."""
+    rows = _jsonl_rows if manifest.suffix.lower() in (".jsonl", ".ndjson") else _csv_rows
     return _listed(manifest, spec, rows(manifest))
 
 
 def _csv_rows(manifest: Path) -> Iterator[Row]:
-    """`path,label[,label...]`. A first line with a cell `path` is a header, and may name a `split` column."""
-    with manifest.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+    """`path,label[,label...]`, or with semicolons or tabs. A first line that names a path column is a header."""
+    with manifest.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file, strict=True, delimiter=_delimiter(manifest))
         header: list[str] | None = None
         try:
             for cells in reader:
                 if not any(cell.strip() for cell in cells):
                     continue
                 if header is None:
-                    names = [cell.strip().lower() for cell in cells]
-                    if "path" in names:
-                        header = ["label" if name == "labels" else name for name in names]
-                        if "label" not in header:
-                            raise _at(manifest, reader.line_num, f"no label column (columns: {', '.join(names)})")
+                    header = _header(manifest, reader.line_num, [cell.strip() for cell in cells])
+                    if header is not None:
                         continue
                     header = ["path", "label"]
                 yield _csv_row(manifest, reader.line_num, header, [cell.strip() for cell in cells])
         except csv.Error as error:
             raise _at(manifest, reader.line_num, f"not CSV: {error}") from None
-        except UnicodeDecodeError as error:
-            raise _at(manifest, reader.line_num + 1, f"not UTF-8 text ({error.reason})") from None
+
+
+def _delimiter(manifest: Path) -> str:
+    """What separates the cells of the first line: a comma if it has one, else a semicolon, else a tab."""
+    with manifest.open("rb") as file:
+        first = next((line for line in file if line.removeprefix(codecs.BOM_UTF8).strip()), b"")
+    return next((mark for mark in ",;\t" if mark.encode() in first), ",")
+
+
+def _header(manifest: Path, line: int, cells: list[str]) -> list[str] | None:
+    """The columns if the cells of the first line are their names: "path", "label", "split", others by their name.
+
+    The first name of _PATH_NAMES and of _LABEL_NAMES that occurs is that of the path and of the labels.
+    """
+    names = [cell.lower() for cell in cells]
+    path = next((name for name in _PATH_NAMES if name in names), None)
+    label = next((name for name in _LABEL_NAMES if name in names), None)
+    if path is None and (label is None or (manifest.parent / cells[0]).is_file()):
+        return None
+    if path is None:
+        expected = ", ".join(_PATH_NAMES)
+        raise _at(manifest, line, f"no path column (found {', '.join(names)}; expected one named {expected})")
+    if label is None:
+        expected = ", ".join(_LABEL_NAMES)
+        raise _at(manifest, line, f"no label column (found {', '.join(names)}; expected one named {expected})")
+    known = {path: "path", label: "label", "split": "split"}
+    return [known.get(name, f"other {name}") for name in names]
 
 
 def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> Row:
@@ -59,29 +99,41 @@ def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> 
     columns: dict[str, list[str]] = {"path": [], "label": [], "split": []}
     for name, cell in zip(names, cells, strict=False):
         columns.setdefault(name, []).append(cell)
+    if not all(cell.isascii() or _is_utf8(cell) for cell in (*columns["label"], *columns["split"])):
+        raise _at(manifest, line, "not UTF-8 text: its label")
     return line, "".join(columns["path"][:1]), [x for x in columns["label"] if x], "".join(columns["split"][:1])
 
 
+def _is_utf8(cell: str) -> bool:
+    """False for bytes that were not UTF-8, which names of files may hold."""
+    return not any("\udc80" <= character <= "\udcff" for character in cell)
+
+
 def _jsonl_rows(manifest: Path) -> Iterator[Row]:
-    """One object a line: {"path": ..., "label": "cat" or 3 or ["cat", "indoor"], "split": "test"}."""
+    """One object per line: {"path": ..., "label": "cat" or 3 or ["cat", "indoor"], "split": "test"}."""
     with manifest.open("rb") as file:
         for line, raw in enumerate(file, 1):
             if not raw.strip():
                 continue
             try:
-                item = json.loads(raw.decode("utf-8-sig"))
+                item = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape"))
             except (ValueError, RecursionError) as error:  # the last: lists in lists in lists
                 raise _at(manifest, line, f"not JSON: {error}") from None
-            if not isinstance(item, dict) or not isinstance(item.get("path"), str):
+            path = _first(item, _PATH_NAMES) if isinstance(item, dict) else None
+            if not isinstance(path, str):
                 raise _at(manifest, line, 'expected an object with a "path"')
-            found = item["labels"] if "labels" in item else item.get("label")
+            found = _first(item, ("labels", *_LABEL_NAMES))
             if found is None:
                 raise _at(manifest, line, 'no "label"')
             labels = found if isinstance(found, list) else [found]
             if not all(isinstance(x, str | int) and not isinstance(x, bool) for x in labels):
                 raise _at(manifest, line, f"a label is a string or an integer, not {json.dumps(found)[:80]}")
             names = [name for x in labels if (name := str(x).strip())]
-            yield line, item["path"], names, str(item.get("split") or "")
+            yield line, path, names, str(item.get("split") or "")
+
+
+def _first(item: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((item[name] for name in names if name in item), None)
 
 
 def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
@@ -90,6 +142,7 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     labels: list[list[str]] = []
     split: list[str] = []
     first: dict[str, int] = {}
+    real = _Real()
     for line, key, names, part in rows:
         if not key:
             raise _at(manifest, line, "no path")
@@ -97,10 +150,11 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
             if "\0" in text or not _is_text(text):
                 raise _at(manifest, line, f"{text!a}: no path or label that can be written")
         path = manifest.parent / key
-        if not path.is_file():
-            problem = "is a folder; expected a picture" if path.is_dir() else "no such file"
-            raise _at(manifest, line, f"{key}: {problem}")
-        same = os.path.normpath(key)  # ./a.png is a.png: a picture must not be query and database at once
+        if not path.is_file() and not shards.exists(path):
+            problem = "is a folder; expected an image" if path.is_dir() else "no such file"
+            hint = f"; a header has a column {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else ""
+            raise _at(manifest, line, f"{key}: {problem}{hint}")
+        same = real(path)  # an image must not be query and database at once
         if same in first:
             raise _at(manifest, line, f"{key}: already on line {first[same]}; give all its labels on one line")
         if part.lower() not in _SPLIT_NAMES:
@@ -118,6 +172,20 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     return LabelledImages(keys, _numbers(labels, classes), classes, paths, split, spec)
 
 
+class _Real:
+    """The path of a file without links, relative or absolute: the folders are looked up once each."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def __call__(self, path: Path) -> str:
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        place = os.path.join(self._folders[folder], name)
+        return os.path.realpath(place) if os.path.islink(place) else place
+
+
 def _is_text(text: str) -> bool:
     """Half of a surrogate pair, which JSON can write, is none; bytes of a file's name, as Python has them, are."""
     try:
@@ -128,9 +196,9 @@ def _is_text(text: str) -> bool:
 
 
 def _numbers(labels: list[list[str]], classes: list[str]) -> np.ndarray:
-    """int64 [n] when every picture has exactly one label, else bool [n, C]; a picture without any is a row of False."""
+    """int64 [n] when every image has exactly one label, else bool [n, C]; an image without any is a row of False."""
     number = {name: i for i, name in enumerate(classes)}
-    if all(len(names) == 1 for names in labels):
+    if all(len(names) == 1 for names in labels):  # without a matrix, which would be large for many classes
         return np.array([number[names[0]] for names in labels], np.int64)
     matrix = np.zeros((len(labels), len(classes)), bool)
     for row, names in zip(matrix, labels, strict=True):

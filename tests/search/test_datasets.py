@@ -86,12 +86,12 @@ def test_folders_without_pictures_are_named(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "train/eel/1.heic").write_text("of a kind that is not decoded")
     found = datasets.load(str(tmp_path))
-    assert found.classes == ["cat"] and found.note == "no pictures in dog, eel: not taken for classes"
+    assert found.classes == ["cat"] and found.note == "not classes, since they hold no images that are read: dog, eel"
 
 
 def test_a_folder_named_as_a_manifest(tmp_path):
     (tmp_path / "set.csv").mkdir()
-    with pytest.raises(IdcwhError, match=r"set\.csv: no pictures found in this folder; expected"):
+    with pytest.raises(IdcwhError, match=r"set\.csv: no images found in this folder; expected"):
         datasets.load(str(tmp_path / "set.csv"))
     picture(tmp_path / "set.csv" / "cat" / "1.png")
     assert datasets.load(str(tmp_path / "set.csv")).classes == ["cat"]
@@ -107,9 +107,9 @@ def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "no pictures found in this folder; expected train/<class>"),
-        (["cat/notes.txt"], "no pictures found"),
-        (["1.png"], "a picture outside any class folder"),
+        ([], "no images found in this folder; expected train/<class>"),
+        (["cat/notes.txt"], "no images found"),
+        (["1.png"], "an image outside any class folder"),
         (["train/cat/1.png", "val/cat/1.png"], "has val/ beside train/"),
     ],
 )
@@ -173,7 +173,7 @@ def test_jsonl_with_numbers_and_split(tmp_path):
     [
         ("s.csv", "a.png,cat\nnowhere.png,dog\n", r"s\.csv:2: nowhere\.png: no such file"),
         ("s.csv", "path,label\na.png,cat\n\nb.png\n", r"s\.csv:4: no label \(expected path,label\)"),
-        ("s.csv", "path,split\na.png,train\n", r"s\.csv:1: no label column \(columns: path, split\)"),
+        ("s.csv", "path,split\na.png,train\n", r"s\.csv:1: no label column \(found path, split; expected one"),
         ("s.csv", "a.png,cat\na.png,dog\n", r"s\.csv:2: a\.png: already on line 1"),
         ("s.csv", "a.png,cat\n./b/../a.png,cat\n", r"s\.csv:2: \./b/\.\./a\.png: already on line 1"),
         ("s.csv", "path,label,split\na.png,cat,train,x\n", r"s\.csv:2: 4 cells, expected 3"),
@@ -182,8 +182,7 @@ def test_jsonl_with_numbers_and_split(tmp_path):
         ("s.csv", ",cat\n", r"s\.csv:1: no path"),
         ("s.csv", "", r"s\.csv: no pictures"),
         ("s.csv", "path,label\n", r"s\.csv: no pictures"),
-        ("s.csv", "a.png;cat\n", r"s\.csv:1: no label \(expected path,label\)"),
-        ("s.csv", "a.png,cat\nb,dog\n", r"s\.csv:2: b: is a folder; expected a picture"),
+        ("s.csv", "a.png,cat\nb,dog\n", r"s\.csv:2: b: is a folder; expected an image"),
         ("s.csv", 'a.png,"cat\nor dog"\nnowhere.png,eel\n', r"s\.csv:3: nowhere\.png: no such file"),
         (
             "s.jsonl",

@@ -94,7 +94,7 @@ def test_json_is_what_evaluate_returns(codes, capsys):
     out, err = run(capsys, "--codes", path, "--json", "--top", "7", "50", "--radius", "1")
     content = json.loads(out)
     assert err == ""
-    assert set(content) == {"data", "protocol", "skipped", "evaluations", "plots"}
+    assert set(content) == {"data", "protocol", "skipped", "left_out", "evaluations", "plots"}
     assert (content["data"], content["protocol"], content["skipped"], content["plots"]) == (None, None, [], [])
     (entry,) = content["evaluations"]
     assert (entry.pop("name"), entry.pop("codes")) == ("codes.npz", path)
@@ -365,7 +365,7 @@ def test_mistakes_with_models(model, images, tmp_path, capsys):
         (["--model", tmp_path / "none.onnx", *argv], "none.onnx: No such file"),
         (["--model", model, "--model", text, *argv], "text.onnx"),
         (["--model", model, "--data", tmp_path / "nowhere"], "nowhere"),
-        (["--model", model, "--data", tmp_path / "empty"], "no pictures found"),
+        (["--model", model, "--data", tmp_path / "empty"], "no images found"),
         (["--model", model, "--data", folder, "--query-per-class", "99"], "wants 99"),
         (["--model", model, "--data", folder, "--protocol", "cifar10-mini"], "cifar10-mini is defined on 60"),
         (["--model", model, "--data", folder, "--protocol", saved], "made from another set"),

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from idcwh_search import npz
+from idcwh_search import npz, shards
 from idcwh_search.cli.common import describe, note, progress_bar
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
@@ -187,9 +187,9 @@ def _picture(dataset: LabelledImages, row: int) -> bytes:
     if path is None:
         return hashlib.sha256(np.asarray(dataset.pictures[row]).tobytes()).digest()
     try:
-        with path.open("rb") as file:
+        with shards.read(path) or path.open("rb") as file:
             return hashlib.sha256(file.read()).digest()
-    except OSError:
+    except (OSError, IdcwhError):
         return bytes(32)
 
 

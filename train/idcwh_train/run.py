@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from idcwh_search import datasets, protocols
-from idcwh_search.cli.common import note
+from idcwh_search.cli.common import note, note_all
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
@@ -106,9 +106,7 @@ def train(
         identity = resuming.identity(split, dataset, weights)
         if saved is not None:
             resuming.check(out, saved, identity)
-        for line in (dataset.note, split.describe(), *split.remarks(dataset)):
-            if line:
-                note(line)
+        note_all([*dataset.remarks(), split.describe(), *split.remarks(dataset)])
         to_evaluate = protocols.variants(dataset, split) if evaluate else {}
         backbone = backbones.create(options.backbone, weights, options.crop, options.seed)
         if weights != options.weights:
