@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,13 +23,25 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
 from idcwh_search.files import replacing
 
+from .. import recipes
 from ..recipes import Options
-from . import schema
-from .schema import DONE, FAILED, FORMAT, VERSION
 
 __all__ = [
-    "DONE", "FAILED", "Cell", "Result", "Setup", "Variant", "read", "read_all", "same_options", "write", "write_logits",
-]  # fmt: skip
+    "DONE",
+    "FAILED",
+    "Cell",
+    "Result",
+    "Setup",
+    "Variant",
+    "read",
+    "read_all",
+    "same_options",
+    "write",
+    "write_logits",
+]
+
+FORMAT, VERSION = "idcwh-reproduce-cell", 1
+DONE, FAILED = "done", "failed"
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A cell's file as read. `content` is the JSON without what the fields hold; see `schema.py` for its keys."""
+    """A cell's file as read. `content` is the JSON as `write` took it."""
 
     setup: Setup
     method: str
@@ -147,8 +160,9 @@ def write(folder: Path, cell: Cell, content: dict[str, Any]) -> None:
         "options": cell.options.to_dict(),
         **content,
     }
+    whole = json.loads(json.dumps(whole, allow_nan=False))  # as it will be read
     with replacing(folder / f"{cell.name}.json") as file:
-        file.write(json.dumps(whole, indent=1, allow_nan=False).encode())
+        file.write(json.dumps(whole | {"crc32": _checksum(whole)}, indent=1).encode())
 
 
 def write_logits(folder: Path, cell: Cell, **arrays: np.ndarray) -> None:
@@ -160,12 +174,23 @@ def write_logits(folder: Path, cell: Cell, **arrays: np.ndarray) -> None:
 
 
 def read(path: Path) -> Result | None:
-    """A cell's file, or None where there is none, or one that is not ours; the latter is said."""
+    """Reads a cell's file. Returns None where there is none, or none that can be used, which is reported.
+
+    The checksum in the file is the only check of its contents: what `write` wrote is complete. A file of an earlier
+    version has no checksum and is trusted.
+    """
     try:
-        content = schema.checked(schema.load(path))
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise IdcwhError("is not a cell")
+        if content.get("version") != VERSION:
+            raise IdcwhError(f"has another version (found {content.get('version')}, expected {VERSION})")
+        if content.pop("crc32", None) not in (None, _checksum(content)):
+            raise IdcwhError("is corrupt (its checksum does not match)")
+        settings = {name: content[name] for name in ("backbone", "freeze", "method", "bits", "seed")}
+        recipes.options(content["recipe"], settings)  # raises for a method or recipe of a later version
         variant = content["variant"]
-        evaluations = {int(bits): Evaluation.from_dict(e) for bits, e in content.pop("evaluations").items()}
-        result = Result(
+        return Result(
             setup=Setup(content["recipe"], content["backbone"], content["freeze"]),
             method=content["method"],
             bits=tuple(content["bits"]),
@@ -173,40 +198,24 @@ def read(path: Path) -> Result | None:
             variant=Variant(variant["kind"], variant["value"]) if variant else None,
             status=content["status"],
             reason=content["reason"],
-            evaluations=evaluations,
+            evaluations={int(bits): Evaluation.from_dict(e) for bits, e in content.pop("evaluations").items()},
             content=content,
             path=path,
         )
-        _check_evaluations(result)
-        return result
     except FileNotFoundError:
         return None
     except OSError as error:
-        reason = error.strerror or str(error)
-    except RecursionError:
-        reason = "lists in lists in lists"
+        reason = f"cannot be read ({error.strerror})"
     except (IdcwhError, ValueError, TypeError) as error:
-        reason = str(error)
-    note(f"{path}: not a cell of this program, left alone ({reason[:200]})")
+        reason = str(error) if isinstance(error, IdcwhError) else f"is corrupt ({error})"
+    except (KeyError, RecursionError) as error:
+        reason = f"is corrupt ({type(error).__name__} {error})"
+    note(f"{path}: {reason[:200]}; ignored")
     return None
 
 
-def _check_evaluations(result: Result) -> None:
-    """ValueError unless there is one of each length of a cell that is done, of none else, and its curves fit it."""
-    expected = sorted(result.bits) if result.done else []
-    if sorted(result.evaluations) != expected:
-        found = ", ".join(map(str, sorted(result.evaluations))) or "none"
-        raise ValueError(f"evaluations: expected those of {', '.join(map(str, expected)) or 'none'}, found {found}")
-    for bits, of_it in result.evaluations.items():
-        points = {
-            name: {len(curve) for curve in vars(getattr(of_it, name)).values()}
-            for name in ("lookup", "ranking", "pr_curve")
-        }
-        if of_it.bits != bits or points["lookup"] != {bits + 1}:
-            raise ValueError(f"evaluations.{bits}: of another length")
-        for name, lengths in points.items():
-            if len(lengths) > 1 or lengths == {0}:
-                raise ValueError(f"evaluations.{bits}.{name}: expected curves of as many points each")
+def _checksum(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def read_all(folder: Path) -> Iterator[Result]:
@@ -216,7 +225,7 @@ def read_all(folder: Path) -> Iterator[Result]:
             if path.stem == _name(result):
                 yield result
             else:  # a copy, which would count twice
-                note(f"{path}: left alone, the file of this cell is {_name(result)}.json")
+                note(f"{path}: is a copy of {_name(result)}.json; ignored")
 
 
 def _name(of: Cell | Result) -> str:

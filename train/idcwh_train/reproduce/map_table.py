@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import paper, settings, tables
-from .document import Entry, Table
+from . import markup, paper, settings, tables
 from .results import Results, Runs
 from .tables import display
 
@@ -27,7 +26,7 @@ def order(table: tables.Table, results: Results | None) -> list[str]:
     return [*table.methods, *extra, *tables.BEYOND]
 
 
-def build(table: tables.Table, results: Results | None, unavailable: bool) -> Table:
+def build(table: tables.Table, results: Results | None, unavailable: bool) -> str:
     """results: None where nothing was trained; unavailable: whether that is for want of data."""
     lengths = sorted({*table.bits, *(results.bits() if results else ())})
     methods = order(table, results)
@@ -35,30 +34,30 @@ def build(table: tables.Table, results: Results | None, unavailable: bool) -> Ta
     means = {b: [r.mean() for m in methods if (r := runs[m, b]).evaluations] for b in lengths}
     best = {b: max(found) if len(found) > 1 else None for b, found in means.items()}
     comparable = results is None or not settings.other_protocols(table, results)
-    rows: list[list[Entry | str]] = []
+    rows = []
     for method in methods:
         without = NO_DATA if unavailable else NOT_RUN
         if results is not None and method in tables.CLOSED_FORM and not results.setup.freeze:
             without = "needs --freeze"
         printed = paper.row(table.name, method)
-        row: list[Entry | str] = [display(method)]
+        row = [display(method)]
         for bits in lengths:
             theirs = printed.numbers[table.bits.index(bits)] if printed and bits in table.bits else None
             row.append(_entry(runs[method, bits], printed, theirs, best[bits], comparable, without))
         rows.append(row)
-    return Table(["method", *(f"{bits} bits" for bits in lengths)], rows)
+    return markup.table(["method", *(f"{bits} bits" for bits in lengths)], rows)
 
 
 def _entry(
     runs: Runs, printed: paper.Printed | None, theirs: float | None, best: float | None, comparable: bool, without: str
-) -> Entry:
+) -> str:
     beside = []
     if printed is not None and theirs is not None:
         beside.append(f"paper{'*' if printed.name.endswith('*') else ''} {theirs:.{printed.digits}f}")
         if printed.doubtful:
             beside[0] += " (see below)"
     if not runs.evaluations:
-        return Entry((f"failed ({len(runs.reasons)})" if runs.reasons else without, *beside))
+        return markup.entry(f"failed ({len(runs.reasons)})" if runs.reasons else without, *beside)
     mean, deviation = runs.mean(), runs.deviation()
     if printed is not None and theirs is not None and comparable and not printed.doubtful:
         beside[0] += f", {mean - theirs:+.{printed.digits}f}"
@@ -69,4 +68,4 @@ def _entry(
             + (f", {len(runs.reasons)} failed" if runs.reasons else "")
         )
     shown = f"{mean:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
-    return Entry((shown, *beside), best=mean == best)
+    return markup.entry(shown, *beside, best=mean == best)

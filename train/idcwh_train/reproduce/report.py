@@ -10,8 +10,7 @@ from typing import Any
 from idcwh_search.cli.common import note
 from idcwh_search.files import replacing
 
-from . import ablation, cells, document, map_table, paper, settings, summary, tables
-from .document import Block, Entry, Figure, Folded, Heading, Paragraph, Table
+from . import ablation, cells, map_table, markup, paper, settings, summary, tables
 from .map_table import NO_DATA, NOT_RUN
 from .results import Results, gather
 from .tables import display
@@ -22,17 +21,17 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     found = gather(cells.read_all(out / "cells"))
     if found:
         unavailable = None  # it was there when they were made
-    blocks: list[Block] = [
-        Heading(f"{table.title}: the paper's table, reproduced", 1),
+    blocks: list[str] = [
+        markup.heading(f"{table.title}: the paper's table, reproduced", 1),
         *_opening(table, found, unavailable),
     ]
     for results in found or [None]:  # type: ignore[list-item]
         blocks += _section(out, table, results, unavailable, figures)
-    blocks += [Heading("The paper's table as printed"), _printed(table), *_doubts(table)]
+    blocks += [markup.heading("The paper's table as printed"), _printed(table), *_doubts(table)]
     md, page, numbers = out / "report.md", out / "report.html", summary.path(out)
     for path, text in (
-        (md, document.markdown(blocks, out)),
-        (page, document.page(f"{table.title}, reproduced", blocks)),
+        (md, "\n\n".join(blocks) + "\n"),
+        (page, markup.page(f"{table.title}, reproduced", blocks, out)),
         (numbers, summary.text(table.name, (cell for results in found for cell in results.cells))),
     ):
         with replacing(path) as file:
@@ -40,7 +39,7 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     return [md, page, numbers]
 
 
-def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | None) -> list[Block]:
+def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | None) -> list[str]:
     done = sum(cell.done for results in found for cell in results.cells)
     failed = sum(not cell.done for results in found for cell in results.cells)
     lines = [
@@ -49,8 +48,8 @@ def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | N
         f"{done:,} trained cell{'s' * (done != 1)}" + (f", {failed:,} that failed" if failed else "") + ".",
     ]
     if unavailable:
-        lines.append(f"**{NO_DATA.capitalize()}**: {unavailable}. The table needs {table.needs}.")
-    return [Paragraph(line) for line in lines]
+        lines.append(f"**{NO_DATA.capitalize()}**: {markup.text(unavailable)}. The table needs {table.needs}.")
+    return lines
 
 
 def _epoch(found: Sequence[Results]) -> str:
@@ -62,36 +61,36 @@ def _epoch(found: Sequence[Results]) -> str:
 
 def _section(
     out: Path, table: tables.Table, results: Results | None, unavailable: str | None, figures: bool
-) -> list[Block]:
+) -> list[str]:
     if results is None:
-        return [Heading("MAP by Hamming ranking"), map_table.build(table, None, bool(unavailable))]
-    blocks: list[Block] = [Heading(results.setup.title)]
+        return [markup.heading("MAP by Hamming ranking"), map_table.build(table, None, bool(unavailable))]
+    blocks: list[str] = [markup.heading(results.setup.title)]
     blocks += settings.warnings(table, results)
     blocks += [
-        Heading("MAP by Hamming ranking", 3),
+        markup.heading("MAP by Hamming ranking", 3),
         map_table.build(table, results, False),
-        Paragraph(map_table.how_to_read(not settings.other_protocols(table, results))),
+        map_table.how_to_read(not settings.other_protocols(table, results)),
     ]
     blocks += _failures(results)
     shown = [bits for bits in results.bits() if bits == table.shown_bits] or results.bits()[-1:]
     for bits in shown:
         if measured := [m for m in map_table.order(table, results) if results.runs(m, bits).evaluations]:
-            blocks += [Heading(f"Other measures at {bits} bits", 3), _measures(results, measured, bits)]
-    bars: list[Block] = []
+            blocks += [markup.heading(f"Other measures at {bits} bits", 3), _measures(results, measured, bits)]
+    bars: list[str] = []
     if figures:
         from . import figures as drawing
 
         for picture in drawing.draw(out / "figures", table, results):
             if picture.name == "ablation":
-                bars.append(Figure(picture.path, picture.caption))
+                bars.append(markup.figure(picture.path, picture.caption, out))
             else:
-                blocks += [Heading(picture.title, 3), Figure(picture.path, picture.caption)]
+                blocks += [markup.heading(picture.title, 3), markup.figure(picture.path, picture.caption, out)]
     blocks += [*_ablation(table, results), *bars]
-    blocks += [Heading("Settings and machine", 3), *settings.blocks(results)]
+    blocks += [markup.heading("Settings and machine", 3), *settings.blocks(results)]
     return blocks
 
 
-def _failures(results: Results) -> list[Block]:
+def _failures(results: Results) -> list[str]:
     failed = [cell for cell in results.cells if not cell.done]
     if not failed:
         return []
@@ -99,14 +98,14 @@ def _failures(results: Results) -> list[Block]:
         [
             f"{display(c.method)}, {'+'.join(map(str, c.bits))} bits, seed {c.seed}"
             + (f", {c.variant.kind} {c.variant.value}" if c.variant else ""),
-            c.reason or "",
+            markup.text(c.reason or ""),
         ]
         for c in failed
     ]
-    return [Heading("Cells that failed", 3), Table(["cell", "reason"], rows, words=True)]
+    return [markup.heading("Cells that failed", 3), markup.table(["cell", "reason"], rows, words=True)]
 
 
-def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
+def _measures(results: Results, methods: Sequence[str], bits: int) -> str:
     runs = {method: results.runs(method, bits) for method in methods}
     cuts = sorted(set.intersection(*(set(e.precision_at) for r in runs.values() for e in r.evaluations.values())))
     columns: list[tuple[str, Any, int]] = [("MAP", lambda e: e.map, 4)]
@@ -115,23 +114,23 @@ def _measures(results: Results, methods: Sequence[str], bits: int) -> Table:
     columns += [("P@H≤2", lambda e: e.precision_within, 4), ("R@H≤2", lambda e: e.recall_within, 4)]
     columns += [("d_w", lambda e: e.health.d_w, 2), ("d_b", lambda e: e.health.d_b, 2)]
     columns += [("distinct codes", lambda e: float(e.health.distinct_database), 0)]
-    rows: list[list[Entry | str]] = []
+    rows = []
     for method, r in runs.items():
-        entries: list[Entry | str] = [f"{r.mean(number):,.{digits}f}" for _, number, digits in columns]
+        entries = [f"{r.mean(number):,.{digits}f}" for _, number, digits in columns]
         rows.append(
             [display(method), *entries, f"{seconds:,.1f}" if (seconds := sum(r.seconds) / len(r.seconds)) else "-"]
         )
-    return Table(["method", *(name for name, _, _ in columns), "training, s"], rows)
+    return markup.table(["method", *(name for name, _, _ in columns), "training, s"], rows)
 
 
-def _ablation(table: tables.Table, results: Results) -> list[Block]:
+def _ablation(table: tables.Table, results: Results) -> list[str]:
     rows = ablation.rows(table, results)
     if not rows:
         return []
     lengths = ablation.lengths(rows)
     shown = []
     for row in rows:
-        entries: list[Entry | str] = []
+        entries = []
         for bits in lengths:
             runs, base = row.runs.get(bits), row.base.get(bits)
             if bits in row.same:
@@ -147,28 +146,33 @@ def _ablation(table: tables.Table, results: Results) -> list[Block]:
                 lines.append(f"{difference:+.4f}" + (f" ± {of_it:.4f}" if of_it is not None else ""))
             if (theirs := row.paper.get(bits)) is not None:
                 lines.append(f"paper {theirs:.4f}")
-            entries.append(Entry(tuple(lines)))
+            entries.append(markup.entry(*lines))
         shown.append([row.title, *entries])
     text = (
         "What IDCWH's parts are worth: MAP, and below it the difference to the first row, seed by seed. Each row takes "
         'back one thing; a setting that is taken back has the value of `--recipe paper` ("the same": the first row has '
         "it, too). Number of epochs, size of the images and precision stay, so that all rows cost the same."
     )
-    return [Heading("Ablation", 3), Paragraph(text), Table(["", *(f"{b} bits" for b in lengths)], shown)]
+    return [markup.heading("Ablation", 3), text, markup.table(["", *(f"{b} bits" for b in lengths)], shown)]
 
 
-def _printed(table: tables.Table) -> Folded:
-    rows = [[name, *(f"{v:.{paper.digits(row)}f}" for v in row)] for name, row in paper.TABLES[table.name].items()]
-    blocks: list[Block] = [Table([paper.LABELS[table.name], *(f"{bits} bits" for bits in table.bits)], rows)]
+def _printed(table: tables.Table) -> str:
+    rows = [
+        [markup.text(name), *(f"{v:.{paper.digits(row)}f}" for v in row)]
+        for name, row in paper.TABLES[table.name].items()
+    ]
+    blocks = [markup.table([paper.LABELS[table.name], *(f"{bits} bits" for bits in table.bits)], rows)]
     if table.name in paper.ABLATION:
-        rows = [[name, *(f"{value:.4f}" for value in row)] for name, row in paper.ABLATION[table.name].items()]
-        blocks.append(Table(["Table IV", *(f"{bits} bits" for bits in table.bits)], rows))
-    blocks.append(Paragraph("* with the GoogLeNet backbone, run by the paper's authors."))
-    return Folded("All rows, with the originals of the baselines", blocks)
+        rows = [
+            [markup.text(name), *(f"{value:.4f}" for value in row)] for name, row in paper.ABLATION[table.name].items()
+        ]
+        blocks.append(markup.table(["Table IV", *(f"{bits} bits" for bits in table.bits)], rows))
+    blocks.append(r"\* with the GoogLeNet backbone, run by the paper's authors.")
+    return markup.folded("All rows, with the originals of the baselines", blocks)
 
 
-def _doubts(table: tables.Table) -> list[Block]:
-    return [Paragraph(why) for (name, _), why in paper.DOUBTFUL.items() if name == table.name]
+def _doubts(table: tables.Table) -> list[str]:
+    return [why for (name, _), why in paper.DOUBTFUL.items() if name == table.name]
 
 
 def remember(out: Path, table: str, unavailable: str | None) -> None:

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from . import plan
+from . import markup, plan
 from .cells import Result
-from .document import Block, Folded, Paragraph, Table
 from .results import Results
 from .tables import Table as PaperTable
 from .tables import display
@@ -16,7 +15,7 @@ from .tables import display
 _NOT_SETTINGS = {"seed", "bits", "method", "method_options", "length_options"}
 
 
-def warnings(table: PaperTable, results: Results) -> list[Block]:
+def warnings(table: PaperTable, results: Results) -> list[str]:
     """Another protocol than the table's, cells that were not made under the same settings, unreadable pictures."""
     found: list[str] = []
     if others := other_protocols(table, results):
@@ -39,34 +38,40 @@ def warnings(table: PaperTable, results: Results) -> list[Block]:
         found.append("The code lengths were trained together, on one backbone.")
     unreadable = {key for c in results.cells for key in c.content["unreadable"]}
     if unreadable:
-        found.append(f"**{len(unreadable):,} images could not be read** and were left out, {min(unreadable)} first.")
-    return [Paragraph(text) for text in found]
+        found.append(
+            f"**{len(unreadable):,} images could not be read** and were left out, {markup.text(min(unreadable))} first."
+        )
+    return found
 
 
 def other_protocols(table: PaperTable, results: Results) -> list[str]:
     """Protocols of its cells that are not the table's, by name or by sizes: in words."""
     found = [c.content["protocol"] for c in results.cells if c.content["protocol"]]
     others = [p for p in found if p["name"] != table.name or p["sizes"] not in table.sizes]
-    return sorted({f"{p['name']} ({_sizes(p['sizes'])})" for p in others})
+    return sorted({f"{markup.text(p['name'])} ({_sizes(p['sizes'])})" for p in others})
 
 
-def blocks(results: Results) -> list[Block]:
+def blocks(results: Results) -> list[str]:
     """Settings that all cells of the table share; those that depend on the method; protocol; machine; command."""
     main = results.main() or results.cells
     values = _values(main)
-    shared = [[name, f"`{next(iter(of))}`"] for name, of in values.items() if len(of) == 1]
+    shared = [[name, markup.code(next(iter(of)))] for name, of in values.items() if len(of) == 1]
     different = [name for name, of in values.items() if len(of) > 1]
     methods = []
     for method in results.methods():
         of = [cell for cell in main if cell.method == method]
         own = _values(of)
-        methods.append([display(method), *(", ".join(sorted(own[name])) for name in different), _options(of)])
-    table: list[Block] = [Table(["setting", "value"], shared, words=True)]
+        methods.append(
+            [
+                display(method),
+                *(markup.text(", ".join(sorted(own[name]))) for name in different),
+                markup.text(_options(of)),
+            ]
+        )
+    tables = [markup.table(["setting", "value"], shared, words=True)]
     if methods:
-        table.append(Table(["method", *different, "options of the method"], methods, words=True))
-    found: list[Block] = [Folded("Settings", table)]
-    found += [Paragraph(text) for text in (*_protocols(results.cells), *_machines(results.cells))]
-    return found
+        tables.append(markup.table(["method", *different, "options of the method"], methods, words=True))
+    return [markup.folded("Settings", tables), *_protocols(results.cells), *_machines(results.cells)]
 
 
 def _values(cells: Iterable[Result]) -> dict[str, dict[str, None]]:
@@ -118,7 +123,7 @@ def _protocols(cells: list[Result]) -> list[str]:
     for cell in sorted(cells, key=lambda cell: cell.seed):
         if p := cell.content["protocol"]:
             hashes = ", ".join(f"{part} `{value[:12]}`" for part, value in p["sha256"].items())
-            what = f"Protocol {p['name']}, seed {p['seed']}: {_sizes(p['sizes'])}"
+            what = f"Protocol {markup.text(p['name'])}, seed {p['seed']}: {_sizes(p['sizes'])}"
             lines[f"{what}. SHA-256 of the lists: {hashes}."] = None
     return list(lines)
 
@@ -134,7 +139,7 @@ def _machines(cells: list[Result]) -> list[str]:
     groups: dict[str, list[Result]] = {}
     for cell in cells:
         m, v = cell.content["machine"], cell.content["versions"]
-        where = f"{m['cpu']} (family {m['family']}), {m['cores']} cores, {' '.join(m['flags'])}"
+        where = f"{markup.text(m['cpu'])} (family {m['family']}), {m['cores']} cores, {' '.join(m['flags'])}"
         if m["gpu"]:
             where += f", {m['gpu']}"
         what = ", ".join(f"{name} {version}" for name, version in v.items())
@@ -149,6 +154,6 @@ def _machines(cells: list[Result]) -> list[str]:
         spent = f"{total:,.1f} minutes, {training:,.1f} of them training"
         if cpu:  # cells of before it was counted have none
             spent += f" ({cpu:,.1f} CPU minutes)"
-        commands = "; ".join(f"`{command}`" for command in dict.fromkeys(cell.content["command"] for cell in of))
+        commands = "; ".join(markup.code(command) for command in dict.fromkeys(cell.content["command"] for cell in of))
         lines.append(f"{len(of):,} cells in {spent}, on {text} Command: {commands}")
     return lines
