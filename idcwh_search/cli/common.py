@@ -7,17 +7,20 @@ import codecs
 import contextlib
 import io
 import os
-import re
+import select
 import signal
 import sys
 import threading
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..errors import IdcwhError
+from ..entry import open_descriptors
+from ..errors import IdcwhError, not_installed
 from ..files import check_replaced
+from ..runtime import first_line
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
@@ -26,61 +29,185 @@ LARGEST_ID = 2**63 - 1
 
 
 def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | None], int]:
-    """Wrap a command's body: mistakes become one line on stderr and exit code 1, never a traceback.
+    """Wraps the body of a command, so that mistakes become one line on stderr and an exit code, never a traceback.
 
-    IDCWH_TRACEBACK=1 lets the exception through, for whoever debugs the toolkit itself.
+    Output that cannot be written ends as exit code 1, unless its reader went away (`| head`). Messages that cannot be
+    written are dropped. IDCWH_TRACEBACK=1 lets the exception through, for debugging of the toolkit itself.
     """
 
     def main(argv: list[str] | None = None) -> int:
-        try:
-            for stream in (sys.stdout, sys.stderr):
-                if isinstance(stream, io.TextIOWrapper):
-                    stream.reconfigure(errors="idcwh")
-            if threading.current_thread() is threading.main_thread():  # so that a kill cleans up like any other end
-                signal.signal(signal.SIGTERM, _terminate)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
-                status = body(argv)
-            sys.stdout.flush()
-            return status
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return INTERRUPTED
-        except BrokenPipeError:  # the reader of our output went away (`| head`): not our failure
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return DONE
-        except (IdcwhError, ValueError, TypeError, OverflowError, OSError, MemoryError) as error:
-            if os.environ.get("IDCWH_TRACEBACK"):
+        with _standard_streams() as output_error:
+            try:
+                status = _guarded(body, argv)
+            except SystemExit as end:  # of argparse, after --help, --version and wrong usage
+                if end.code in (DONE, None) and output_error():
+                    raise SystemExit(FAILED) from None
                 raise
-            print(f"error: {describe(error)}", file=sys.stderr)
-            return FAILED
+            return FAILED if status in (DONE, SKIPPED) and output_error() else status
 
     return main
 
 
+def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) -> int:
+    """Runs the body of a command; returns its exit code, or that of the exception it ended with."""
+    try:
+        with _signals(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
+            return body(argv)
+    except KeyboardInterrupt:
+        return _end(INTERRUPTED, "interrupted")
+    except SystemExit as end:
+        if end.code == TERMINATED:
+            _end(TERMINATED, "terminated")
+        raise
+    except Exception as error:
+        message = _message(error)
+        if message is None or os.environ.get("IDCWH_TRACEBACK"):
+            raise
+        return _end(FAILED, f"error: {message}")
+
+
+def _end(status: int, line: str) -> int:
+    """Writes the last line of a command, below its progress bars; returns the status."""
+    for bar in _bars():
+        bar.close()
+    _write(line)
+    return status
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt and SIGTERM SystemExit, so that either cleans up like any other end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    if before[signal.SIGINT] is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _terminate(*_: Any) -> NoReturn:
-    os.write(2, b"terminated\n")  # past Python's own buffers, which it may be in the middle of writing
     sys.exit(TERMINATED)
+
+
+class _Descriptor(io.RawIOBase):
+    """A file descriptor as a stream that never fails: the first error is kept, what comes after it is dropped."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.error: OSError | None = None
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return os.isatty(self._number)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest and self.error is None:
+            try:
+                rest = rest[os.write(self._number, rest) :]
+            except BlockingIOError:  # another program made the terminal or pipe non-blocking
+                select.select([], [self._number], [])
+            except OSError as error:
+                self.error = error
+        return size
+
+
+@contextlib.contextmanager
+def _standard_streams() -> Iterator[Callable[[], bool]]:
+    """Replaces the standard streams of the process by streams that never fail; a closed one reads and writes nothing.
+
+    Gives a function that reports an error of stdout in one line, and returns whether there was one. Streams that are
+    not those of the process, which the caller of `main` has set, stay.
+    """
+    open_descriptors()
+    before = sys.stdin, sys.stdout, sys.stderr
+    out: _Descriptor | None = None
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stdout is None or sys.stdout is sys.__stdout__:
+        out = _descriptor(1, sys.stdout)
+        sys.stdout = _text(io.BufferedWriter(out), sys.stdout)
+        sys.stdout.reconfigure(line_buffering=out.isatty())
+    if sys.stderr is None or sys.stderr is sys.__stderr__:
+        # Without a buffer: a signal handler may write a message while another one is being written.
+        sys.stderr = _text(_descriptor(2, sys.stderr), sys.stderr)
+        sys.stderr.reconfigure(write_through=True)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="idcwh")
+
+    def output_error() -> bool:
+        sys.stdout.flush()
+        if out is None or out.error is None or isinstance(out.error, BrokenPipeError):
+            return False
+        _write(f"error: standard output: cannot be written: {out.error.strerror}")
+        return True
+
+    try:
+        yield output_error
+    finally:
+        sys.stdout.flush()
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _descriptor(number: int, stream: Any) -> _Descriptor:
+    """The descriptor of a standard stream; for one that was closed at the start, the null device."""
+    if stream is None:
+        return _Descriptor(os.open(os.devnull, os.O_WRONLY))
+    stream.flush()
+    return _Descriptor(number)
+
+
+def _text(binary: Any, stream: Any) -> io.TextIOWrapper:
+    return io.TextIOWrapper(binary, getattr(stream, "encoding", None) or "utf-8")
+
+
+def _message(error: Exception) -> str | None:
+    """One line for an exception that a user can act on, None for one that is a fault of the toolkit."""
+    if isinstance(error, ImportError):
+        missing = not_installed(error)
+        return None if missing is None else describe(missing)
+    expected = (IdcwhError, ValueError, TypeError, OverflowError, OSError, MemoryError, RecursionError)
+    if isinstance(error, expected) or type(error).__module__.startswith("onnxruntime."):
+        return describe(error)
+    return None
 
 
 def describe(error: BaseException) -> str:
     """One line for an exception; an OSError names its file first, as the shell does."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return one_line(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
     if isinstance(error, MemoryError):
         return f"out of memory ({error})" if str(error) else "out of memory"
-    return one_line(" ".join(str(error).split())) or type(error).__name__
+    return one_line(first_line(error))
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ESCAPED = {"Cc", "Cf", "Zl", "Zp"}  # controls, format characters (of direction, without width), line separators
+_JOINERS = "\u200c\u200d"  # which words of several languages need
 
 
 def one_line(text: str) -> str:
-    """Text as it is shown: file names may hold line breaks and what moves a terminal's cursor; they are shown, not
-    obeyed."""
-    if not _CONTROL.search(text):
+    """Text from a file or its name as a terminal shows it: what would break the line, move the cursor or reverse the
+    direction of writing is escaped."""
+    if text.isprintable():
         return text
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.replace("\\", "\\\\"))
+    escaped = [c for c in text if unicodedata.category(c) in _ESCAPED and c not in _JOINERS]
+    if not escaped:
+        return text
+    return text.replace("\\", "\\\\").translate({ord(c): ascii(c)[1:-1] for c in escaped})
 
 
 def _written(error: UnicodeError) -> tuple[bytes, int]:
@@ -124,7 +251,22 @@ def hush() -> None:
 def note(message: str) -> None:
     """Say something to the person at the terminal: everything that is not data goes to stderr."""
     if not _hushed:
-        print(one_line(message), file=sys.stderr, flush=True)
+        _write(message)
+
+
+def _write(message: str) -> None:
+    """Writes a line to stderr, above the progress bars that are shown there."""
+    line = f"{one_line(message)}\n"
+    if _bars():
+        sys.modules["tqdm"].tqdm.write(line, file=sys.stderr, end="")
+    else:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
+def _bars() -> list[Any]:
+    """The progress bars that are shown."""
+    return list(getattr(getattr(sys.modules.get("tqdm"), "tqdm", None), "_instances", []))
 
 
 def note_all(messages: Iterable[str]) -> None:
@@ -161,7 +303,7 @@ class Parser(argparse.ArgumentParser):
             self.error(str(error))
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"error: {message} (see {self.prog} --help)\n")
+        self.exit(USAGE, f"error: {one_line(message)} (see {self.prog} --help)\n")
 
 
 def positive(text: str) -> int:

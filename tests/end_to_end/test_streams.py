@@ -1,0 +1,216 @@
+"""Standard streams that are closed, full or a terminal, and interrupts at every moment, for all six commands."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ENTRIES = dict(re.findall(r'^(idcwh-\w+) = "([\w.]+:\w+)"', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE))
+COMMANDS = sorted(ENTRIES)
+
+
+def program(command: str, before: str = "") -> list[str]:
+    """The command as its installed script runs it, after `before`."""
+    module, function = ENTRIES[command].split(":")
+    script = f"import sys; from {module} import {function}; sys.argv[0] = {command!r}; sys.exit({function}())"
+    return [sys.executable, "-c", f"{before}\n{script}"]
+
+
+def shell(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture
+def code_file(tmp_path: Path) -> Path:
+    path = tmp_path / "codes.npz"
+    codes, labels = np.arange(8, dtype=np.uint8)[:, None], np.arange(8) % 2
+    np.savez(path, bits=8, query_codes=codes, query_labels=labels, database_codes=codes, database_labels=labels)
+    return path
+
+
+def test_pyproject_has_six_commands() -> None:
+    assert len(COMMANDS) == 6
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_with_closed_or_full_stream_is_one_line(command: str) -> None:
+    run = shlex.join(program(command))
+    full = "error: standard output: cannot be written: No space left on device"
+    expected = [
+        ("--help >&-", 0, ""),
+        ("--version >&- 2>&- <&-", 0, ""),
+        ("--version >/dev/full", 1, full),
+        ("--help >/dev/full", 1, full),
+        ("--nonsense 2>&-", 2, ""),
+        ("--nonsense 2>/dev/full", 2, ""),
+    ]
+    for arguments, status, message in expected:
+        done = shell(f"{run} {arguments}")
+        assert (done.returncode, done.stdout, done.stderr.strip()) == (status, "", message), arguments
+
+
+def test_build_with_closed_streams_writes_a_whole_database(model: Path, pictures: Path, tmp_path: Path) -> None:
+    (pictures / "cat" / "text.png").write_text("no image")
+    build = shlex.join([*program("idcwh-index"), "build", "--model", str(model), "--images", str(pictures), "--db"])
+    for number, streams in enumerate(("<&- >&- 2>&-", "2>&-", "2>/dev/full", "2> >(head -n 1 >/dev/null)")):
+        done = shell(f"{build} {tmp_path}/{number}.bin {streams}")
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", ""), streams
+        with ih.Database.open(tmp_path / f"{number}.bin") as database:
+            database.verify()
+            assert len(database) == 6
+
+
+def test_results_to_a_full_device_fail(database: Path, code_file: Path) -> None:
+    for command, *arguments in (
+        ("idcwh-index", "info", database),
+        ("idcwh-index", "info", database, "--json"),
+        ("idcwh-index", "verify", database),
+        ("idcwh-search", "--db", database, "--query-codes", code_file),
+        ("idcwh-eval", "--codes", code_file),
+        ("idcwh-eval", "--codes", code_file, "--json"),
+    ):
+        done = shell(f"{shlex.join([*program(command), *map(str, arguments)])} >/dev/full")
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: ")
+
+
+def test_lists_from_a_closed_stdin_are_empty(database: Path, model: Path, tmp_path: Path) -> None:
+    index = shlex.join(program("idcwh-index"))
+    done = shell(f"{index} build --model {model} --images - --db {tmp_path}/none.bin <&-")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert shell(f"{index} remove {database} --keys-from - <&-").returncode == 0
+
+
+# interrupts
+
+INTERRUPTING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_interrupt_during_imports_is_one_line(
+    command: str, database: Path, model: Path, pictures: Path, code_file: Path, tmp_path: Path
+) -> None:
+    model_file = tmp_path / "model.pt"
+    model_file.touch()
+    arguments: dict[str, list[object]] = {
+        "idcwh-train": ["--data", pictures, "--out", tmp_path / "run"],
+        "idcwh-reproduce": ["cifar10-mini", "--data", pictures, "--out", tmp_path / "run"],
+        "idcwh-export": [model_file, "--onnx"],
+        "idcwh-index": ["build", "--model", model, "--images", pictures, "--db", tmp_path / "new.bin"],
+        "idcwh-search": ["--db", database, "--query", pictures],
+        "idcwh-eval": ["--model", model, "--data", pictures],
+    }
+    inside = {"idcwh-export": "onnx", "idcwh-train": "torch", "idcwh-reproduce": "torch"}.get(command, "onnxruntime")
+    for name in ("argparse", "numpy", inside):  # before the command runs, twice, and inside it
+        done = subprocess.run(
+            [*program(command, INTERRUPTING.format(name=name)), *map(str, arguments[command])],
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 130 and done.stderr.splitlines()[-1] == "interrupted"
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "new.bin").exists() and not list(tmp_path.glob(".*.tmp"))
+
+
+def test_interrupt_after_the_work_changes_nothing(code_file: Path) -> None:
+    before = (
+        "import atexit, os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))"
+    )
+    done = subprocess.run(
+        [*program("idcwh-eval", before), "--codes", code_file], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "") and "MAP" in done.stdout
+
+
+def test_ignored_interrupt_stays_ignored(code_file: Path) -> None:
+    before = INTERRUPTING.format(name="numpy") + "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    done = subprocess.run([*program("idcwh-eval", before), "--codes", code_file], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# terminals
+
+
+def screen(output: str) -> list[str]:
+    """The lines that a terminal shows after this output: carriage returns overwrite, as do moves up."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[(?:\d*)A|\r|\n|[^\r\n\x1b]+|\x1b\[\w", output):
+        if part == "\r":
+            column = 0
+        elif part == "\n":
+            row, column = row + 1, column
+            lines += [""] * (row + 1 - len(lines))
+        elif part.endswith("A") and part.startswith("\x1b"):
+            row -= int(part[2:-1] or 1)
+        else:
+            line = lines[row].ljust(column)
+            lines[row] = line[:column] + part + line[column + len(part) :]
+            column += len(part)
+    return [line.rstrip() for line in lines]
+
+
+def on_terminal(arguments: list[object]) -> tuple[int, str]:
+    """Exit code and output of a process whose stdout and stderr are one terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 40, 100, 0, 0))
+    with subprocess.Popen([str(a) for a in arguments], stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        output = b""
+        try:
+            while piece := os.read(ours, 65536):
+                output += piece
+        except OSError:  # Linux reports the end of a terminal as an error
+            pass
+        os.close(ours)
+    return process.returncode, output.decode()
+
+
+def test_messages_and_bars_do_not_overwrite_each_other(model: Path, pictures: Path, tmp_path: Path) -> None:
+    for number in range(20):
+        (pictures / "cat" / f"bad{number:02}.png").write_text("no image")
+    build = [*program("idcwh-index"), "build", "--model", model, "--images", pictures, "--db", tmp_path / "new.bin"]
+    status, output = on_terminal([*build, "--batch-size", 1, "--threads", 1])
+    assert status == 3 and "indexing" in output, "the bar is shown"
+    lines = screen(output)
+    skipped = [line for line in lines if "skipped " in line and "bad" in line]
+    assert len(skipped) == 20
+    named = re.compile(rf"skipped {re.escape(str(pictures))}/cat/bad\d\d\.png: not an image.*")
+    assert all(map(named.fullmatch, skipped))
+    assert lines[-1] == "" and "26 images" in lines[0]
+
+
+def test_error_on_a_terminal_comes_below_the_bar() -> None:
+    script = """
+from idcwh_search.cli import common
+from idcwh_search.errors import IdcwhError
+@common.command
+def main(argv):
+    bar = common.progress_bar(total=3, desc="working")
+    bar.update()
+    raise IdcwhError("it is missing")
+raise SystemExit(main())
+"""
+    status, output = on_terminal([sys.executable, "-c", script])
+    bar, *rest = screen(output)
+    assert status == 1 and bar.startswith("working:") and rest == ["error: it is missing", ""]
