@@ -201,6 +201,7 @@ class DatabaseSnapshot(Snapshot):
     def keys(self, ids: NDArray[np.int64] | None = None) -> _Strings: ...
     def labels(self, ids: NDArray[np.int64] | None = None) -> _Strings: ...
     def stamps(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.uint32]: ...
+    def checksums(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.uint64]: ...
     def find(self, keys: _Strings) -> NDArray[np.int64]:
         """The ids of the items with one of these keys, ascending."""
 
@@ -230,6 +231,7 @@ class Database:
         keys: _Strings | None = None,
         labels: _Strings | None = None,
         stamps: NDArray[np.uint32] | None = None,
+        checksums: NDArray[np.uint64] | None = None,
     ) -> NDArray[np.int64]:
         """Remove, then add, in one step; returns the ids of what was added."""
 
@@ -257,5 +259,6 @@ class DatabaseBuilder:
         keys: _Strings | None = None,
         labels: _Strings | None = None,
         stamps: NDArray[np.uint32] | None = None,
+        checksums: NDArray[np.uint64] | None = None,
     ) -> NDArray[np.int64]: ...
     def publish(self) -> None: ...

@@ -12,6 +12,7 @@ from .selection import as_id_list
 
 Texts = Sequence[str | None] | np.ndarray | None
 Stamps = Sequence[int | None] | np.ndarray | None
+Checksums = Sequence[Sequence[int] | None] | np.ndarray | None
 _MAX_STAMP = int(np.iinfo(np.uint32).max)
 
 
@@ -28,14 +29,17 @@ class Adding:
         keys: Texts = None,
         labels: Texts = None,
         stamps: Stamps = None,
+        checksums: Checksums = None,
     ) -> np.ndarray:
         """Add codes, uint8 (n, code bytes); returns their ids, int64 (n,).
 
         ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
         paths) and labels (class names): n texts each; None marks an item without one. stamps: n whole numbers below
         2^32, whatever tells that the thing behind a key has changed; None or 0 marks an item without one.
+        checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
+        or (0, 0) marks an item without one.
         """
-        return self._add(codes, ids, keys, labels, stamps)
+        return self._add(codes, ids, keys, labels, stamps, checksums)
 
 
 def columns(
@@ -45,6 +49,7 @@ def columns(
     keys: Texts,
     labels: Texts,
     stamps: Stamps,
+    checksums: Checksums,
 ) -> tuple[Any, ...]:
     """The arguments of Adding.add as _core takes them."""
     codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
@@ -54,6 +59,7 @@ def columns(
         None if keys is None else _one_a_code("keys", keys),
         None if labels is None else _one_a_code("labels", labels),
         None if stamps is None else stamp_column(stamps),
+        None if checksums is None else checksum_column(checksums),
     )
 
 
@@ -84,3 +90,20 @@ def stamp_column(stamps: Stamps) -> np.ndarray:
         wrong = stamps.min() if stamps.min() < 0 else stamps.max()
         raise ValueError(f"stamps must be 0 to {_MAX_STAMP}, not {int(wrong)}")
     return np.ascontiguousarray(stamps, np.uint32)
+
+
+def checksum_column(checksums: Checksums) -> np.ndarray:
+    """Returns checksums as uint64 (n, 2), None as (0, 0). Raises TypeError or ValueError for what are none."""
+    if not isinstance(checksums, np.ndarray):
+        pairs = [(0, 0) if pair is None else tuple(pair) for pair in checksums or ()]
+        if not all(type(number) is int for pair in pairs for number in pair):
+            raise TypeError("checksums must be pairs of whole numbers")
+        try:
+            checksums = np.array(pairs, np.uint64).reshape(len(pairs), 2)
+        except (ValueError, OverflowError):
+            raise ValueError("checksums must be pairs of whole numbers, 0 to 2^64 - 1") from None
+    if checksums.dtype != np.uint64:
+        raise TypeError(f"checksums must be uint64, not {checksums.dtype}")
+    if checksums.ndim != 2 or checksums.shape[1] != 2:
+        raise ValueError(f"checksums must have shape (n, 2), not {checksums.shape}")
+    return np.ascontiguousarray(checksums)

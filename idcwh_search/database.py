@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _core
 from .codes import check_bits
-from .columns import Adding, Stamps, Texts, columns, text_list
+from .columns import Adding, Checksums, Stamps, Texts, columns, text_list
 from .database_builder import DatabaseBuilder, json_bytes, making, path_bytes
 from .errors import IdcwhError
 from .searchable import Ids, Searchable, read_only
@@ -66,6 +66,11 @@ class _Readable(Searchable):
     def stamps(self, ids: Ids | None = None) -> np.ndarray:
         """The stamps of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
         return self._snapshot().stamps(None if ids is None else as_id_list(ids))
+
+    def checksums(self, ids: Ids | None = None) -> np.ndarray:
+        """The checksums of these ids, or of all in row order: the size and the hash of the content behind each key,
+        uint64 (n, 2); (0, 0) where an item has none."""
+        return self._snapshot().checksums(None if ids is None else as_id_list(ids))
 
     def label_names(self) -> list[str]:
         """The distinct labels that occur, sorted."""
@@ -170,9 +175,10 @@ class Database(_Readable, Adding):
         keys: Texts = None,
         labels: Texts = None,
         stamps: Stamps = None,
+        checksums: Checksums = None,
     ) -> None:
-        """Put new codes, keys, labels and stamps in the place of the items with these ids, all of which are here."""
-        self.update(ids, codes, ids, keys, labels, stamps)
+        """Put new codes and columns in the place of the items with these ids, all of which are here."""
+        self.update(ids, codes, ids, keys, labels, stamps, checksums)
 
     def update(
         self,
@@ -182,9 +188,10 @@ class Database(_Readable, Adding):
         keys: Texts = None,
         labels: Texts = None,
         stamps: Stamps = None,
+        checksums: Checksums = None,
     ) -> np.ndarray:
         """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
-        new = columns(self.bits, codes, ids, keys, labels, stamps)
+        new = columns(self.bits, codes, ids, keys, labels, stamps, checksums)
         return self._database.update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:

@@ -110,6 +110,14 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
     )
 
 
+def move_images(database: Database, root: Path) -> None:
+    """Have the manifest say that the images are below this folder now."""
+    manifest = database.manifest
+    place = _place(root, database.path)
+    if part(manifest, "images") != place:
+        database.set_manifest({**manifest, "images": place})
+
+
 def _place(path: Path, database: Path) -> dict[str, str]:
     absolute = path.resolve()
     return {"path": os.path.relpath(absolute, database.resolve().parent), "absolute": str(absolute)}

@@ -90,7 +90,7 @@ struct Added {
     NewItems items;
 
     Added(unsigned bits, const py::object& codes, const py::object& ids, const py::object& key_list,
-          const py::object& label_list, const py::object& stamps)
+          const py::object& label_list, const py::object& stamps, const py::object& checksums)
         : size(rows_of_codes(codes, bits)),
           keys(key_list, "keys", Texts::Kind::key, size),
           labels(label_list, "labels", Texts::Kind::label, size) {
@@ -102,6 +102,11 @@ struct Added {
             items.stamps = data_of<std::uint32_t>(
                 stamps, "stamps", [&] { return "C-contiguous uint32 of shape (" + std::to_string(size) + ",)"; },
                 static_cast<py::ssize_t>(size));
+        if (!checksums.is_none())
+            items.checksums = reinterpret_cast<const Checksum*>(data_of<std::uint64_t>(
+                checksums, "checksums",
+                [&] { return "C-contiguous uint64 of shape (" + std::to_string(size) + ", 2)"; },
+                static_cast<py::ssize_t>(size), 2));
     }
 };
 
@@ -174,6 +179,21 @@ py::array_t<std::uint32_t> stamps(const DatabaseSnapshot& self, const py::object
     return all;
 }
 
+py::array_t<std::uint64_t> checksums(const DatabaseSnapshot& self, const py::object& ids) {
+    static_assert(sizeof(Checksum) == 2 * sizeof(std::uint64_t));
+    const std::size_t size = ids.is_none() ? self.size() : IdList(ids).size;
+    py::array_t<std::uint64_t> found({static_cast<py::ssize_t>(size), py::ssize_t{2}});
+    auto* out = reinterpret_cast<Checksum*>(found.mutable_data());
+    if (ids.is_none()) {
+        const py::gil_scoped_release release;
+        self.checksums(out);
+    } else {
+        const IdList wanted(ids);
+        for (std::size_t i = 0; i < size; ++i) out[i] = self.checksum(wanted.data[i]);
+    }
+    return found;
+}
+
 py::array_t<std::int64_t> find(const DatabaseSnapshot& self, const py::list& wanted) {
     const Texts texts(wanted, "keys", Texts::Kind::key, wanted.size());
     std::vector<std::int64_t> found;
@@ -238,6 +258,7 @@ void bind_database(py::module_& m) {
         .def("keys", keys, arg("ids") = none)
         .def("labels", labels, arg("ids") = none)
         .def("stamps", stamps, arg("ids") = none)
+        .def("checksums", checksums, arg("ids") = none)
         .def("find", find, arg("keys"))
         .def("manifest", [](const DatabaseSnapshot& self) { return py::bytes(self.manifest()); })
         .def("codes_in_place", codes_in_place)
@@ -265,15 +286,16 @@ void bind_database(py::module_& m) {
         .def(
             "update",
             [](Database& self, const py::object& removed, const py::object& codes, const py::object& ids,
-               const py::object& key_list, const py::object& label_list, const py::object& stamp_array) {
+               const py::object& key_list, const py::object& label_list, const py::object& stamp_array,
+               const py::object& checksum_array) {
                 const IdList gone(removed);
-                const Added added(self.bits(), codes, ids, key_list, label_list, stamp_array);
+                const Added added(self.bits(), codes, ids, key_list, label_list, stamp_array, checksum_array);
                 return written(added, [&](const NewItems& items, std::int64_t* out) {
                     self.update(gone.data, gone.size, items, out);
                 });
             },
             arg("removed"), arg("codes"), arg("ids") = none, arg("keys") = none, arg("labels") = none,
-            arg("stamps") = none)
+            arg("stamps") = none, arg("checksums") = none)
         .def(
             "remove",
             [](Database& self, const py::object& ids) {
@@ -311,11 +333,12 @@ void bind_database(py::module_& m) {
         .def(
             "add",
             [](DatabaseBuilder& self, const py::object& codes, const py::object& ids, const py::object& key_list,
-               const py::object& label_list, const py::object& stamp_array) {
-                const Added added(self.bits(), codes, ids, key_list, label_list, stamp_array);
+               const py::object& label_list, const py::object& stamp_array, const py::object& checksum_array) {
+                const Added added(self.bits(), codes, ids, key_list, label_list, stamp_array, checksum_array);
                 return written(added, [&](const NewItems& items, std::int64_t* out) { self.add(items, out); });
             },
-            arg("codes"), arg("ids") = none, arg("keys") = none, arg("labels") = none, arg("stamps") = none)
+            arg("codes"), arg("ids") = none, arg("keys") = none, arg("labels") = none, arg("stamps") = none,
+            arg("checksums") = none)
         .def("publish", &DatabaseBuilder::publish, released);
 }
 

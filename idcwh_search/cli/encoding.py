@@ -15,6 +15,7 @@ from ..encoder import Encoder
 from ..errors import IdcwhError
 from ..image_lists import LeftOut
 from . import common
+from .content import checksum
 
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -45,17 +46,24 @@ def add_options(parser: Any) -> None:
 
 
 class Encoding:
-    """Encodes files with a bar; what cannot be read is named and kept in `skipped`."""
+    """Encodes files with a bar; what cannot be read is named and kept in `skipped`. `sums`: the checksums of those
+    encoded so far, uint64 (n, 2)."""
 
     def __init__(self, encoder: Encoder, paths: list[str], already: int = 0) -> None:
         """already: images that the database had before, so that none of these being readable is no failure."""
-        from ..pipeline import encode_files
+        from ..pipeline import encode_loaded
 
         self.skipped: list[dict[str, str]] = []
         self._paths, self._already = paths, already
         self._bar = common.progress_bar(total=len(paths), unit="image", desc="indexing")
-        self._run = encode_files(encoder, paths, on_skip=self._skip, progress=self._progress)
+        self.sums = np.zeros((len(paths), 2), np.uint64)
+        self._encoder = encoder
+        self._run = encode_loaded(encoder, len(paths), self._load, on_skip=self._skip, progress=self._progress)
         self._said = time.monotonic()
+
+    def _load(self, i: int) -> np.ndarray:
+        self.sums[i] = checksum(self._paths[i])  # before the pixels: of a file that changes meanwhile it is the old one
+        return self._encoder.pixels(self._paths[i])
 
     def _skip(self, path: str, reason: str) -> None:
         self.skipped.append({"path": path, "reason": reason})
@@ -84,7 +92,7 @@ class Encoding:
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
         """Print what was done; returns the exit code. left_out: files that were not among the images."""
         summary, size = self._run.summary, target.stat().st_size
-        counts = "".join(f", {number} {name}" for name, number in more.items())
+        counts = "".join(f", {number} {name}" for name, number in more.items() if isinstance(number, int))
         common.note(f"{target}: {summary}{counts}; {size:,} bytes")
         if as_json:
             numbers = {

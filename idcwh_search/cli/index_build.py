@@ -9,8 +9,9 @@ from ..database import Database
 from ..errors import IdcwhError
 from ..files import check_target, sync_directory
 from . import common, encoding
-from .index_add import News
-from .listing import Listing, stamp
+from .changes import Changes
+from .content import signature
+from .listing import Listing
 
 if TYPE_CHECKING:
     from ..encoder import Encoder
@@ -52,7 +53,9 @@ def run(options: Any) -> int:
     if options.resume:
         return _resumable(target, manifest, listing, encoder, options)
     writer = Database.build(target, encoder.bits, manifest, replace=options.force)
-    stamps = [stamp(path) for path in listing.paths]  # before: a picture that changes meanwhile is encoded again later
+    stamps = [
+        signature(path)[0] for path in listing.paths
+    ]  # before: a picture that changes meanwhile is encoded again later
     with writer:
         work = encoding.Encoding(encoder, listing.paths)
         for rows, codes in work:
@@ -61,6 +64,7 @@ def run(options: Any) -> int:
                 keys=[listing.keys[i] for i in rows],
                 labels=[listing.labels[i] for i in rows],
                 stamps=[stamps[i] for i in rows],
+                checksums=work.sums[rows],
             )
     return work.summarise(target, options.json, listing.left_out)
 
@@ -79,8 +83,8 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
             raise IdcwhError(
                 f"{part}: was begun with another model or other images; delete it, or give those it was begun with"
             )
-        news = News(database, listing, listing.keys, exactly=True)
-        work = news.encode(encoder)
+        changes = Changes(database, listing, listing.keys, listing.root, exactly=True, threads=options.threads)
+        work = changes.write(encoder)
         wanted = set(listing.keys)
         there = database.keys()
         gone = [
@@ -92,4 +96,4 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
     common.refuse_database(target, options.force)
     part.replace(target)
     sync_directory(target.parent)
-    return work.summarise(target, options.json, listing.left_out, changed=news.changed, unchanged=news.unchanged)
+    return work.summarise(target, options.json, listing.left_out, **changes.counts)

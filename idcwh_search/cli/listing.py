@@ -1,4 +1,4 @@
-"""Which images a command of idcwh-index takes, and the key, label and stamp under which each is stored."""
+"""Which images a command of idcwh-index takes, and the key and label under which each is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from .. import shards
-from .._core import crc32c
 from ..datasets import is_manifest
 from ..image_lists import LeftOut, find_images
 
@@ -58,14 +57,3 @@ class Listing:
         kept = list(first.values())
         self.paths, self.keys = [self.paths[i] for i in kept], [self.keys[i] for i in kept]
         self.labels = [self.labels[i] for i in kept]
-
-
-def stamp(path: str) -> int:
-    """What tells whether a file has changed since: a checksum of its size and time, never 0; 0 where there is none."""
-    try:
-        if inside := shards.stat(path):
-            return crc32c(" ".join(map(str, inside)).encode()) or 1
-        status = Path(path).stat()
-    except OSError:
-        return 0
-    return crc32c(f"{status.st_size} {status.st_mtime_ns}".encode()) or 1

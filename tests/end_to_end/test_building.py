@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search.cli import index, index_add, search
+from idcwh_search.cli import changes, index, search
 
 
 def build(model: Path, images: Path, database: Path, *more: str, status: int = 0) -> None:
@@ -131,19 +130,19 @@ def test_what_an_archive_holds_and_cannot_give_is_said(
 
 KILLED = """
 import os, signal, sys
-from idcwh_search.cli import index, index_add
-index_add.BATCH = 8
+from idcwh_search.cli import changes, index
+changes.BATCH = 8
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
-write, writes = index_add._Batch.write, 0
+write, writes = changes.Changes._put, 0
 
-def counted(self):
+def counted(self, *given):
     global writes
-    write(self)
+    write(self, *given)
     writes += 1
     if writes == 3:
         os.kill(os.getpid(), signal.{signal})
 
-index_add._Batch.write = counted
+changes.Changes._put = counted
 sys.exit(index.main(sys.argv[1:]))
 """
 
@@ -173,7 +172,7 @@ def test_a_killed_build_goes_on(
         assert 24 <= len(db) < 99
 
     (many / "000.png").unlink()  # what changed meanwhile is seen
-    os.utime(many / "001.png", ns=(1, 1))
+    Image.new("RGB", (9, 9), "red").save(many / "001.png")
     capsys.readouterr()
     build(model, many, database, "--resume", "--json", status=3)
     said = json.loads(capsys.readouterr().out)
@@ -199,14 +198,14 @@ def test_what_is_encoded_is_written_every_512_images(
     for i in range(600):
         (folder / f"{i:03d}.png").hardlink_to(next((pictures / "dog").iterdir()))
     there: list[int] = []
-    write = index_add._Batch.write
+    write = changes.Changes._put
 
-    def watched(batch: index_add._Batch) -> None:
+    def watched(*given: object) -> None:
         with ih.Database.open(f"{database}.part") as other:  # as another process would
             there.append(len(other))
-        write(batch)
+        write(*given)
 
-    monkeypatch.setattr(index_add._Batch, "write", watched)
+    monkeypatch.setattr(changes.Changes, "_put", watched)
     build(model, folder, database, "--batch-size", "8", "--resume")
     assert there == [0, 512] and len(ih.Database.open(database)) == 600
 

@@ -75,7 +75,7 @@ def test_add_does_only_what_is_new_or_changed(
     (pictures / "fox").mkdir()
     shutil.copyfile(dogs[1], pictures / "fox" / "new.png")
     done = add(capsys, database, pictures)
-    assert (done["images"], done["changed"], done["unchanged"], done["pruned"]) == (2, 1, 5, 0)
+    assert [done[name] for name in ("images", "new", "changed", "unchanged", "pruned")] == [0, 1, 1, 5, 0]  # copies
     check(database, pictures, codes_by_hand)
     with ih.Database.open(database) as db:
         assert {key: number for key, number in zip(db.keys(), db.ids.tolist(), strict=True)} == {
@@ -86,7 +86,7 @@ def test_add_does_only_what_is_new_or_changed(
 
     # A folder below the one that was indexed: the same keys.
     shutil.copyfile(dogs[2], pictures / "fox" / "newer.png")
-    assert add(capsys, database, pictures / "fox", "--labels", "none")["images"] == 1
+    assert add(capsys, database, pictures / "fox", "--labels", "none")["new"] == 1
     with ih.Database.open(database) as db:
         assert db.keys([7]) == ["fox/newer.png"] and db.labels([7]) == [None]
 
@@ -104,7 +104,7 @@ def test_add_skips_what_cannot_be_read_and_goes_on(
     (pictures / "cat" / "bad.png").write_text("no picture")
     shutil.copyfile(next((pictures / "dog").iterdir()), pictures / "cat" / "good.png")
     done = add(capsys, database, pictures, status=3)
-    assert done["images"] == 1 and [Path(entry["path"]).name for entry in done["skipped"]] == ["bad.png"]
+    assert done["new"] == 1 and [Path(entry["path"]).name for entry in done["skipped"]] == ["bad.png"]
     (pictures / "cat" / "good.png").touch()
     assert "none of the 1 images" not in error(capsys, "add", database, "--images", pictures / "nothing")
 
@@ -178,7 +178,7 @@ def test_a_killed_add_keeps_what_it_had_written(
     many.mkdir()
     source = next((pictures / "dog").iterdir()).read_bytes()
     for i in range(3000):
-        (many / f"{i}.png").write_bytes(source)
+        (many / f"{i}.png").write_bytes(source + str(i).encode())  # bytes behind the end of the PNG: no copies
     program = "from idcwh_search.cli.index import main; raise SystemExit(main())"
     arguments = [sys.executable, "-c", program, "add", str(database), "--images", str(pictures)]
     process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
@@ -216,7 +216,7 @@ def test_a_picture_that_is_listed_twice(
     listing = tmp_path / "list.txt"
     listing.write_text(f"{cat}\n{cat.parent / '..' / 'cat' / cat.name}\n{cat}\n")
     os.utime(cat, ns=(5, 5))
-    assert add(capsys, database, listing)["changed"] == 1
+    assert add(capsys, database, listing)["unchanged"] == 1
     assert add(capsys, database, listing)["unchanged"] == 1
     new = tmp_path / "new.bin"
     assert index.main(["build", "--model", str(model), "--images", str(listing), "--db", str(new)]) == 0

@@ -80,7 +80,7 @@ def test_a_label_that_was_mended_reaches_the_database(
     write(list("aabbbc"))
     capsys.readouterr()
     add(listing)
-    assert "0 new, 0 changed, 6 as they were (2 of them with another label)" in capsys.readouterr().err
+    assert "0 new, 0 changed, 0 moved, 6 unchanged (2 of them with another label)" in capsys.readouterr().err
     assert list(labels().items()) != [] and [labels()[key] for key in keys] == list("aabbbc")
     with ih.Database.open(database) as db:
         assert whole == dict(

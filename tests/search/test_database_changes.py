@@ -216,6 +216,53 @@ def test_compacting_where_no_file_can_be_made_names_the_folder(small: Path) -> N
         assert state(db) == before
 
 
+SUMS = [(123, 2**64 - 1), (0, 0), (2**64 - 1, 5)]
+
+
+@pytest.mark.parametrize("sums", [SUMS, [SUMS[0], None, list(SUMS[2])], np.array(SUMS, np.uint64)])
+def test_checksums_survive_every_change(tmp_path: Path, sums: object) -> None:
+    codes = random_codes(3, 8)
+    with ih.Database.create(tmp_path / "a.bin", 8) as db, ih.Database.build(tmp_path / "b.bin", 8) as built:
+        db.add(codes, checksums=sums)
+        built.add(codes[:1])
+        built.add(codes, checksums=sums)
+        assert db.checksums().tolist() == [list(pair) for pair in SUMS] and db.checksums().dtype == np.uint64
+        assert db.checksums([2, 0]).tolist() == [list(SUMS[2]), list(SUMS[0])] and db.checksums(1).tolist() == [[0, 0]]
+        db.replace([1], codes[:1], checksums=[(8, 9)])
+        for _ in range(9):  # small segments are merged
+            db.add(codes[:1])
+        db.remove([0])
+        wanted = {1: [8, 9], 2: list(SUMS[2]), **{i: [0, 0] for i in range(3, 12)}}
+        for change in (db.compact, db.refresh):
+            assert dict(zip(db.ids.tolist(), db.checksums().tolist(), strict=True)) == wanted
+            change()
+        assert db.info()["segments"] == 1
+        db.verify()
+    found = ih.Database.open(tmp_path / "b.bin").checksums().tolist()
+    assert found == [[0, 0], *(list(pair) for pair in SUMS)]
+
+
+@pytest.mark.parametrize(
+    ("sums", "error", "message"),
+    [
+        ([(1, 2)], ValueError, r"shape \(2, 2\)"),
+        ([(1, 2, 3), (1, 2, 3)], ValueError, "pairs of whole numbers"),
+        ([(1, 2**64), (1, 2)], ValueError, r"0 to 2\^64 - 1"),
+        ([(1, -1), (1, 2)], ValueError, r"0 to 2\^64 - 1"),
+        ([(1, 0.5), (1, 2)], TypeError, "pairs of whole numbers"),
+        (np.zeros((2, 2), np.int64), TypeError, "uint64, not int64"),
+        (np.zeros(4, np.uint64), ValueError, r"\(n, 2\), not \(4,\)"),
+    ],
+)
+def test_checksums_of_another_kind_are_refused(
+    tmp_path: Path, sums: object, error: type[Exception], message: str
+) -> None:
+    with ih.Database.create(tmp_path / "a.bin", 8) as db:
+        with pytest.raises(error, match=message):
+            db.add(random_codes(2, 8), checksums=sums)
+        assert len(db) == 0
+
+
 STAMPS = [7, 0, 2**32 - 1]
 
 

@@ -16,7 +16,7 @@ import idcwh_search as ih
 from idcwh_search.errors import IdcwhError
 
 MANIFEST, ITEMS, REMOVALS, COMMIT = 1, 2, 3, 4
-CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, STAMPS = range(1, 12)
+CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, STAMPS, SUMS = range(1, 13)
 NO_FIRST_ID = 2**64 - 1
 FIRST_RECORD, BLOCK = 4096, 65536
 
@@ -210,6 +210,7 @@ FORGED = {
     "a label table without texts": [
         (ITEMS, {CODES: FOUR.tobytes(), LABELS: bytes(16), LABEL_TABLE: struct.pack("<II", 1, 5) + b"x"}, 4, 0)
     ],
+    "checksums of another length": [(ITEMS, {CODES: FOUR.tobytes(), SUMS: bytes(63)}, 4, 0)],
     "stamps of another length": [(ITEMS, {CODES: FOUR.tobytes(), STAMPS: bytes(12)}, 4, 0)],
     "removals of nothing": [GOOD, (REMOVALS, {ROWS: bytes(4)}, 1, 8192)],
     "more removals than rows": [GOOD, (REMOVALS, {ROWS: bytes(20)}, 5, FIRST)],

@@ -25,6 +25,13 @@
 
 namespace idcwh {
 
+// Identifies the content behind a key, such as the bytes of an image file, whatever its name and time: its size in
+// bytes and a hash of it. Both 0: none.
+struct Checksum {
+    std::uint64_t size = 0, hash = 0;
+    friend bool operator==(const Checksum&, const Checksum&) = default;
+};
+
 // Items to add: a view of the caller's memory.
 struct NewItems {
     const std::uint8_t* codes = nullptr;  // size rows of code_bytes(bits)
@@ -33,6 +40,7 @@ struct NewItems {
     const std::string_view* keys = nullptr;    // any bytes; an empty one is none. Null: no keys
     const std::string_view* labels = nullptr;  // any bytes; one without data is none. Null: no labels
     const std::uint32_t* stamps = nullptr;     // what says whether the thing behind the key has changed. Null: all 0
+    const Checksum* checksums = nullptr;       // null: none
 };
 
 namespace storage {
@@ -46,6 +54,7 @@ public:
     std::string_view key(std::int64_t id) const;    // no data: the item has none. Error(not_found)
     std::string_view label(std::int64_t id) const;  // no data: the item has none
     std::uint32_t stamp(std::int64_t id) const;
+    Checksum checksum(std::int64_t id) const;
     const std::string& manifest() const;  // JSON
     std::uint64_t commit() const;         // its number: grows with every change
 
@@ -58,6 +67,8 @@ public:
                  std::uint32_t stamp) { (*static_cast<Body*>(context))(id, key, label, stamp); },
               &body);
     }
+    // Writes the checksums of all items, in the order of rows: size() of them.
+    void checksums(Checksum* out) const;
     // After texts of key() and label() were read: Error(damaged) when the file was cut off meanwhile, so that they may
     // be zeros. All other functions look themselves.
     void check() const;

@@ -84,6 +84,7 @@ struct DatabaseBuilder::Impl {
     std::vector<std::size_t> key_sizes, label_sizes;  // a label of size npos: none
     std::vector<std::uint32_t> stamps;
     bool any_stamps = false;
+    std::vector<Checksum> checksums;
 
     void check_process() const {
         if (process != getpid()) fail(path + ": was begun before a fork; the parent has to end it");
@@ -102,9 +103,11 @@ struct DatabaseBuilder::Impl {
         }
         NewItems items{codes.data(), size, pending_ids.data(), keys.data(), labels.data(), nullptr};
         if (any_stamps) items.stamps = stamps.data();
+        items.checksums = checksums.data();
         const NewSource source(items, header.bits, 0);
         for (const auto offset : write_items(*out, header.bits, 1, {&source})) commit.records.push_back(offset);
         codes.clear(), pending_ids.clear(), texts.clear(), key_sizes.clear(), label_sizes.clear(), stamps.clear();
+        checksums.clear();
         any_stamps = false;
     }
     ~Impl() {
@@ -163,6 +166,7 @@ void DatabaseBuilder::add(const NewItems& items, std::int64_t* assigned) {
         impl.label_sizes.push_back(label.data() ? label.size() : std::string::npos);
         impl.stamps.push_back(items.stamps ? items.stamps[i] : 0);
         impl.any_stamps |= items.stamps && items.stamps[i];
+        impl.checksums.push_back(items.checksums ? items.checksums[i] : Checksum{});
     }
     impl.commit.items += items.size;
     storage::put_assigned(items, first, assigned);

@@ -1,4 +1,4 @@
-// DatabaseSnapshot: keys, labels and stamps of what one commit put in force. Searches are those of Snapshot.
+// DatabaseSnapshot: keys, labels, stamps and checksums of what one commit put in force. Searches are those of Snapshot.
 #include <idcwh/database.hpp>
 
 #include <algorithm>
@@ -30,6 +30,21 @@ std::uint32_t DatabaseSnapshot::stamp(std::int64_t id) const {
     const std::uint32_t stamp = view_->entries()[place.entry].items->stamp(place.row);
     view_->check();
     return stamp;
+}
+Checksum DatabaseSnapshot::checksum(std::int64_t id) const {
+    const auto place = view_->at(id);
+    const Checksum checksum = view_->entries()[place.entry].items->checksum(place.row);
+    view_->check();
+    return checksum;
+}
+void DatabaseSnapshot::checksums(Checksum* out) const {
+    const auto segments = view_->id_segments();
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const auto& items = *view_->entries()[i].items;
+        for (std::size_t row = 0; row < segments[i].rows; ++row)
+            if (segments[i].is_alive(row)) *out++ = items.checksum(row);
+    }
+    view_->check();
 }
 const std::string& DatabaseSnapshot::manifest() const { return view_->manifest(); }
 std::uint64_t DatabaseSnapshot::commit() const { return view_->commit().number; }

@@ -65,6 +65,7 @@ enum class Part : std::uint32_t {
     directory = 9,
     id_offsets = 10,
     stamps = 11,
+    checksums = 12,
 };
 
 struct SectionHead {

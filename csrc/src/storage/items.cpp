@@ -27,6 +27,7 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
       labels_(record_->find(Part::labels)),
       label_table_(record_->find(Part::label_table)),
       stamps_(record_->find(Part::stamps)),
+      checksums_(record_->find(Part::checksums)),
       first_id_(record_->head().b) {
     const std::uint64_t items = record_->head().a;
     if (items > max_items) record_->fail("claims " + std::to_string(items) + " items");
@@ -51,6 +52,7 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
     if (labels_ || label_table_) expect(labels_, "labels", 4);
     if (labels_ && !label_table_) record_->fail("has no label table");
     if (stamps_) expect(stamps_, "stamps", 4);
+    if (checksums_) expect(checksums_, "checksums", sizeof(Checksum));
 }
 
 const std::uint8_t* Items::codes(unsigned threads) const {
@@ -161,6 +163,13 @@ std::string_view Items::label(std::size_t row) const {
 }
 
 std::uint32_t Items::stamp(std::size_t row) const { return stamps_ ? stamps_->number(row) : 0; }
+
+Checksum Items::checksum(std::size_t row) const {
+    Checksum checksum;
+    if (checksums_)
+        std::memcpy(&checksum, checksums_->read(row * sizeof checksum, (row + 1) * sizeof checksum), sizeof checksum);
+    return checksum;
+}
 
 void Items::verify(std::vector<Fault>& faults, unsigned threads) const {
     const std::size_t before = faults.size();

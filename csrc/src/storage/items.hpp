@@ -1,4 +1,4 @@
-// The items of one record: codes, ids, keys, labels and stamps of rows that were added together.
+// The items of one record: codes, ids, keys, labels, stamps and checksums of rows that were added together.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,8 @@
 #include <mutex>
 #include <string_view>
 #include <vector>
+
+#include <idcwh/database.hpp>
 
 #include "index/id_table.hpp"
 #include "index/segment.hpp"
@@ -34,6 +36,7 @@ public:
     std::string_view key(std::size_t row) const;
     std::string_view label(std::size_t row) const;
     std::uint32_t stamp(std::size_t row) const;  // 0: none
+    Checksum checksum(std::size_t row) const;
     // The texts that labels name, by number.
     std::size_t label_count() const;
     std::string_view label_text(std::size_t number) const;
@@ -42,6 +45,7 @@ public:
     bool has_keys() const { return keys_; }
     bool has_labels() const { return labels_; }
     bool has_stamps() const { return stamps_; }
+    bool has_checksums() const { return checksums_; }
 
     // What damage there is, in blocks and in what they hold.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
@@ -53,7 +57,7 @@ private:
     std::shared_ptr<const Record> record_;
     unsigned bits_;
     std::size_t rows_;
-    const Section *codes_, *ids_, *id_offsets_, *key_ends_, *keys_, *labels_, *label_table_, *stamps_;
+    const Section *codes_, *ids_, *id_offsets_, *key_ends_, *keys_, *labels_, *label_table_, *stamps_, *checksums_;
     std::uint64_t first_id_;
 
     mutable std::mutex loading_;

@@ -25,6 +25,7 @@ const char* name_of(Part part) {
         case Part::directory: return "directory";
         case Part::id_offsets: return "id offsets";
         case Part::stamps: return "stamps";
+        case Part::checksums: return "checksums";
     }
     return "unknown section";
 }

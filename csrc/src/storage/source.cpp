@@ -11,6 +11,8 @@ NewSource::NewSource(const NewItems& items, unsigned bits, std::int64_t first_id
     size_ = items.size;
     has_keys_ = items.keys && std::any_of(items.keys, items.keys + size_, [](auto key) { return !key.empty(); });
     has_stamps_ = items.stamps;
+    has_checksums_ = items.checksums && std::any_of(items.checksums, items.checksums + size_,
+                                                    [](const Checksum& each) { return each != Checksum{}; });
     labels_.assign(size_, no_label);
     std::unordered_map<std::string_view, std::uint32_t> numbers;
     for (std::size_t i = 0; items.labels && i < size_; ++i) {
@@ -39,6 +41,7 @@ StoredSource::StoredSource(std::shared_ptr<const Items> items, const std::uint64
     has_keys_ = items_->has_keys();
     has_labels_ = items_->has_labels();
     has_stamps_ = items_->has_stamps();
+    has_checksums_ = items_->has_checksums();
     if (!alive) return;
     rows_.reserve(live);
     for (std::size_t row = 0; row < items_->rows(); ++row)
@@ -119,11 +122,12 @@ struct Labels {
 
 std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, const std::vector<Slice>& slices) {
     std::uint64_t items = 0, key_bytes = 0;
-    bool keys = false, stamps = false;
+    bool keys = false, stamps = false, checksums = false;
     for (const Slice& slice : slices) {
         items += slice.end - slice.begin;
         keys |= slice.source->has_keys();
         stamps |= slice.source->has_stamps();
+        checksums |= slice.source->has_checksums();
     }
     if (keys) each(slices, [&](const Source& source, std::size_t i) { key_bytes += source.key(i).size(); });
     keys &= key_bytes > 0;
@@ -140,6 +144,7 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
         sizes.insert(sizes.end(),
                      {{Part::labels, 4 * items}, {Part::label_table, 4 + 4 * labels.texts.size() + labels.bytes}});
     if (stamps) sizes.push_back({Part::stamps, 4 * items});
+    if (checksums) sizes.push_back({Part::checksums, sizeof(Checksum) * items});
 
     RecordWriter record(out, Kind::items, commit, sizes, items, ids.first, ids.ascending ? ids_ascend : 0);
     for (const Slice& slice : slices)
@@ -170,6 +175,7 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
         for (const auto text : labels.texts) record.put(text.data(), text.size());
     }
     if (stamps) each(slices, [&](const Source& source, std::size_t i) { record.number(source.stamp(i)); });
+    if (checksums) each(slices, [&](const Source& source, std::size_t i) { record.number(source.checksum(i)); });
     return record.finish();
 }
 

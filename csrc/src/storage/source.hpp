@@ -25,16 +25,18 @@ public:
     virtual std::string_view label_text(std::size_t number) const = 0;
     virtual std::size_t label_count() const = 0;
     virtual std::uint32_t stamp(std::size_t i) const = 0;
+    virtual Checksum checksum(std::size_t i) const = 0;
     // Calls out(bytes, size) for the codes of [begin, end), in order.
     virtual void codes(std::size_t begin, std::size_t end,
                        const std::function<void(const std::uint8_t*, std::size_t)>& out) const = 0;
     bool has_keys() const { return has_keys_; }
     bool has_labels() const { return has_labels_; }
     bool has_stamps() const { return has_stamps_; }
+    bool has_checksums() const { return has_checksums_; }
 
 protected:
     std::size_t size_ = 0;
-    bool has_keys_ = false, has_labels_ = false, has_stamps_ = false;
+    bool has_keys_ = false, has_labels_ = false, has_stamps_ = false, has_checksums_ = false;
 };
 
 // What the caller adds: a view. ids are given, or go on from first_id.
@@ -47,6 +49,7 @@ public:
     std::string_view label_text(std::size_t number) const override { return texts_[number]; }
     std::size_t label_count() const override { return texts_.size(); }
     std::uint32_t stamp(std::size_t i) const override { return items_.stamps ? items_.stamps[i] : 0; }
+    Checksum checksum(std::size_t i) const override { return items_.checksums ? items_.checksums[i] : Checksum{}; }
     void codes(std::size_t begin, std::size_t end,
                const std::function<void(const std::uint8_t*, std::size_t)>& out) const override;
 
@@ -68,6 +71,7 @@ public:
     std::string_view label_text(std::size_t number) const override { return items_->label_text(number); }
     std::size_t label_count() const override { return items_->label_count(); }
     std::uint32_t stamp(std::size_t i) const override { return items_->stamp(row(i)); }
+    Checksum checksum(std::size_t i) const override { return items_->checksum(row(i)); }
     void codes(std::size_t begin, std::size_t end,
                const std::function<void(const std::uint8_t*, std::size_t)>& out) const override;
     bool lost() const { return items_->record().lost(); }

@@ -1,0 +1,244 @@
+"""How the images of a listing differ from those of a database, and bringing the database up to date with them."""
+
+# ruff: noqa: PTH118
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..database import Database
+from ..runtime import available_cores
+from . import common, encoding
+from .content import checksums, is_gone, signature
+
+if TYPE_CHECKING:
+    from ..encoder import Encoder
+    from .listing import Listing
+
+BATCH = 512  # images a write: what a crash can make us encode again
+
+
+class Changes:
+    """What is new, changed, moved and unchanged in a listing, whose images have these `keys` in the database.
+
+    An image with the key, size and time of an item is unchanged. Of every other one that has the size of some item
+    the bytes are compared, by checksum:
+
+    - The bytes of the item with its key: unchanged as well; only the signature is written.
+    - The bytes of another item, whose own file is gone or is another image now: moved. The item keeps its id and code
+      and gets the new key. Where the key belongs to an item that does not move in turn, that item takes the code.
+    - The bytes of an item that is where it was: a copy. It becomes an item of its own with the same code.
+
+    None of these is encoded, unless `recode` is set, which encodes every image. A label that a manifest gives, and with
+    `exactly` any label or its absence, replaces another label of the same image.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        listing: Listing,
+        keys: list[str],
+        root: Path,
+        *,
+        exactly: bool = False,
+        recode: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self._database, self._listing, self._keys, self._root = database, listing, keys, root
+        self._before = database.snapshot()
+        self.item_keys, self._ids = database.keys(), database.ids
+        self._row = {key: row for row, key in enumerate(self.item_keys) if key is not None}
+        self._place = {key: i for i, key in enumerate(keys)}
+        # Before the files are read: a file that changes meanwhile has another signature next time.
+        signatures = np.array([signature(path) for path in listing.paths], np.int64).reshape(-1, 2)
+        self._stamps, self._sizes = signatures[:, 0].astype(np.uint32), signatures[:, 1].astype(np.uint64)
+        self._rows = np.fromiter((self._row.get(key, -1) for key in keys), np.int64, len(keys))
+        self._item_sums, self._item_stamps = database.checksums(), database.stamps()
+        self._exactly, self._recode, self._threads = exactly, recode, threads
+        known = self._rows >= 0
+        self._same = known.copy()  # whether the image is the one that the item with its key was made of
+        self._same[known] = self._item_stamps[self._rows[known]] == self._stamps[known]
+        self._same &= self._stamps != 0
+        self._sums = np.zeros((len(keys), 2), np.uint64)
+        self._read()
+        self._donors: dict[int, int] = {}  # of an image that need not be encoded, the row whose code it has
+        self._moves: dict[int, int] = {}  # of an image, the row of the item that moves to it
+        self._moving: set[int] = set()
+        self._match()
+        self.unchanged = int(self._same.sum())
+        moved = len(self._moves)
+        new = sum(self._row_of(i) < 0 for i in np.flatnonzero(~self._same).tolist())
+        self._todo = self._to_encode()
+        self._relabel = self._relabelled()
+        self.counts = {"new": 0, "changed": 0, "moved": moved, "unchanged": self.unchanged}
+        labels = f" ({len(self._relabel)} of them with another label)" if self._relabel else ""
+        changed = len(keys) - new - moved - self.unchanged
+        common.note(
+            f"{len(keys)} images: {new} new, {changed} changed, {moved} moved, {self.unchanged} unchanged{labels}; "
+            f"{len(self._todo)} to encode"
+        )
+
+    def _read(self) -> None:
+        """Read the files whose bytes tell more than their signatures, and see which are unchanged."""
+        known = np.flatnonzero(self._rows >= 0)
+        without = np.zeros(len(self._keys), bool)  # databases of older versions have no checksums
+        without[known] = ~self._item_sums[self._rows[known]].any(axis=1)
+        sizes = np.unique(self._item_sums[:, 0])
+        wanted = np.flatnonzero(np.where(self._same, without, (self._sizes > 0) & np.isin(self._sizes, sizes)))
+        if not len(wanted):
+            return
+        paths = [self._listing.paths[i] for i in wanted.tolist()]
+        with common.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
+            self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)
+        for i, path in zip(wanted.tolist(), paths, strict=True):
+            if self._same[i] and signature(path)[0] != self._stamps[i]:  # else this would not be what the code is of
+                self._sums[i] = 0
+        read = self._sums.any(axis=1) & ~self._same & (self._rows >= 0)
+        self._same[read] = (self._item_sums[self._rows[read]] == self._sums[read]).all(axis=1)
+
+    def _match(self) -> None:
+        """Find the items whose bytes the images have that are not known to be unchanged."""
+        read = np.flatnonzero(self._sums.any(axis=1) & ~self._same)
+        rows_of: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for row in np.flatnonzero(np.isin(self._item_sums[:, 1], self._sums[read, 1])).tolist():
+            rows_of[self._pair(self._item_sums[row])].append(row)
+        free = {row for rows in rows_of.values() for row in rows if self._has_left(row)}
+        for i in sorted(read.tolist(), key=lambda i: self._rows[i] >= 0):  # names that no item has come first
+            rows = rows_of.get(self._pair(self._sums[i]))
+            if not rows:
+                continue
+            self._donors[i] = rows[0]
+            row = next((row for row in rows if row in free), None)
+            if row is not None:
+                free.remove(row)
+                self._moves[i] = row
+        self._moving = set(self._moves.values())
+        while stays := [i for i in self._moves if self._rows[i] >= 0 and int(self._rows[i]) not in self._moving]:
+            for i in stays:
+                self._moving.remove(self._moves.pop(i))
+
+    @staticmethod
+    def _pair(values: np.ndarray) -> tuple[int, int]:
+        return int(values[0]), int(values[1])
+
+    def _has_left(self, row: int) -> bool:
+        """Whether the file of an item is gone or has become another image."""
+        key = self.item_keys[row]
+        if key is None:
+            return False
+        i = self._place.get(key)
+        if i is not None and self._stamps[i]:
+            return not self._same[i] and (bool(self._sums[i].any()) or self._sizes[i] != self._item_sums[row, 0])
+        try:
+            return is_gone(os.path.join(self._root, key))
+        except OSError:
+            return False
+
+    def _to_encode(self) -> list[int]:
+        if self._recode:
+            return list(range(len(self._keys)))
+        return [i for i in np.flatnonzero(~self._same).tolist() if i not in self._donors]
+
+    @cached_property
+    def _had_labels(self) -> list[str | None]:
+        """The labels of the items before anything was written."""
+        return self._before.labels()
+
+    def _relabelled(self) -> set[int]:
+        """Of the images that did not change, those whose label did."""
+        if not self._exactly and not self._listing.labels_are_given:
+            return set()
+        had, labels = self._had_labels, self._listing.labels
+        return {
+            i
+            for i in np.flatnonzero(self._same).tolist()
+            if labels[i] != had[self._rows[i]] and (self._exactly or labels[i] is not None)
+        }
+
+    # ------------------------------------------------------------------------------------------------------ pruning
+
+    def gone(self) -> dict[int, str]:
+        """Returns the ids and keys of the items whose file is gone and is not found elsewhere in the listing."""
+        seen = {self._keys[i] for i in np.flatnonzero(self._stamps).tolist()}
+        return {
+            int(self._ids[row]): key
+            for row, key in enumerate(self.item_keys)
+            if key is not None and key not in seen and row not in self._moving
+            if is_gone(os.path.join(self._root, key))
+        }
+
+    # ------------------------------------------------------------------------------------------------------ writing
+
+    def write(self, encoder: Encoder) -> encoding.Encoding:
+        """Bring the database up to date: what needs no code at once, what is encoded a batch a write."""
+        self._write_known()
+        work = encoding.Encoding(
+            encoder, [self._listing.paths[i] for i in self._todo], len(self._keys) - len(self._todo)
+        )
+        codes: list[np.ndarray] = []
+        images: list[int] = []
+        sums: list[np.ndarray] = []
+        for places, part in work:
+            codes.append(part)
+            images += [self._todo[place] for place in places.tolist()]
+            sums.append(work.sums[places])
+            if len(images) >= BATCH:
+                self._put(images, np.concatenate(codes), np.concatenate(sums))
+                codes, images, sums = [], [], []
+        if images:
+            self._put(images, np.concatenate(codes), np.concatenate(sums))
+        return work
+
+    def _write_known(self) -> None:
+        """Write new keys, signatures, checksums and labels of items, and images whose code is that of another one."""
+        same = np.flatnonzero(self._same)
+        rows = self._rows[same]
+        renewed = self._item_stamps[rows] != self._stamps[same]
+        renewed |= self._sums[same].any(axis=1) & ~self._item_sums[rows].any(axis=1)
+        images = {*same[renewed].tolist(), *self._relabel, *self._moves}
+        if not self._recode:
+            images |= set(self._donors)
+        if not images:
+            return
+        here = sorted(images)
+        source = [self._moves.get(i, self._donors.get(i, int(self._rows[i]))) for i in here]
+        sums = np.where(self._sums[here].any(axis=1, keepdims=True), self._sums[here], self._item_sums[source])
+        self._put(here, self._database.codes[source], sums)
+
+    def _put(self, images: list[int], codes: np.ndarray, sums: np.ndarray) -> None:
+        """Write the items of these images: known ones keep their id, new ones are given one."""
+        rows = [self._row_of(i) for i in images]
+        for known in (True, False):
+            chosen = [n for n, row in enumerate(rows) if (row >= 0) == known]
+            if not chosen:
+                continue
+            some = [images[n] for n in chosen]
+            columns = (
+                [self._keys[i] for i in some],
+                [self._label(i) for i in some],
+                self._stamps[some],
+                sums[chosen],
+            )
+            if known:
+                self._database.replace(self._ids[[rows[n] for n in chosen]], codes[chosen], *columns)
+            else:
+                self._database.add(codes[chosen], None, *columns)
+            self.counts["changed" if known else "new"] += sum(not self._same[i] and i not in self._moves for i in some)
+
+    def _row_of(self, i: int) -> int:
+        """The row of the item of an image, -1 for a new one."""
+        row = int(self._rows[i])
+        return self._moves.get(i, -1 if row in self._moving else row)
+
+    def _label(self, i: int) -> str | None:
+        """An unchanged image keeps its label unless another was given for it, a moved one where its new folder has
+        none."""
+        new = self._listing.labels[i]
+        if self._same[i]:
+            return new if i in self._relabel else self._had_labels[int(self._rows[i])]
+        return self._had_labels[self._moves[i]] if new is None and i in self._moves else new
