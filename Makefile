@@ -3,15 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
-SOURCES := setup.py pyproject.toml csrc/sources.txt csrc/sources_encoder.txt $(shell find csrc/src csrc/include csrc/bindings -type f 2>/dev/null)
+SOURCES := setup.py pyproject.toml csrc/sources.txt csrc/sources_encoder.txt $(shell find csrc/src csrc/include csrc/bindings csrc/third_party -type f 2>/dev/null)
 
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-# 1: a build without ONNX Runtime's headers, so without idcwh::Encoder, is a failure. Empty: it is done without.
-export IDCWH_REQUIRE_ENCODER ?=
-
-.PHONY: headers demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint style tidy bench clean
+.PHONY: demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint style tidy bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,11 +33,8 @@ define cmake
 	$(BIN)/cmake --build build/$(1) $(if $(3),--target $(3))
 endef
 
-# idcwh::Encoder: headers to compile it, and ONNX Runtime itself to run it in the tests.
-headers:
-	@sh csrc/cmake/onnxruntime_headers.sh build/onnxruntime || test -z "$(IDCWH_REQUIRE_ENCODER)"
-ENCODER = $$(test ! -e build/onnxruntime/onnxruntime_c_api.h || echo -DIDCWH_ONNXRUNTIME_INCLUDE=$(CURDIR)/build/onnxruntime) \
-	-DIDCWH_ONNXRUNTIME=$$(ls $(abspath $(VENV))/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* | head -n 1)
+# ONNX Runtime, for the tests of idcwh::Encoder.
+ENCODER = -DIDCWH_ONNXRUNTIME=$$(ls $(abspath $(VENV))/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* | head -n 1)
 
 # The objects are those of the Python module where `pip install -e` has kept them; the other builds compile for themselves.
 OBJECTS := $(CURDIR)/build/objects/csrc
@@ -71,9 +65,10 @@ fuzz: $(VENV)/dev.stamp
 	cd build/fuzz && tests/fuzz/fuzz_c_api $(FUZZ) corpus $(CURDIR)/csrc/tests/fuzz/seeds
 	cd build/fuzz && tests/fuzz/fuzz_database $(FUZZ) -max_len=200000 -malloc_limit_mb=16 -rss_limit_mb=1000 corpus_database
 
+# The source distribution, and the wheel made of it.
 test-wheel: $(VENV)/dev.stamp
 	rm -rf build/wheel
-	$(BIN)/pip wheel -q --no-deps -w build/wheel .
+	$(BIN)/python -m build --outdir build/wheel .
 	IDCWH_WHEEL=$$(echo $(CURDIR)/build/wheel/*.whl) $(BIN)/python -m pytest tests/search/test_linking.py
 
 lint: style tidy
@@ -87,7 +82,7 @@ style: $(VENV)/dev.stamp
 
 # Minutes, not seconds.
 tidy: $(VENV)/dev.stamp
-	find csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -isystem build/onnxruntime -Wno-deprecated-declarations
+	find csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -isystem csrc/third_party/onnxruntime -Wno-deprecated-declarations
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/search.py
@@ -109,6 +104,6 @@ $(VENV)/demo.stamp: $(VENV)/bin/pip $(SOURCES)
 	$(BIN)/pip install --no-compile -e '.[demo]'
 	touch $@
 
-$(VENV)/dev.stamp: $(VENV)/bin/pip $(SOURCES) | headers
+$(VENV)/dev.stamp: $(VENV)/bin/pip $(SOURCES)
 	$(BIN)/pip install --no-compile -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp

@@ -3,12 +3,8 @@
 The C++ sources are listed once, in csrc/sources.txt and csrc/sources_encoder.txt, which csrc/CMakeLists.txt reads as
 well. They are compiled once, for the Python module and for the libraries (idcwh_search/lib) that C and C++ programs
 link; a wheel also carries the headers (idcwh_search/include). See idcwh_search/linking.py.
-
-The library idcwh_encoder has idcwh::Encoder where ONNX Runtime's headers are: in the folder that the environment
-variable IDCWH_ONNXRUNTIME_INCLUDE names, where `make` has put them (build/onnxruntime), or in /usr/include/onnxruntime.
 """
 
-import os
 import re
 import shutil
 import sys
@@ -21,10 +17,9 @@ from setuptools.modified import newer_group
 
 SOURCES = [f"csrc/{line}" for line in Path("csrc/sources.txt").read_text().split()]
 ENCODER = [f"csrc/{line}" for line in Path("csrc/sources_encoder.txt").read_text().split()]
-ONNXRUNTIME = [os.environ.get("IDCWH_ONNXRUNTIME_INCLUDE"), "build/onnxruntime", "/usr/include/onnxruntime"]
 BINDINGS = sorted(str(path) for path in Path("csrc/bindings").glob("*.cpp"))
 HEADERS = sorted(str(path) for pattern in ("*.hpp", "*.h") for path in Path("csrc").rglob(pattern))
-SMALL = re.compile("storage/|c_api|index/(compact|explain|index|planner|structures)")  # as in CMakeLists.txt
+SMALL = re.compile("storage/|c_api|cores|index/(compact|explain|index|planner|structures)")  # as in CMakeLists.txt
 INCLUDE = Path("csrc/include/idcwh")
 SOVERSION = re.search(r"IDCWH_VERSION_MAJOR (\d+)", (INCLUDE / "version.hpp").read_text())[1]
 
@@ -75,13 +70,10 @@ class BuildWithLibrary(build_ext):
 
     def encoder_objects(self):
         """Pixels are a matter of every rounding: see csrc/src/images/axis.cpp."""
-        found = [folder for folder in ONNXRUNTIME if folder and Path(folder, "onnxruntime_c_api.h").exists()]
-        if (wish := ONNXRUNTIME[0]) and wish not in found:
-            raise SystemExit(f"IDCWH_ONNXRUNTIME_INCLUDE: no onnxruntime_c_api.h in {wish}")
         return self.compiler.compile(
             ENCODER,
             output_dir=self.build_temp,
-            include_dirs=[*core.include_dirs, *found[:1]],
+            include_dirs=[*core.include_dirs, "csrc/third_party/onnxruntime"],
             extra_postargs=[*core.extra_compile_args, "-ffp-contract=off"],
             depends=HEADERS,
         )

@@ -97,6 +97,9 @@ def set_isa(name: str) -> None:
     """Searches from now on run on this one; "auto" for the best. ValueError: unknown; IdcwhError: not on this
     machine."""
 
+def available_cores() -> int:
+    """The number of cores that this process may use: its affinity mask and its CPU quota."""
+
 def crc32c(buffer: bytes | bytearray | memoryview | NDArray[Any], seed: int = 0) -> int:
     """CRC-32C (Castagnoli) of a contiguous buffer; seed continues an earlier one. crc32c(b"123456789") ==
     0xE3069283."""

@@ -3,6 +3,7 @@
 #include <idcwh/crc32c.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
+#include <idcwh/threads.hpp>
 
 #include <memory>
 #include <system_error>
@@ -156,6 +157,8 @@ PYBIND11_MODULE(_core, m) {
     m.def("isa", isa_dicts, "Instruction sets compiled in: name, supported, active; slowest first.");
     m.def("set_isa", &idcwh::isa_force, arg("name"),
           "Search with this instruction set from now on; 'auto' for the best.");
+    m.def("available_cores", &idcwh::available_cores,
+          "The number of cores that this process may use: its affinity mask and its CPU quota.");
     m.def("crc32c", crc32c_buffer, arg("buffer"), arg("seed") = 0, "CRC-32C of a contiguous buffer.");
     m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"),
           "True when no row has a padding bit set.");

@@ -1,11 +1,5 @@
-# The second library, idcwh_encoder (target idcwh::encoder): pictures to pixels always, pixels to codes where ONNX
-# Runtime's headers are. Its shared library is loaded at run time and not looked for here.
-find_path(IDCWH_ONNXRUNTIME_INCLUDE onnxruntime_c_api.h PATH_SUFFIXES onnxruntime onnxruntime/core/session
-          DOC "Folder of ONNX Runtime's onnxruntime_c_api.h")
-if(IDCWH_ONNXRUNTIME_INCLUDE AND NOT EXISTS ${IDCWH_ONNXRUNTIME_INCLUDE}/onnxruntime_c_api.h)
-  message(FATAL_ERROR "IDCWH_ONNXRUNTIME_INCLUDE: no onnxruntime_c_api.h in ${IDCWH_ONNXRUNTIME_INCLUDE}")
-endif()
-
+# The second library, idcwh_encoder (target idcwh::encoder): images to pixels to codes. ONNX Runtime's shared library is
+# loaded at run time; its C header is in third_party.
 file(STRINGS sources_encoder.txt sources)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS sources_encoder.txt)
 if(IDCWH_OBJECTS)
@@ -15,19 +9,15 @@ if(IDCWH_OBJECTS)
 else()
   add_library(idcwh_encoder_objects OBJECT ${sources})
   target_include_directories(idcwh_encoder_objects PRIVATE src)
+  target_include_directories(idcwh_encoder_objects SYSTEM PRIVATE third_party/onnxruntime)
   set_target_properties(idcwh_encoder_objects PROPERTIES
     POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
-  if(IDCWH_ONNXRUNTIME_INCLUDE)
-    target_include_directories(idcwh_encoder_objects SYSTEM PRIVATE ${IDCWH_ONNXRUNTIME_INCLUDE})
-  else()
-    message(STATUS "onnxruntime_c_api.h not found: idcwh::Encoder is not built (-DIDCWH_ONNXRUNTIME_INCLUDE=DIR)")
-  endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     # Pixels are a matter of every rounding: see src/images/axis.cpp.
     target_compile_options(idcwh_encoder_objects PRIVATE -Wall -Wextra -ffp-contract=off)
     if(NOT IDCWH_SANITIZE)
-      target_compile_options(idcwh_encoder_objects PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O2>)
-      set_source_files_properties(src/images/passes.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+      target_compile_options(idcwh_encoder_objects PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O2>)
+      set_source_files_properties(src/images/passes.cpp PROPERTIES COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-O3>)
     endif()
   endif()
 endif()
@@ -50,10 +40,4 @@ if(BUILD_SHARED_LIBS)
   add_library(idcwh::encoder ALIAS idcwh_encoder_shared)
 else()
   add_library(idcwh::encoder ALIAS idcwh_encoder_static)
-endif()
-
-if(IDCWH_INSTALL)
-  install(TARGETS idcwh_encoder_static idcwh_encoder_shared EXPORT idcwhTargets)
-  configure_file(cmake/idcwh_encoder.pc.in idcwh_encoder.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/idcwh_encoder.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()

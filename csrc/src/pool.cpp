@@ -26,9 +26,6 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
 #if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
 #endif
@@ -145,14 +142,6 @@ Pool& instance() {
     return *pool;
 }
 
-unsigned processors() {
-#if defined(__linux__)
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-#endif
-    return std::max(1u, std::thread::hardware_concurrency());
-}
-
 unsigned from_environment() {
     const char* wish = std::getenv("IDCWH_THREADS");
     if (!wish || !*wish) return 0;
@@ -176,7 +165,7 @@ unsigned available_threads() {
     const unsigned wish = wished.load();
     if (wish) return wish;
     const unsigned environment = from_environment();
-    return environment ? environment : processors();
+    return environment ? environment : available_cores();
 }
 
 void run(std::size_t tasks, unsigned threads, const std::function<void(std::size_t)>& body,

@@ -65,6 +65,32 @@ def test_a_cpp_program_links_and_runs(folders, tmp_path, kind):
         assert "[libidcwh.so.0]" in needed
 
 
+C = """
+#include <idcwh/idcwh.h>
+int main(void) {
+    const uint8_t codes[] = {7, 0, 1}, query = 0;
+    const idcwh_codes view = {codes, 3, 8};
+    int32_t distance;
+    int64_t id;
+    size_t kept = 0;
+    return idcwh_topk(&view, &query, 1, 1, 0, &distance, &id, &kept) || kept != 1 || id != 1 || distance;
+}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C++ runtime is libstdc++ on Linux")
+@pytest.mark.parametrize("kind", ["static", "shared"])
+def test_linking_with_c_compiler_runs(folders, tmp_path, kind):
+    include, library = folders
+    (tmp_path / "main.c").write_text(C)
+    link = [f"{library}/libidcwh.a", "-lstdc++", "-lm", "-pthread"]
+    if kind == "shared":
+        link = [f"-L{library}", "-lidcwh", f"-Wl,-rpath,{library}"]
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, f"-I{include}", tmp_path / "main.c", *link, "-o", tmp_path / "main"], check=True)
+    subprocess.run([tmp_path / "main"], check=True, env={})
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the shared library is part of Linux packages only")
 def test_the_shared_library_is_small_and_serves_other_languages(folders):
     path = Path(folders[1]) / "libidcwh.so.0"

@@ -5,9 +5,7 @@
 //     encoder.encode(idcwh::Picture{rgb, width, height}, code.data());
 //
 // It runs on ONNX Runtime, whose shared library it loads when an encoder is made: any version from 1.11 on
-// (from 1.14 on for what idcwh-export writes), that of a pip wheel for example. Nothing of it is linked. The library
-// must have been built where ONNX Runtime's headers were found (docs/cpp.md); where they were not, making an encoder is
-// Error(unsupported).
+// (from 1.14 on for what idcwh-export writes), that of a pip wheel for example. Nothing of it is linked.
 //
 // In the library idcwh_encoder (target idcwh::encoder, -lidcwh_encoder).
 #pragma once
@@ -58,9 +56,6 @@ public:
     ~Encoder();
     Encoder(Encoder&&) noexcept;
     Encoder& operator=(Encoder&&) noexcept;
-
-    // Whether the library was built with ONNX Runtime's headers.
-    static bool built() noexcept;
 
     unsigned bits() const;
     std::size_t code_bytes() const;  // of one code

@@ -58,9 +58,6 @@ typedef struct idcwh_encoder_options {
     unsigned bits;
 } idcwh_encoder_options;
 
-// 1 when the library was built with ONNX Runtime's headers; without them no encoder can be made (IDCWH_UNSUPPORTED).
-IDCWH_API int idcwh_encoder_built(void);
-
 IDCWH_API int idcwh_encoder_open(const char* path, const idcwh_encoder_options* options, idcwh_encoder** encoder);
 IDCWH_API void idcwh_encoder_free(idcwh_encoder* encoder);
 IDCWH_API unsigned idcwh_encoder_bits(const idcwh_encoder* encoder);

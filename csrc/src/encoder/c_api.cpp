@@ -62,8 +62,6 @@ int idcwh_preprocess_run(const idcwh_preprocess* preprocess, const idcwh_picture
     return guarded([&] { expected(preprocess, "preprocess").of(picture_of(expected(picture, "picture")), pixels); });
 }
 
-int idcwh_encoder_built() { return idcwh::Encoder::built(); }
-
 int idcwh_encoder_open(const char* path, const idcwh_encoder_options* options, idcwh_encoder** encoder) {
     return made(encoder, "encoder", [&] {
         idcwh::EncoderOptions cpp;

@@ -1,23 +1,17 @@
 // Encoder: a session, what its model says, and batches. The manifest that ties a database to its model is manifest.cpp.
 #include "encoder/parts.hpp"
 
+#include <idcwh/search.hpp>
+#include <idcwh/threads.hpp>
+
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <limits>
-#include <thread>
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 namespace idcwh {
 namespace {
-
-constexpr unsigned max_threads = 1024;
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
@@ -37,20 +31,6 @@ std::string read(const std::string& path) {
     }
     if (std::ferror(file.get())) refuse();
     return bytes;
-}
-
-// The affinity mask, and a container's CPU quota, rounded up.
-unsigned available_cores() {
-    unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-#if defined(__linux__)
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    double quota = 0, period = 0;
-    if (file >> quota >> period && quota > 0 && period > 0)
-        cores = std::min(cores, static_cast<unsigned>(std::min(std::ceil(quota / period), 1.0 * max_threads)));
-#endif
-    return std::min(cores, max_threads);
 }
 
 Examined examined(const std::string& path, const std::string& model, const EncoderOptions& options) {
@@ -103,7 +83,6 @@ Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
 Encoder& Encoder::operator=(Encoder&&) noexcept = default;
 
-bool Encoder::built() noexcept { return Session::built(); }
 unsigned Encoder::bits() const { return parts_->info.bits; }
 std::size_t Encoder::code_bytes() const { return (parts_->info.bits + 7) / 8; }
 const Preprocess& Encoder::preprocess() const { return parts_->info.preprocess; }

@@ -1,6 +1,5 @@
 #include "encoder/onnxruntime.hpp"
 
-#if defined(IDCWH_ONNXRUNTIME)
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -67,4 +66,3 @@ void Api::check(OrtStatus* status, ErrorCode code, const std::string& what) cons
 }
 
 }  // namespace idcwh::ort
-#endif

@@ -1,10 +1,8 @@
-// ONNX Runtime's C interface, loaded at run time. To be included only where its header is: __has_include below says so.
+// ONNX Runtime's C interface, loaded at run time. Its header is in csrc/third_party.
 #pragma once
 
-#if __has_include(<onnxruntime_c_api.h>)
 #define ORT_API_MANUAL_INIT  // nothing of it is linked
 #include <onnxruntime_c_api.h>
-#define IDCWH_ONNXRUNTIME 1
 
 #include <idcwh/error.hpp>
 
@@ -15,7 +13,7 @@ namespace idcwh::ort {
 
 // The newest function that is used here came with 1.11, and a runtime serves all older versions of its interface.
 constexpr std::uint32_t api_version = 11;
-static_assert(api_version <= ORT_API_VERSION, "ONNX Runtime's headers must be those of 1.11 or later");
+static_assert(api_version <= ORT_API_VERSION);
 
 class Api {
 public:
@@ -52,4 +50,3 @@ private:
 };
 
 }  // namespace idcwh::ort
-#endif

@@ -4,7 +4,6 @@
 
 #include "encoder/onnxruntime.hpp"
 
-#if defined(IDCWH_ONNXRUNTIME)
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -196,36 +195,11 @@ void Session::run(const Batch& batch) const {
     check(api->Run(parts_->session.get(), nullptr, inputs, in, 1, outputs, batch.logits ? 2 : 1, out));
 }
 
-bool Session::built() noexcept { return true; }
 Device Session::device() const { return parts_->device; }
 const std::string& Session::why() const { return parts_->why; }
 const std::string& Session::runtime() const { return parts_->api.version(); }
 std::vector<Tensor> Session::inputs() const { return parts_->tensors(true); }
 std::vector<Tensor> Session::outputs() const { return parts_->tensors(false); }
-
-#else  // built without ONNX Runtime's headers: a session cannot be made, so nothing else is ever called
-
-namespace idcwh {
-
-struct Session::Parts {
-    std::string text;
-};
-
-Session::Session(std::string_view, const std::string&, const EncoderOptions&) {
-    throw Error(ErrorCode::unsupported,
-                "this library was built without ONNX Runtime's headers: build it with -DIDCWH_ONNXRUNTIME_INCLUDE=DIR");
-}
-
-bool Session::built() noexcept { return false; }
-Device Session::device() const { return Device::cpu; }
-const std::string& Session::why() const { return parts_->text; }
-const std::string& Session::runtime() const { return parts_->text; }
-std::optional<std::string> Session::metadata(const std::string&) const { return std::nullopt; }
-std::vector<Tensor> Session::inputs() const { return {}; }
-std::vector<Tensor> Session::outputs() const { return {}; }
-void Session::run(const Batch&) const {}
-
-#endif
 
 Session::~Session() = default;
 

@@ -22,7 +22,6 @@ public:
     Session(std::string_view model, const std::string& name, const EncoderOptions& options);
     ~Session();
 
-    static bool built() noexcept;
     Device device() const;
     const std::string& why() const;
     const std::string& runtime() const;  // its version
