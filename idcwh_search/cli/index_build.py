@@ -16,10 +16,17 @@ from .listing import Listing
 if TYPE_CHECKING:
     from ..encoder import Encoder
 
+EPILOG = """examples:
+  idcwh-index build --model model.onnx --images photos/ --db codes.bin
+  idcwh-index build --model model.onnx --images labels.csv --db codes.bin         (with columns path and label)
+  idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume   (the same again after a stop)
+
+The database names its images by their path below DIR, such as cats/tom.jpg, in a tar file 000.tar/tom.jpg."""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("build", help="encode images into a new database")
+    parser = commands.add_parser("build", help="encode images into a new database", epilog=EPILOG)
     parser.add_argument("--model", required=True, metavar="FILE", help="the model.onnx, made by idcwh-export")
     parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
     parser.add_argument("--force", action="store_true", help="replace an existing database")

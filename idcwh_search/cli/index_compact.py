@@ -7,10 +7,13 @@ from typing import Any
 from ..database import Database
 from . import common
 
+EPILOG = """examples:
+  idcwh-index compact codes.bin"""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("compact", help="write a database anew, without what was removed")
+    parser = commands.add_parser("compact", help="write a database anew, without what was removed", epilog=EPILOG)
     parser.add_argument("db", metavar="FILE", help="the database")
     parser.set_defaults(run=run)
 

@@ -9,10 +9,17 @@ from .. import interchange
 from ..database import Database
 from . import common
 
+EPILOG = """examples:
+  idcwh-index export codes.bin codes.parquet
+  idcwh-index export codes.bin codes.faiss
+  idcwh-index export codes.bin codes.npy --ids ids.npy"""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("export", help="write a database as a file for faiss, NumPy, Parquet or Arrow")
+    parser = commands.add_parser(
+        "export", help="write a database as a file for faiss, NumPy, Parquet or Arrow", epilog=EPILOG
+    )
     parser.add_argument("db", metavar="FILE", help="the database, such as codes.bin")
     parser.add_argument("out", metavar="OUT", help="the file to write, such as codes.parquet")
     parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of OUT says")

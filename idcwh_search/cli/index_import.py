@@ -9,10 +9,17 @@ from .. import interchange
 from ..files import check_target
 from . import common
 
+EPILOG = """examples:
+  idcwh-index import codes.faiss --db codes.bin
+  idcwh-index import codes.npy --db codes.bin --bits 60 --ids ids.npy
+  idcwh-index import codes.parquet --db codes.bin --force"""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("import", help="make a database of codes from faiss, NumPy, Parquet or Arrow")
+    parser = commands.add_parser(
+        "import", help="make a database of codes from faiss, NumPy, Parquet or Arrow", epilog=EPILOG
+    )
     parser.add_argument("source", metavar="IN", help="the file of codes, such as codes.faiss")
     parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
     parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of IN says")

@@ -10,10 +10,14 @@ from .._core import count_distinct
 from ..database import Database, part
 from . import common
 
+EPILOG = """examples:
+  idcwh-index info codes.bin
+  idcwh-index info codes.bin --json"""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("info", help="say what is in a database")
+    parser = commands.add_parser("info", help="say what is in a database", epilog=EPILOG)
     parser.add_argument("db", metavar="FILE", help="the database")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,27 +11,63 @@ from ..database import Database
 from ..errors import IdcwhError
 from . import common
 
+_COMPARED = 10_000  # keys that are looked through for a similar one
+
+EPILOG = """examples:
+  idcwh-index remove codes.bin --keys cats/tom.jpg shards/000.tar/tom.jpg
+  idcwh-index remove codes.bin --ids 17 18
+  grep cats/ keys.txt | idcwh-index remove codes.bin --keys-from -
+
+A key is the path of an image below the folder that was indexed, as idcwh-search prints it. Nothing is removed where one
+of the keys or ids is not there."""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("remove", help="remove items from a database")
+    parser = commands.add_parser("remove", help="remove items from a database", epilog=EPILOG)
     parser.add_argument("db", metavar="FILE", help="the database")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--ids", nargs="+", type=common.identifier, metavar="ID")
-    which.add_argument("--keys", nargs="+", metavar="KEY", help="image paths, as the database names them")
-    which.add_argument("--keys-from", metavar="FILE", help="a list of keys, one a line; - for stdin")
+    which.add_argument(
+        "--ids", nargs="+", type=common.identifier, metavar="ID", help="ids, as idcwh-search --json prints them"
+    )
+    which.add_argument(
+        "--keys", nargs="+", metavar="KEY", help="paths below the folder that was indexed, such as cats/tom.jpg"
+    )
+    which.add_argument("--keys-from", metavar="FILE", help="a list of keys, one per line; - for stdin")
     parser.set_defaults(run=run)
 
 
 def run(options: Any) -> int:
     keys = options.keys if options.keys_from is None else _lines(options.keys_from)
     with Database.open(options.db, "r+") as database:
+        if options.ids is None:
+            _check_keys(database, keys)
         try:
             removed = database.remove(options.ids) if options.ids is not None else database.remove(keys=keys)
         except KeyError as error:
             raise IdcwhError(f"{error.args[0]}; nothing was removed") from error
         common.note(f"{options.db}: removed {removed:,} items, {len(database):,} are left")
     return common.DONE
+
+
+def _check_keys(database: Database, keys: list[str]) -> None:
+    """Raises IdcwhError for a key that no item has, with one that an item has: the most similar, if it is similar."""
+    keys_there = database.keys()
+    there = [key for key in keys_there if key is not None]
+    missing = set(keys).difference(there)
+    if not missing:
+        return
+    key = next(key for key in keys if key in missing)
+    others = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
+    name = key.rpartition("/")[2]
+    named = [other for other in there if other.rpartition("/")[2] == name]
+    if not there:
+        hint = "its items have no keys, give their --ids"
+    elif similar := difflib.get_close_matches(key, named or there[:_COMPARED], n=1, cutoff=0 if named else 0.6):
+        hint = f"did you mean {similar[0]}?"
+    else:
+        hint = f"its keys look like {there[0]}"
+    raise IdcwhError(f"{database.path}: no item has the key {key}{others}; nothing was removed; {hint}")
 
 
 def _lines(source: str) -> list[str]:

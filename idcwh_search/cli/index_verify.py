@@ -10,10 +10,15 @@ from . import common
 
 SHOWN = 20  # damaged places that are listed
 
+EPILOG = """examples:
+  idcwh-index verify codes.bin
+
+Exit codes: 0 every byte is as it was written, 1 the file is corrupt (the places are named) or cannot be read."""
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("verify", help="read everything and check it")
+    parser = commands.add_parser("verify", help="read everything and check it", epilog=EPILOG)
     parser.add_argument("db", metavar="FILE", help="the database")
     parser.set_defaults(run=run)
 

@@ -131,6 +131,15 @@ def test_remove_and_compact(database: Path, pictures: Path, capsys: pytest.Captu
     assert index.main(["remove", str(database), "--keys-from", str(tmp_path / "list")]) == 0
     assert keys[0] in error(capsys, "remove", database, "--keys", keys[4], keys[0])
     assert "id 2" in error(capsys, "remove", database, "--ids", 4, 2)
+    for given, hint in {
+        "nothing/like/it": f"its keys look like {keys[4]}",
+        keys[4][:-1]: f"did you mean {keys[4]}?",
+        str(pictures / keys[5]): f"did you mean {keys[5]}?",
+    }.items():
+        line = f"error: {database}: no item has the key {given}; nothing was removed; {hint}"
+        assert error(capsys, "remove", database, "--keys", given) == line
+    two = error(capsys, "remove", database, "--keys", "one", keys[4], "two")
+    assert "the key one (and 1 more); nothing was removed" in two
     with ih.Database.open(database) as db:
         assert db.keys() == keys[4:] and db.ids.tolist() == [4, 5]
     assert index.main(["info", str(database)]) == 0

@@ -328,3 +328,17 @@ def test_help_has_examples_and_version(module: str) -> None:
         "examples" in text
         and ih.__version__ in subprocess.run([*run, "--version"], capture_output=True, text=True, check=True).stdout
     )
+
+
+def test_index_help_has_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = ["build", "add", "remove", "compact", "info", "verify", "export", "import"]
+    for command in ([], *([name] for name in commands)):
+        with pytest.raises(SystemExit):
+            index.parser().parse_args([*command, "--help"])
+        _, _, epilog = capsys.readouterr().out.partition("\nexamples:\n")
+        examples = [line for line in epilog.split("\n\n")[0].splitlines() if line]
+        assert examples
+        for line in examples:
+            words = shlex.split(line.split("| ")[-1].split("  (")[0])
+            assert words[0] == "idcwh-index" and words[1:2] == (command or words[1:2])
+            index.parser().parse_args(words[1:])

@@ -1,0 +1,336 @@
+"""Images that move, are touched, renamed, copied or lost: what idcwh-index add encodes again, and what it removes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import idcwh_search as ih
+from idcwh_search.cli import content, index, search
+
+Codes = Callable[[list[Path]], np.ndarray]
+COUNTS = ("images", "new", "changed", "moved", "unchanged", "pruned")
+
+
+class Adding:
+    """Runs `idcwh-index add` on a database and compares its counts and the database with what is expected."""
+
+    def __init__(self, database: Path, folder: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]) -> None:
+        self.database, self.folder, self._codes, self._capsys = database, folder, codes_by_hand, capsys
+
+    def __call__(self, *more: object, source: Path | None = None, status: int = 0, **counts: int) -> dict:
+        """Expects these counts, and 0 of the others."""
+        self._capsys.readouterr()
+        command = ["add", self.database, "--images", source or self.folder, "--json", *more]
+        assert index.main([str(part) for part in command]) == status
+        out, self.err = self._capsys.readouterr()
+        done = json.loads(out)
+        assert {name: done[name] for name in COUNTS} == {**dict.fromkeys(COUNTS, 0), **counts}
+        return done
+
+    def refused(self, *more: object) -> str:
+        self._capsys.readouterr()
+        assert index.main([str(part) for part in ("add", self.database, "--images", self.folder, *more)]) == 1
+        return self._capsys.readouterr().err.splitlines()[-1]
+
+    def ids(self) -> dict[str, int]:
+        with ih.Database.open(self.database) as db:
+            db.verify()
+            assert len(set(db.keys())) == len(db)
+            return dict(zip(db.keys(), db.ids.tolist(), strict=True))
+
+    def check(self, folder: Path | None = None) -> None:
+        """The database holds the images of the folder and no others, each with the code of its pixels and its label."""
+        folder = folder or self.folder
+        files = sorted(folder.rglob("*.png"))
+        ids = self.ids()
+        assert set(ids) == {str(path.relative_to(folder)) for path in files}
+        with ih.Database.open(self.database) as db:
+            for path, code in zip(files, self._codes(files), strict=True):
+                number = ids[str(path.relative_to(folder))]
+                assert db.get(number).tolist() == code.tolist() and db.labels([number]) == [path.parent.name]
+                assert db.checksums([number])[0, 0] == path.stat().st_size
+
+
+@pytest.fixture
+def add(database: Path, pictures: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]) -> Adding:
+    return Adding(database, pictures, codes_by_hand, capsys)
+
+
+@pytest.fixture
+def files(pictures: Path) -> list[Path]:
+    return sorted(pictures.rglob("*.png"))
+
+
+def fat_time(nanoseconds: int) -> int:
+    """A time as a FAT file system in another time zone has it."""
+    return (nanoseconds // 2_000_000_000 * 2 + 3600) * 1_000_000_000
+
+
+@pytest.mark.parametrize("change", [lambda old: old + 1, fat_time, lambda _: 0])
+def test_add_other_times_encodes_nothing(
+    add: Adding, files: list[Path], change: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = add.ids()
+    for path in files:
+        os.utime(path, ns=(0, change(path.stat().st_mtime_ns)))
+    add(unchanged=6)
+    assert add.ids() == ids
+    add.check()
+    before = add.database.read_bytes()
+    monkeypatch.setattr(content, "checksum", lambda path: pytest.fail(f"{path}: read again"))
+    add(unchanged=6)
+    assert add.database.read_bytes() == before
+
+
+def test_add_renamed_file_keeps_id_and_code(add: Adding, files: list[Path]) -> None:
+    ids = add.ids()
+    files[0].rename(files[0].with_name("new name.png"))
+    files[4].rename(files[0].parent / files[4].name)  # to another class
+    add(moved=2, unchanged=4)
+    ids["cat/new name.png"] = ids.pop(f"cat/{files[0].name}")
+    ids[f"cat/{files[4].name}"] = ids.pop(f"dog/{files[4].name}")
+    assert add.ids() == ids
+    add.check()
+    add(unchanged=6)
+
+
+def test_add_renamed_folder_keeps_ids(add: Adding, pictures: Path) -> None:
+    ids = add.ids()
+    (pictures / "cat").rename(pictures / "tiger")
+    add("--prune", moved=3, unchanged=3)
+    assert add.ids() == {key.replace("cat/", "tiger/"): number for key, number in ids.items()}
+    add.check()
+
+
+def test_add_swapped_names_swap_keys(add: Adding, files: list[Path], tmp_path: Path) -> None:
+    ids = add.ids()
+    for one, other in ((files[0], files[1]), (files[2], files[3])):  # within a class and between two
+        one.rename(tmp_path / "between")
+        other.rename(one)
+        (tmp_path / "between").rename(other)
+    add(moved=4, unchanged=2)
+    key = [str(path.relative_to(add.folder)) for path in files]
+    swapped = {key[1]: ids[key[0]], key[0]: ids[key[1]], key[3]: ids[key[2]], key[2]: ids[key[3]]}
+    assert add.ids() == {**ids, **swapped}
+    add.check()
+
+
+def test_add_rotated_names_and_new_file_in_the_gap(add: Adding, files: list[Path]) -> None:
+    """a to b, b to c, c to a name of its own, and another image as a: as logs are rotated."""
+    ids = add.ids()
+    a, b, c = files[:3]
+    d = c.with_name("d.png")
+    for source, target in ((c, d), (b, c), (a, b)):
+        source.rename(target)
+    Image.new("RGB", (9, 9), "red").save(a)
+    add(images=1, new=1, moved=3, unchanged=3)
+    key = [str(path.relative_to(add.folder)) for path in (a, b, c, d)]
+    assert {**ids, key[0]: 6, key[1]: ids[key[0]], key[2]: ids[key[1]], key[3]: ids[key[2]]} == add.ids()
+    add.check()
+
+
+def test_add_overwritten_by_known_image_takes_its_code(add: Adding, files: list[Path]) -> None:
+    ids = add.ids()
+    lost = str(files[1].relative_to(add.folder))
+    files[1].rename(files[0])
+    add(changed=1, unchanged=4)
+    assert add.ids() == ids
+    done = add("--prune", unchanged=5, pruned=1)
+    assert done["removed"] == [lost] and f"pruned {lost}\n" in add.err
+    del ids[lost]
+    assert add.ids() == ids
+    add.check()
+
+
+def test_add_copy_is_an_item_of_its_own(add: Adding, files: list[Path]) -> None:
+    ids = add.ids()
+    shutil.copy(files[0], files[5].with_name("copy.png"))
+    add(new=1, unchanged=6)
+    assert add.ids() == {**ids, "dog/copy.png": 6}
+    add.check()
+    files[0].unlink()  # one of the two identical files: the other stays what it is
+    add("--prune", unchanged=6, pruned=1)
+    add.check()
+
+
+def test_add_truncated_file_with_the_same_time_is_seen(add: Adding, files: list[Path]) -> None:
+    """Also a file of the same size with other bytes and another time."""
+    status, whole = files[0].stat(), files[0].read_bytes()
+    files[0].write_bytes(whole[: len(whole) // 2])
+    os.utime(files[0], ns=(status.st_atime_ns, status.st_mtime_ns))
+    done = add(unchanged=5, status=3)
+    assert [entry["path"] for entry in done["skipped"]] == [str(files[0])]
+    files[0].write_bytes(whole)
+    os.utime(files[0], ns=(status.st_atime_ns, status.st_mtime_ns))
+    add(unchanged=6)
+    image = np.asarray(Image.open(files[1]).convert("RGB"))
+    for path, pixels in ((files[4], image), (files[5], 255 - image)):
+        Image.fromarray(pixels).save(path, format="BMP")
+    add(images=2, changed=2, unchanged=4)
+    Image.fromarray(image[::-1].copy()).save(files[4], format="BMP")
+    os.utime(files[4], ns=(7, 7))
+    add(images=1, changed=1, unchanged=5)
+    add.check()
+
+
+def test_recode_sees_what_size_and_time_do_not(add: Adding, files: list[Path]) -> None:
+    image = np.asarray(Image.open(files[1]).convert("RGB"))
+    Image.fromarray(image).save(files[1], format="BMP")
+    os.utime(files[1], ns=(7, 7))
+    add(images=1, changed=1, unchanged=5)
+    Image.fromarray(255 - image).save(files[1], format="BMP")
+    os.utime(files[1], ns=(7, 7))
+    files[2].rename(files[2].with_name("moved.png"))
+    shutil.copy(files[3], files[3].with_name("copy.png"))
+    ids = add.ids()
+    ids["cat/moved.png"] = ids.pop(str(files[2].relative_to(add.folder)))
+    add("--recode", images=7, new=1, moved=1, unchanged=5)
+    assert add.ids() == {**ids, "dog/copy.png": 6}
+    add.check()
+
+
+def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) -> None:
+    with ih.Database.open(add.database, "r+") as db:
+        db.replace(db.ids, db.codes, db.keys(), db.labels(), db.stamps())
+        assert not db.checksums().any()
+    os.utime(files[0], ns=(7, 7))  # nothing tells whether this one has changed
+    add(images=1, changed=1, unchanged=5)
+    add.check()
+    for path in files:
+        os.utime(path, ns=(9, 9))
+    add(unchanged=6)
+
+
+def test_archive_unpacked_elsewhere_is_remembered(
+    add: Adding, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["tar", "-cf", tmp_path / "all.tar", "-C", pictures, "."], check=True)
+    shutil.rmtree(pictures)
+    elsewhere = tmp_path / "far" / "elsewhere"
+    elsewhere.mkdir(parents=True)
+    subprocess.run(["tar", "-xmf", tmp_path / "all.tar", "-C", elsewhere], check=True)  # -m: with the time of now
+    ids = add.ids()
+    assert "say where they are with --root" in add.refused("--images", elsewhere)
+    page = tmp_path / "hits.html"
+    query = ["--db", add.database, "--query", elsewhere / "cat", "--html", page]
+    add("--root", elsewhere, source=elsewhere, unchanged=6)
+    add("--prune", source=elsewhere / "dog", unchanged=3)
+    assert add.ids() == ids
+    add.check(elsewhere)
+    assert search.main([str(part) for part in query]) == 0 and "no picture" not in page.read_text()
+
+
+def test_image_root_through_a_link_gives_the_same_keys(add: Adding, pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(pictures)
+    add(source=tmp_path / "link", unchanged=6)
+    add(source=tmp_path / "link" / "cat", unchanged=3)
+
+
+def test_add_tar_members_are_recognised(
+    model: Path, pictures: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards, database = tmp_path / "shards", tmp_path / "tar.bin"
+    shards.mkdir()
+    files = sorted(pictures.rglob("*.png"))
+
+    def pack(name: str, order: list[Path]) -> None:
+        with tarfile.open(shards / name, "w") as archive:
+            for path in order:
+                archive.add(path, path.relative_to(pictures))
+
+    pack("a.tar", files)
+    assert index.main(["build", "--model", str(model), "--images", str(shards), "--db", str(database)]) == 0
+    add = Adding(database, shards, codes_by_hand, capsys)
+    ids = add.ids()
+    pack("a.tar", files[::-1])  # other offsets, another time
+    add(unchanged=6)
+    (shards / "a.tar").rename(shards / "b.tar")
+    add("--prune", moved=6)
+    assert add.ids() == {key.replace("a.tar/", "b.tar/"): number for key, number in ids.items()}
+    (shards / "b.tar").unlink()
+    shutil.copytree(pictures, shards, dirs_exist_ok=True)  # unpacked
+    add("--prune", moved=6)
+    assert add.ids() == {key.removeprefix("a.tar/"): number for key, number in ids.items()}
+    add.check()
+
+
+# pruning
+
+
+@pytest.fixture
+def disks(model: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]) -> Adding:
+    """A database of 100 images: 12 on one disk, 60 on another, 28 in folders of 2."""
+    folder, database = tmp_path / "disks", tmp_path / "disks.bin"
+    rng = np.random.default_rng(0)
+    for name, number in {"one": 12, "two": 60, **{f"few{i}": 2 for i in range(14)}}.items():
+        (folder / name).mkdir(parents=True)
+        for i in range(number):
+            Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8)).save(folder / name / f"{i}.png")
+    assert index.main(["build", "--model", str(model), "--images", str(folder), "--db", str(database)]) == 0
+    return Adding(database, folder, codes_by_hand, capsys)
+
+
+def test_prune_refuses_a_disk_that_is_not_mounted(disks: Adding) -> None:
+    before = disks.database.read_bytes()
+    for path in (disks.folder / "one").iterdir():
+        path.unlink()
+    line = disks.refused("--prune")
+    assert f"{disks.database}: the files of all 12 items of the folder one are gone from {disks.folder}" in line
+    assert "the first: one/0.png" in line and "--prune-all" in line and disks.database.read_bytes() == before
+    disks(unchanged=88)
+    done = disks("--prune-all", unchanged=88, pruned=12)
+    assert len(done["removed"]) == 12 and disks.err.count("pruned one/") == 12
+    disks.check()
+
+
+def test_prune_refuses_more_than_a_quarter(disks: Adding) -> None:
+    for i in range(26):
+        (disks.folder / "two" / f"{i}.png").unlink()
+    assert "the files of 26 of 100 items are gone" in disks.refused("--prune")
+    Image.new("RGB", (9, 9), "red").save(disks.folder / "two" / "new.png")
+    disks("--prune-all", images=1, new=1, unchanged=74, pruned=26)
+    assert disks.err.count("pruned two/") == 20 and "pruned 6 more" in disks.err
+    disks.check()
+
+
+def test_prune_removes_what_a_user_deletes(disks: Adding) -> None:
+    shutil.rmtree(disks.folder / "few3")
+    for i in range(11):
+        (disks.folder / "one" / f"{i}.png").unlink()
+    disks("--prune", unchanged=87, pruned=13)
+    disks.check()
+
+
+def test_prune_refuses_to_empty_a_small_database(add: Adding, pictures: Path, tmp_path: Path) -> None:
+    shutil.copytree(pictures, tmp_path / "other")
+    Image.new("RGB", (9, 9), "red").save(tmp_path / "other.png")
+    shutil.rmtree(pictures)
+    pictures.mkdir()
+    add.folder = tmp_path / "other.png"
+    assert f"the files of all 6 items are gone from {pictures}" in add.refused("--prune")
+    add("--prune-all", images=1, new=1, pruned=6)
+
+
+def test_prune_stops_at_a_file_system_that_fails(add: Adding, pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = min((pictures / "cat").iterdir())
+    victim.unlink()
+    stat = os.stat
+
+    def failing(path: object, *more: object, **named: object) -> os.stat_result:
+        if str(path) == str(victim):
+            raise OSError(5, "Input/output error", str(path))
+        return stat(path, *more, **named)
+
+    monkeypatch.setattr(content.os, "stat", failing)
+    assert add.refused("--prune") == f"error: {victim}: Input/output error"
+    assert len(add.ids()) == 6
