@@ -26,7 +26,7 @@ template <class Visit>
 void measure(const Codes& codes, const RowSet& rows, const Plan::Task& task, const std::uint8_t* queries, Stop& stop,
              Visit visit) {
     const auto& kernels = active_kernels();
-    const std::size_t bytes = code_bytes(codes.bits), block_size = block_rows(kernels, bytes, false);
+    const std::size_t bytes = code_bytes(codes.bits), block_size = block_rows(kernels, bytes, false, task.queries);
     // Excluded rows are measured and taken off again: cheaper than copying the others while they are the fewer.
     BlockReader reader(codes, rows, task.begin, task.end, 4);
     std::vector<std::uint16_t> distances(block_size);

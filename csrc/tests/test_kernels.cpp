@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
     for (std::size_t bytes = 1; bytes <= 40; ++bytes)
         for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 64, 100, 257})
             check_block(*kernels, rows, bytes, seed += 7);
-    for (const std::size_t bytes : {48, 62, 63, 64, 65, 96, 127, 128, 129, 250, 1000})
+    for (const std::size_t bytes : {48, 62, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193, 250, 256, 512, 1000})
         for (const std::size_t rows : {1, 16, 31, 130}) check_block(*kernels, rows, bytes, seed += 7);
     check_block(*kernels, max_block_rows, 8, 5);
     return check::finish();

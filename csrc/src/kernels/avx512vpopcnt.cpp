@@ -22,6 +22,7 @@ namespace {
 struct CountByInstruction {
     static IDCWH_INLINE __m256i bytes(__m256i x) { return _mm256_popcnt_epi8(x); }
     static IDCWH_INLINE __m256i words(__m256i x) { return _mm256_popcnt_epi64(x); }
+    static IDCWH_INLINE __m256i words(__m256i x, __m256i y) { return _mm256_add_epi64(words(x), words(y)); }
 };
 
 struct VectorByCount : Vector512 {

@@ -2,7 +2,7 @@
 //
 // How a row gets from memory into lanes depends on its width alone, and is a class each below. How bits are counted
 // depends on the instruction set, and is the parameter Count: Count::bytes(x) counts in each byte, Count::words(x) in
-// each 64-bit word. Reads may run past the sixteen rows by `overrun` bytes, but never past the block: its last rows are
+// each 64-bit word, and Count::words(x, y) in each 64-bit word of both together. Reads may run past the sixteen rows by `overrun` bytes, but never past the block: its last rows are
 // done one by one.
 #pragma once
 
@@ -16,6 +16,15 @@ IDCWH_INLINE __m256i load256(const std::uint8_t* p) { return _mm256_loadu_si256(
 IDCWH_INLINE __m128i load128(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 IDCWH_INLINE __m256i load_halves(const std::uint8_t* low, const std::uint8_t* high) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(low)), load128(high), 1);
+}
+
+// Asks for a line to come: far ahead into the second-level cache, which can wait for more lines than the first, and
+// nearer into the first. The processor's own prefetcher stops at each page and follows these loads too late. Distances
+// by csrc/bench/bandwidth.cpp; prefetching is harmless behind the last row.
+IDCWH_INLINE void prefetch(const std::uint8_t* p, std::size_t bytes) {
+    const bool wide = bytes >= 192;
+    _mm_prefetch(reinterpret_cast<const char*>(p + (wide ? 2048 : 1024)), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(p + (wide ? 8192 : 3072)), _MM_HINT_T1);
 }
 
 // Four vectors of four 64-bit sums -> sixteen 16-bit ones: the 128-bit halves stay apart, a[0] a[1] b[0] b[1] ... in
@@ -144,7 +153,61 @@ struct RowsTo16 {
     }
 };
 
-// 17 bytes a row and more: whole vectors, then what is left, read so that it ends with the row.
+// 24 bytes per row: four rows are three vectors without a gap, and their twelve 64-bit counts are sorted by row.
+template <class Count>
+struct Rows24 {
+    static constexpr std::size_t overrun = 0;
+    __m256i query[3];
+    IDCWH_INLINE Rows24(const std::uint8_t* q, std::size_t) {
+        std::uint8_t repeated[96];
+        for (std::size_t i = 0; i < 96; ++i) repeated[i] = q[i % 24];
+        for (std::size_t i = 0; i < 3; ++i) query[i] = load256(repeated + 32 * i);
+    }
+    IDCWH_INLINE __m256i four(const std::uint8_t* p) const {
+        const __m256i x = Count::words(_mm256_xor_si256(load256(p), query[0]));       // a a a b
+        const __m256i y = Count::words(_mm256_xor_si256(load256(p + 32), query[1]));  // b b c c
+        const __m256i z = Count::words(_mm256_xor_si256(load256(p + 64), query[2]));  // c d d d
+        const __m256i abcd = _mm256_blend_epi32(_mm256_blend_epi32(x, y, 0x3c), z, 0xc0);
+        const __m256i badc = _mm256_blend_epi32(_mm256_blend_epi32(y, x, 0x0c), z, 0x30);
+        const __m256i cdab = _mm256_blend_epi32(z, x, 0xf0);
+        return _mm256_add_epi64(_mm256_add_epi64(abcd, _mm256_shuffle_epi32(badc, 0x4e)),
+                                _mm256_permute4x64_epi64(cdab, 0x4e));
+    }
+    IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t) const {
+        return pack_words_in_order(four(p), four(p + 96), four(p + 192), four(p + 288));
+    }
+};
+
+// 48 bytes per row: two rows are three vectors without a gap.
+template <class Count>
+struct Rows48 {
+    static constexpr std::size_t overrun = 0;
+    __m256i query[3];
+    IDCWH_INLINE Rows48(const std::uint8_t* q, std::size_t) {
+        query[0] = load256(q);
+        query[1] = load_halves(q + 32, q);
+        query[2] = load256(q + 16);
+    }
+    IDCWH_INLINE __m256i two(const std::uint8_t* p) const {
+        const __m256i x = Count::words(_mm256_xor_si256(load256(p), query[0]));       // a a a a
+        const __m256i y = Count::words(_mm256_xor_si256(load256(p + 32), query[1]));  // a a b b
+        const __m256i z = Count::words(_mm256_xor_si256(load256(p + 64), query[2]));  // b b b b
+        return _mm256_add_epi64(
+            y, _mm256_add_epi64(_mm256_permute2x128_si256(x, z, 0x20), _mm256_permute2x128_si256(x, z, 0x31)));
+    }
+    IDCWH_INLINE __m256i four(const std::uint8_t* p) const {
+        const __m256i ab = two(p), cd = two(p + 96);
+        return _mm256_permute4x64_epi64(
+            _mm256_add_epi64(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd)), 0xd8);
+    }
+    IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t) const {
+        return pack_words_in_order(four(p), four(p + 192), four(p + 384), four(p + 576));
+    }
+};
+
+// 17 bytes per row and more: whole vectors, then what is left, read so that it ends with the row. Four rows are read
+// side by side, so that they share the loads of the query; from 192 bytes on one after the other, because four streams
+// that far apart are more than the processor's own prefetcher follows.
 template <class Count>
 struct RowsLong {
     static constexpr std::size_t overrun = 0;
@@ -160,26 +223,54 @@ struct RowsLong {
         }
         keep = load256(mask);
     }
-    IDCWH_INLINE __m256i row(const std::uint8_t* p, std::size_t bytes) const {
+    // Adds the counts of `rows` rows to the sums.
+    template <std::size_t rows>
+    IDCWH_INLINE void add(__m256i* sums, const std::uint8_t* p, std::size_t bytes) const {
         if (bytes < 32) {
-            const __m256i x = _mm256_xor_si256(load_halves(p, p + bytes - 16), load_halves(query, query + bytes - 16));
-            return Count::words(_mm256_and_si256(x, keep));
+            const __m256i code = load_halves(query, query + bytes - 16);
+            for (std::size_t r = 0; r < rows; ++r) {
+                const __m256i x = _mm256_xor_si256(load_halves(p + r * bytes, p + r * bytes + bytes - 16), code);
+                sums[r] = Count::words(_mm256_and_si256(x, keep));
+            }
+            return;
         }
-        __m256i sum = _mm256_setzero_si256();
         std::size_t i = 0;
-        for (; i + 32 <= bytes; i += 32)
-            sum = _mm256_add_epi64(sum, Count::words(_mm256_xor_si256(load256(p + i), load256(query + i))));
-        if (i < bytes) {
-            const __m256i x = _mm256_xor_si256(load256(p + bytes - 32), load256(query + bytes - 32));
-            sum = _mm256_add_epi64(sum, Count::words(_mm256_and_si256(x, keep)));
+        for (; i + 64 <= bytes; i += 64) {
+            if (rows == 1) prefetch(p + i, bytes);
+            const __m256i low = load256(query + i), high = load256(query + i + 32);
+            for (std::size_t r = 0; r < rows; ++r) {
+                const std::uint8_t* const row = p + r * bytes + i;
+                sums[r] = _mm256_add_epi64(sums[r], Count::words(_mm256_xor_si256(load256(row), low),
+                                                                 _mm256_xor_si256(load256(row + 32), high)));
+            }
         }
-        return sum;
+        if (i + 32 <= bytes) {
+            const __m256i code = load256(query + i);
+            for (std::size_t r = 0; r < rows; ++r)
+                sums[r] = _mm256_add_epi64(sums[r],
+                                           Count::words(_mm256_xor_si256(load256(p + r * bytes + i), code)));
+            i += 32;
+        }
+        if (i < bytes) {
+            const __m256i code = load256(query + bytes - 32);
+            for (std::size_t r = 0; r < rows; ++r) {
+                const __m256i x = _mm256_xor_si256(load256(p + (r + 1) * bytes - 32), code);
+                sums[r] = _mm256_add_epi64(sums[r], Count::words(_mm256_and_si256(x, keep)));
+            }
+        }
     }
     IDCWH_INLINE __m256i four(const std::uint8_t* p, std::size_t bytes) const {
-        const __m256i a = row(p, bytes), b = row(p + bytes, bytes), c = row(p + 2 * bytes, bytes),
-                      d = row(p + 3 * bytes, bytes);
-        const __m256i ab = _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-        const __m256i cd = _mm256_add_epi64(_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
+        __m256i s[4];
+        for (__m256i& sum : s) sum = _mm256_setzero_si256();
+        if (bytes < 192) {
+            if (bytes >= 64)
+                for (std::size_t line = 0; line < 4 * bytes; line += 64) prefetch(p + line, bytes);
+            add<4>(s, p, bytes);
+        } else {
+            for (std::size_t r = 0; r < 4; ++r) add<1>(s + r, p + r * bytes, bytes);
+        }
+        const __m256i ab = _mm256_add_epi64(_mm256_unpacklo_epi64(s[0], s[1]), _mm256_unpackhi_epi64(s[0], s[1]));
+        const __m256i cd = _mm256_add_epi64(_mm256_unpacklo_epi64(s[2], s[3]), _mm256_unpackhi_epi64(s[2], s[3]));
         return _mm256_add_epi64(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
     }
     IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t bytes) const {
@@ -231,13 +322,11 @@ IDCWH_NOINLINE std::size_t put_both(__m256i a, __m256i hit_a, __m256i b, __m256i
     return put_hits(b, static_cast<std::uint32_t>(_mm256_movemask_epi8(hit_b)), row + 16, hits, count);
 }
 
-// The processor's own prefetcher stops at each page; this one is harmless behind the last row. Asked for as many lines
-// as are read, and far enough ahead: at once they would be more than the processor can wait for.
-inline constexpr std::size_t prefetch_distance = 2048;
+// Rows below 64 bytes are prefetched sixteen at a time; RowsLong prefetches longer ones itself, as it reads them.
 template <class Rows>
 IDCWH_INLINE __m256i sixteen_and_prefetch(const Rows& reader, const std::uint8_t* p, std::size_t bytes) {
-    for (std::size_t line = 0; line < 16 * bytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(p + prefetch_distance + line), _MM_HINT_T0);
+    if (bytes < 64)
+        for (std::size_t line = 0; line < 16 * bytes; line += 64) prefetch(p + line, bytes);
     return reader.sixteen(p, bytes);
 }
 
@@ -259,6 +348,12 @@ IDCWH_INLINE std::size_t scan_vectors(const std::uint8_t* codes, std::size_t row
             count = put_both(a, hit_a, b, hit_b, row, hits, count);
         }
     }
+    if (row + 16 <= whole) {
+        const __m256i a = reader.sixteen(codes + row * bytes, bytes);
+        const __m256i hit_a = _mm256_cmpeq_epi16(_mm256_subs_epu16(a, bound), zero);
+        count = put_hits(a, static_cast<std::uint32_t>(_mm256_movemask_epi8(hit_a)), row, hits, count);
+        row += 16;
+    }
     return scan_rows(codes, row, rows, bytes, query, limit, hits, count);
 }
 
@@ -268,7 +363,8 @@ IDCWH_INLINE void distance_vectors(const std::uint8_t* codes, std::size_t rows, 
     const Rows reader(query, bytes);
     const std::size_t whole = vector_rows<Rows>(rows, bytes);
     for (std::size_t row = 0; row < whole; row += 16)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + row), reader.sixteen(codes + row * bytes, bytes));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + row),
+                            sixteen_and_prefetch(reader, codes + row * bytes, bytes));
     distance_rows(codes, whole, rows, bytes, query, out);
 }
 
@@ -286,9 +382,9 @@ IDCWH_INLINE auto with_rows(std::size_t bytes, Body body) {
     if (bytes < 16) return body.template operator()<RowsTo16<Count>>(bytes);
     if (bytes == 16) return body.template operator()<RowsTo16<Count>>(std::size_t{16});
     if (bytes == 20) return body.template operator()<RowsLong<Count>>(std::size_t{20});
-    if (bytes == 24) return body.template operator()<RowsLong<Count>>(std::size_t{24});
+    if (bytes == 24) return body.template operator()<Rows24<Count>>(std::size_t{24});
     if (bytes == 32) return body.template operator()<RowsLong<Count>>(std::size_t{32});
-    if (bytes == 48) return body.template operator()<RowsLong<Count>>(std::size_t{48});
+    if (bytes == 48) return body.template operator()<Rows48<Count>>(std::size_t{48});
     if (bytes == 128) return body.template operator()<RowsLong<Count>>(std::size_t{128});
     if (bytes == 64) return body.template operator()<RowsLong<Count>>(std::size_t{64});
     return body.template operator()<RowsLong<Count>>(bytes);
@@ -328,6 +424,9 @@ struct CountByTable {
                                _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(x, 4), low)));
     }
     static IDCWH_INLINE __m256i words(__m256i x) { return _mm256_sad_epu8(bytes(x), _mm256_setzero_si256()); }
+    static IDCWH_INLINE __m256i words(__m256i x, __m256i y) {
+        return _mm256_sad_epu8(_mm256_add_epi8(bytes(x), bytes(y)), _mm256_setzero_si256());
+    }
 };
 
 }  // namespace
