@@ -125,7 +125,8 @@ class Database(_Readable, Adding):
         """A new database of `bits`-bit codes, without items, on disk at once and open for changing.
 
         `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
-        unless `replace` is set.
+        unless `replace` is set, which replaces a codes.bin or an empty file and nothing else. The new file has the
+        permissions of the old one; a link is followed.
         """
         with making(path):
             database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace)

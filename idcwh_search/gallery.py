@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from .errors import IdcwhError
+from .files import begins_with
 from .images import Preprocess, load_image
 
-BEGINS = b"<!doctype html>"  # such a page
 THUMBNAIL = Preprocess(resize=144, crop=144, interpolation="bicubic")
 
 
@@ -169,3 +170,5 @@ _PAGE = """<!doctype html>
 {rows}
 </body></html>
 """
+
+KIND = begins_with("page of hits", re.escape(_PAGE.partition("{title}")[0].encode()) + rb"\d+ quer(y|ies) against ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from .errors import IdcwhError
 from .evaluation import Evaluation
-from .files import replacing
+from .files import PNG, check_target, replacing
 
 # Okabe and Ito's colours, told apart with any colour vision and in print together with the dashes; yellow is too pale
 # on white
@@ -35,8 +35,11 @@ DPI = 150
 Evaluations = Mapping[str, Evaluation]
 
 
-def prepare(folder: Path) -> None:
-    """Make the folder and find matplotlib, or IdcwhError; for commands to call before the long work."""
+NAMES = ("map.png", "pr_curve.png", "precision_at_n.png", "within_radius.png", "distances.png")
+
+
+def prepare(folder: Path, names: Sequence[str] = ()) -> None:
+    """Make the folder, find matplotlib, check what is replaced, or IdcwhError; for commands, before their work."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -45,21 +48,17 @@ def prepare(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise IdcwhError(f"{folder}: cannot be a folder for plots: {error.strerror}") from error
+    for name in names:
+        check_target(folder / name, PNG)
 
 
 def save(evaluations: Evaluations, folder: Path) -> list[Path]:
     """Draw every plot into `folder`, made if need be; the files written, in reading order."""
     prepare(folder)
-    drawings: dict[str, Callable[[Evaluations], Any]] = {
-        "map.png": mean_average_precision,
-        "pr_curve.png": precision_recall,
-        "precision_at_n.png": precision_at_n,
-        "within_radius.png": within_radius,
-        "distances.png": distances,
-    }
-    for name, draw in drawings.items():
+    drawings = (mean_average_precision, precision_recall, precision_at_n, within_radius, distances)
+    for name, draw in zip(NAMES, drawings, strict=True):
         _write(draw, evaluations, folder / name)
-    return [folder / name for name in drawings]
+    return [folder / name for name in NAMES]
 
 
 def mean_average_precision(evaluations: Evaluations) -> Any:
@@ -168,5 +167,5 @@ def styles() -> Iterator[dict[str, str]]:
 def _write(draw: Callable[[Evaluations], Any], evaluations: Evaluations, path: Path) -> None:
     from matplotlib import rc_context
 
-    with rc_context(STYLE), replacing(path) as file:
+    with rc_context(STYLE), replacing(path, PNG) as file:
         draw(evaluations).savefig(file, format="png")

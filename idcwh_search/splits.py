@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import IdcwhError
-from .files import replacing
+from .files import begins_with, replacing
 
 if TYPE_CHECKING:
     from .datasets import LabelledImages
 
 FORMAT, VERSION = "idcwh-protocol", 1
+KIND = begins_with("saved protocol", rb'\s*\{\s*"format":\s*"idcwh-protocol"')
 OPTIONS = ("query_per_class", "train_per_class", "query", "train", "database_without_train", "unseen_classes")
 """What a protocol can be told beside its seed; `protocols.split` explains them."""
 
@@ -96,7 +97,7 @@ class Split:
                 for part, rows in ((part, getattr(self, part)) for part in _PARTS)
             },
         }
-        with replacing(path) as file:
+        with replacing(path, KIND) as file:
             # A name of a file that is not UTF-8 holds half surrogates, which JSON writes as \udcXX.
             file.write(json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace"))
 

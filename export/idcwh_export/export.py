@@ -18,7 +18,7 @@ import numpy as np
 from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import check_target, replacing
+from idcwh_search.files import Kind, check_target, replacing
 from idcwh_search.images import Pixels, Preprocess
 from idcwh_search.modelinfo import PRECISIONS, VERIFIED, ModelInfo
 from idcwh_search.runtime import available_cores, load_onnxruntime
@@ -27,6 +27,8 @@ from idcwh_train.checkpoint import load_model
 from . import graph, half, int8, verify
 from .emulation import HalfArithmetic
 from .pictures import OnSkip, Pictures, chosen, sample
+
+KIND = Kind("ONNX model", lambda file: onnx_file.metadata(file.read()) is not None)
 
 if TYPE_CHECKING:
     import onnx
@@ -103,7 +105,7 @@ def export_onnx(
     """
     source, targets = Path(model), names(Path(out), precisions)
     for target in targets.values():
-        _check_target(target, source, *(spec for spec in (images, calibration) if spec != "-"))
+        check_target(target, KIND, source, *(spec for spec in (images, calibration) if spec != "-"))
     network, content = load_model(source)
     preprocess = Preprocess.from_dict(content["preprocess"])
     pictures = sample(content, preprocess, source) if images is None else chosen(images, preprocess, on_skip, limit)
@@ -117,7 +119,7 @@ def export_onnx(
         source_sha256=hashlib.sha256(source.read_bytes()).hexdigest(),
     )
     with contextlib.ExitStack() as stack:
-        files = {precision: stack.enter_context(replacing(target)) for precision, target in targets.items()}
+        files = {precision: stack.enter_context(replacing(target, KIND)) for precision, target in targets.items()}
         built = graph.build(network, info.bits, preprocess.crop, {}, opset)
         if simplify:
             built = graph.simplified(built)
@@ -148,17 +150,6 @@ def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
     if len(ordered) == 1:
         return {ordered[0]: out}
     return {name: out if name == "fp32" else out.with_suffix(f".{name}{out.suffix}") for name in ordered}
-
-
-def _check_target(target: Path, *inputs: str | os.PathLike[str] | None) -> None:
-    """What is replaced must be an older export: neither an input, nor a trained model or a picture, by a slip of the
-    hand. A file that holds nothing may be replaced, too.
-    """
-    check_target(target, *inputs)
-    if target.exists() and target.stat().st_size and onnx_file.metadata(target.read_bytes()) is None:
-        raise IdcwhError(
-            f"{target}: is there already and no ONNX file, so it is not replaced; choose another name, or remove it"
-        )
 
 
 def _copy(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..entry import open_descriptors
 from ..errors import IdcwhError, not_installed
-from ..files import check_replaced
 from ..runtime import first_line
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
@@ -229,14 +228,6 @@ def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
     """IdcwhError where the output is there already and --force was not given."""
     if os.path.lexists(path) and not force:
         raise IdcwhError(f"{path}: already exists; choose another name or pass --force to replace it")
-
-
-def refuse_database(path: str | os.PathLike[str], force: bool) -> None:
-    """The same for a codes.bin, which with --force may replace another one, and nothing else."""
-    from ..database import MAGIC
-
-    refuse_existing(path, force)
-    check_replaced(path, MAGIC, "codes.bin")
 
 
 _hushed = False

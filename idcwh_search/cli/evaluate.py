@@ -15,8 +15,9 @@ from .. import code_sets, plots, report
 from ..code_sets import CodeSet
 from ..errors import IdcwhError
 from ..evaluation import Evaluation
-from ..files import check_replaced, check_target, replacing
+from ..files import NPZ, check_target, replacing
 from ..metrics import CUTS
+from ..splits import KIND as SPLIT
 from . import common, protocol
 
 if TYPE_CHECKING:
@@ -115,18 +116,14 @@ def main(argv: list[str] | None = None) -> int:
     columns: dict[str, Column] = {}
     with ExitStack() as outputs:
         # first everything that can be wrong with inputs and outputs, then the long work
-        for target, begins, kind in (
-            (options.save_codes, b"PK", "file of codes"),
-            (options.save_protocol, b"{", "JSON"),
-        ):
+        for target, kind in ((options.save_codes, NPZ), (options.save_protocol, SPLIT)):
             if target:
-                check_target(target, options.protocol, *(source.path for source in options.sources or []))
-                check_replaced(target, begins, kind)
-        codes_file = outputs.enter_context(replacing(options.save_codes)) if options.save_codes else None
+                check_target(target, kind, options.protocol, *(source.path for source in options.sources or []))
+        codes_file = outputs.enter_context(replacing(options.save_codes, NPZ)) if options.save_codes else None
         opened = [source.open(options) for source in options.sources]
         images = _images(options)
         if options.plots:
-            plots.prepare(Path(options.plots))
+            plots.prepare(Path(options.plots), plots.NAMES)
         for source, name, found in zip(options.sources, names, opened, strict=True):
             origin = {source.kind: source.path}
             if isinstance(found, CodeSet):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..database import Database
 from ..errors import IdcwhError
-from ..files import check_target, sync_directory
+from ..files import CODES_BIN, beside, check_target, move_into_place
 from . import common, encoding
 from .changes import Changes
 from .content import signature
@@ -44,8 +44,8 @@ def run(options: Any) -> int:
     from ..manifest import describe
 
     target = Path(options.db)
-    check_target(target, options.model, None if options.images == "-" else options.images)
-    common.refuse_database(options.db, options.force)
+    check_target(target, CODES_BIN, options.model, None if options.images == "-" else options.images)
+    common.refuse_existing(options.db, options.force)
     listing = Listing(options.images, options.labels)
     common.note_all(listing.left_out.lines())
     encoder = Encoder(
@@ -78,7 +78,7 @@ def run(options: Any) -> int:
 
 def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder: Encoder, options: Any) -> int:
     """Into TARGET.part, a batch a write, which takes its name when all images are in it."""
-    part = target.with_name(target.name + ".part")
+    part = beside(target, ".part")
     if not part.exists():
         Database.create(part, encoder.bits, manifest).close()
     try:
@@ -100,7 +100,6 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
         if gone:
             database.remove(keys=gone)
         database.compact()
-    common.refuse_database(target, options.force)
-    part.replace(target)
-    sync_directory(target.parent)
+    common.refuse_existing(target, options.force)
+    move_into_place(part, target, CODES_BIN)
     return work.summarise(target, options.json, listing.left_out, **changes.counts)

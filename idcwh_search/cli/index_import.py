@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import interchange
-from ..files import check_target
+from ..files import CODES_BIN, check_target
 from . import common
 
 EPILOG = """examples:
@@ -32,8 +32,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: Any) -> int:
-    check_target(options.db, options.source, options.ids)
-    common.refuse_database(options.db, options.force)
+    check_target(options.db, CODES_BIN, options.source, options.ids)
+    common.refuse_existing(options.db, options.force)
     source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)
     with common.progress_bar(total=source.count, unit="item", desc="importing") as bar:
         count = source.save(options.db, replace=options.force, progress=bar.update)

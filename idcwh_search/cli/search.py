@@ -14,7 +14,7 @@ import numpy as np
 from .. import gallery
 from ..database import Database, part
 from ..errors import IdcwhError
-from ..files import check_replaced, check_target, replacing
+from ..files import check_target, replacing
 from ..image_lists import LeftOut, find_images
 from ..manifest import image_path, open_encoder
 from . import common
@@ -72,8 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser().parse_args(argv)
     if options.html is not None:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
-        check_target(options.html, *inputs)
-        check_replaced(options.html, gallery.BEGINS, "page of hits")
+        check_target(options.html, gallery.KIND, *inputs)
     with Database.open(options.db) as database:
         queries = _codes(options, database) if options.query_codes is not None else _encode(options, database)
         results = _search(database, queries, options.top, options.radius, options.threads)
@@ -200,6 +199,6 @@ def _write_page(path: Path, database: Database, queries: Queries, results: Resul
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
     subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; on each picture its Hamming distance"
-    with replacing(path) as out:
+    with replacing(path, gallery.KIND) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits).encode())
     common.note(f"wrote {path}")

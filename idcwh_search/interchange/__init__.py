@@ -16,7 +16,7 @@ import numpy as np
 
 from ..database import Database
 from ..errors import IdcwhError
-from ..files import check_target, replacing
+from ..files import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from . import faiss_files, flat
 from .source import Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings
@@ -35,6 +35,13 @@ _SUFFIXES = {
     ".feather": "arrow",
 }
 _TABLES = ("parquet", "arrow")
+_KINDS = {
+    "faiss": begins_with("binary index of faiss", rb"IB(xF|Mp|M2)"),
+    "npy": NPY,
+    "raw": UNRECOGNIZABLE,
+    "parquet": begins_with("Parquet file", rb"PAR1"),
+    "arrow": begins_with("Arrow file", rb"ARROW1"),
+}
 _WITHOUT_IDS = ("npy", "raw")
 
 
@@ -83,16 +90,16 @@ def export(
     target = Path(path)
     kind = format_of(target, format)
     _check_ids(kind, ids)
-    outputs = [target] if ids is None else [target, Path(ids)]
-    if len({place.resolve() for place in outputs}) < len(outputs):
+    outputs = [(target, _KINDS[kind])] + ([] if ids is None else [(Path(ids), NPY)])
+    if ids is not None and os.path.realpath(ids) == os.path.realpath(target):
         raise ValueError(f"ids: {ids} is the output for the codes as well; choose another name")
-    for place in outputs:
-        check_target(place, database.path)
-        if place.exists() and not replace:
+    for place, its in outputs:
+        if os.path.lexists(place) and not replace:
             raise IdcwhError(f"{place}: already exists; choose another name or ask to replace it")
+        check_target(place, its, database.path)
     write = _writer(kind)
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(replacing(place)) for place in outputs]
+        files = [stack.enter_context(replacing(place, its)) for place, its in outputs]
         write(database, files[0], progress)
         for file in files[1:]:
             np.lib.format.write_array(file, database.ids)

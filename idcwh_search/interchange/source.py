@@ -13,7 +13,7 @@ import numpy as np
 from ..codes import MAX_BITS, check_bits, check_codes, code_bytes
 from ..database import Database
 from ..errors import IdcwhError
-from ..files import check_target
+from ..files import CODES_BIN, check_target
 
 BATCH = 65_536  # items in memory at a time
 Progress = Callable[[int], object] | None
@@ -74,7 +74,7 @@ class Source:
         Items without ids get their row numbers. An existing database is an error unless `replace` is set; `progress`
         is called with the number of items of each batch.
         """
-        check_target(database, self.path)
+        check_target(database, CODES_BIN, self.path)
         count = 0
         with Database.build(database, self.bits, self.model or None, replace=replace) as target:
             for batch in self:

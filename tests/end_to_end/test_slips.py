@@ -41,7 +41,7 @@ def test_outputs_replace_only_their_kind(
     other = model.with_name("other.onnx")
     shutil.copy(model, other)
     for target in before:
-        refused = f"{target}: is there already and no "
+        refused = f"{target}: already exists and is no "
         assert refused in said(capsys, search.main([*query, "--html", str(target)]))
         assert refused in said(capsys, build(other, pictures, target, "--force"))
         assert refused in said(capsys, build(other, pictures, target, "--force", "--resume"))
@@ -49,7 +49,16 @@ def test_outputs_replace_only_their_kind(
         save = ["--model", str(other), "--data", str(PICTURES), "--save-codes", str(target)]
         assert refused in said(capsys, evaluate.main(save))
     assert {path: path.read_bytes() for path in before} == before
-    page.touch()
+    for target in (database, picture):
+        for name, *more in ((str(target),), (str(tmp_path / "new.bin"), "--ids", str(target))):
+            assert index.main(["export", str(database), name, "--format", "raw", "--force", *more]) == 1
+            shutil.copy(database, tmp_path / "own.bin")
+            assert index.main(["export", str(tmp_path / "own.bin"), name, "--format", "raw", "--force", *more]) == 1
+            assert f"{target}: already exists and is no " in capsys.readouterr().err.splitlines()[-1]
+    assert {path: path.read_bytes() for path in before} == before and len(ih.Database.open(database)) > 0
+    page.write_text("<!doctype html><title>somebody else's</title>")
+    assert f"{page}: already exists and is no " in said(capsys, search.main([*query, "--html", str(page)]))
+    page.write_bytes(b"")
     for _ in range(2):  # an empty file, and a page that is there already
         assert search.main([*query, "--html", str(page)]) == 0
     assert page.read_bytes().startswith(b"<!doctype html>") and build(model, pictures, database, "--force") == 0

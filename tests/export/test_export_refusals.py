@@ -89,8 +89,8 @@ def test_what_it_never_replaces(
         assert "list.txt: is also an input" in fails(capfd, path, *given)
     for target in (other, picture, "list.txt"):
         said = fails(capfd, path, "--onnx", target)
-        assert f"{target}: is there already and no ONNX file, so it is not replaced" in said
-    assert "m.int8.onnx: is there already" in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
+        assert f"{target}: already exists and is no ONNX model, so it is not replaced" in said
+    assert "m.int8.onnx: already exists" in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     (tmp_path / "empty.onnx").touch()
     assert main(["model.pt", "--onnx", "empty.onnx"]) == 0

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,77 @@ def test_an_existing_file_is_kept_unless_asked(small: Path) -> None:
         assert small.read_bytes() == before
     assert ih.Database.open(small).bits == 8
     assert sorted(p.name for p in small.parent.iterdir()) == ["codes.bin"]
+
+
+def create(path: Path) -> None:
+    ih.Database.create(path, 8, replace=True).close()
+
+
+def build(path: Path) -> None:
+    ih.Database.build(path, 8, replace=True).close()
+
+
+@pytest.mark.parametrize("make", [create, build])
+def test_replace_refuses_what_is_no_database(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "notes.txt"
+    for content in (b"important", b"\x89IDCW", b"\0"):
+        path.write_bytes(content)
+        with pytest.raises(IdcwhError, match=r"notes\.txt: already exists and is no codes\.bin database"):
+            make(path)
+        assert path.read_bytes() == content and len(list(tmp_path.iterdir())) == 1
+    path.write_bytes(b"")
+    for _ in range(2):
+        make(path)
+        assert ih.Database.open(path).bits == 8
+
+
+def test_replace_refuses_a_file_that_came_meanwhile(tmp_path: Path) -> None:
+    db = ih.Database.build(tmp_path / "c.bin", 8, replace=True)
+    (tmp_path / "c.bin").write_text("somebody else's")
+    with pytest.raises(IdcwhError, match="already exists and is no"):
+        db.close()
+    assert (tmp_path / "c.bin").read_text() == "somebody else's" and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("make", [create, build])
+def test_replace_keeps_permissions_and_links(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    real, link = tmp_path / "real.bin", tmp_path / "link.bin"
+    link.symlink_to("real.bin")
+    before = os.umask(0o027)
+    try:
+        ih.Database.create(real, 16).close()
+        assert real.stat().st_mode & 0o777 == 0o640
+        for mode in (0o600, 0o644):
+            real.chmod(mode)
+            with ih.Database.build(link, 8, replace=True):
+                (hidden,) = tmp_path.glob(".real.bin.*")
+                assert hidden.stat().st_mode & 0o777 == 0o600
+            make(link)
+            with ih.Database.open(link, "r+") as db:
+                db.add(random_codes(3, 8))
+                db.compact()
+            assert link.is_symlink() and real.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("make", [create, build])
+def test_replace_refuses_a_link_to_nowhere(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    for name, leads_to in {"dangling": "nowhere", "loop": "loop"}.items():
+        (tmp_path / name).symlink_to(leads_to)
+        with pytest.raises(IdcwhError, match=f"{name}: is a link that leads nowhere"):
+            make(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "loop"]
+
+
+@pytest.mark.parametrize("name", ["a" * 244, "a" * 255, "\u00e9" * 127, "a" + "\u20ac" * 84])
+def test_create_with_a_long_name_succeeds(tmp_path: Path, name: str) -> None:
+    for make in (create, build):
+        make(tmp_path / name)
+        with ih.Database.open(tmp_path / name, "r+") as db:
+            db.add(random_codes(3, 8))
+            db.compact()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:

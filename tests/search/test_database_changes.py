@@ -206,13 +206,19 @@ def test_keys_are_removed_while_others_change_them(tmp_path: Path) -> None:
 
 
 def test_compacting_where_no_file_can_be_made_names_the_folder(small: Path) -> None:
-    """A name that leaves no room for that of a temporary file stands for a folder without permission: root has it."""
-    long = small.rename(small.with_name("c" * 250))
+    """A path of 4090 bytes leaves no room for that of a temporary file. It stands for a folder without permission,
+    which root has."""
+    folder = small.parent
+    while len(str(folder)) + 201 < 4070:
+        folder /= "f" * 200
+    folder /= "f" * (4080 - len(str(folder)) - 1)
+    folder.mkdir(parents=True)
+    long = small.rename(folder / "codes.bin")
     with ih.Database.open(long, "r+") as db:
         before = state(db)
         with pytest.raises(OSError) as error:
             db.compact()
-        assert error.value.filename == str(small.parent)
+        assert error.value.filename == str(folder)
         assert state(db) == before
 
 

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from idcwh_search import files
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import NotWritten, check_target, replacing
+from idcwh_search.files import (
+    CODES_BIN,
+    NPY,
+    NPZ,
+    OWN_NAME,
+    PNG,
+    UNRECOGNIZABLE,
+    NotWritten,
+    beside,
+    check_target,
+    move_into_place,
+    replacing,
+)
 
 WRITER = """
 import sys, time
-from idcwh_search.files import replacing
-with replacing(sys.argv[1]) as file:
+from idcwh_search.files import OWN_NAME, replacing
+with replacing(sys.argv[1], OWN_NAME) as file:
     file.write(b"half")
     file.flush()
     print("writing", flush=True)
@@ -47,7 +63,7 @@ def test_what_a_killed_writer_has_left_goes_with_the_next(tmp_path, writer):
     for other in (".a.json.notes.tmp", ".b.json.abcdefgh.tmp", ".a.json.abcdefgh", "a.json.abcdefgh.tmp"):
         (tmp_path / other).write_text("not ours")
     before = set(names(tmp_path))
-    with replacing(tmp_path / "a.json") as file:
+    with replacing(tmp_path / "a.json", OWN_NAME) as file:
         file.write(b"whole")
     assert set(names(tmp_path)) == before - {left} | {"a.json"} and (tmp_path / "a.json").read_bytes() == b"whole"
 
@@ -55,9 +71,9 @@ def test_what_a_killed_writer_has_left_goes_with_the_next(tmp_path, writer):
 def test_what_another_process_is_writing_stays(tmp_path, writer):
     (theirs,) = names(tmp_path)
     for _ in range(2):
-        with replacing(tmp_path / "a.json") as file:
+        with replacing(tmp_path / "a.json", OWN_NAME) as file:
             file.write(b"whole")
-        check_target(tmp_path / "a.json")
+        check_target(tmp_path / "a.json", OWN_NAME)
     assert names(tmp_path) == [theirs, "a.json"] and (tmp_path / theirs).read_bytes() == b"half"
 
 
@@ -76,7 +92,7 @@ def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_pat
         return real(handle)
 
     monkeypatch.setattr(files, "try_lock", late)
-    with replacing(tmp_path / "a") as file:
+    with replacing(tmp_path / "a", OWN_NAME) as file:
         first[0].unlink(missing_ok=True)
         file.write(b"whole")
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"whole"
@@ -96,7 +112,7 @@ def test_another_file_under_the_name_of_an_abandoned_one_stays(tmp_path, monkeyp
         return real(handle)
 
     monkeypatch.setattr(files, "try_lock", late)
-    with replacing(tmp_path / "a") as file:
+    with replacing(tmp_path / "a", OWN_NAME) as file:
         file.write(b"whole")
     assert left.read_text() == "of another writer"
 
@@ -105,13 +121,13 @@ def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
     (tmp_path / ".a.aaaaaaaa.tmp").mkdir()
     (tmp_path / ".a.bbbbbbbb.tmp").write_text("left")
     (tmp_path / ".a.cccccccc.tmp").mkdir()
-    with replacing(tmp_path / "a") as file:
+    with replacing(tmp_path / "a", OWN_NAME) as file:
         file.write(b"whole")
     assert names(tmp_path) == [".a.aaaaaaaa.tmp", ".a.cccccccc.tmp", "a"]
 
 
 def test_two_writers_in_one_process(tmp_path):
-    with replacing(tmp_path / "a") as one, replacing(tmp_path / "a") as two:
+    with replacing(tmp_path / "a", OWN_NAME) as one, replacing(tmp_path / "a", OWN_NAME) as two:
         one.write(b"one")
         two.write(b"two")
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"one", "the last to end"
@@ -130,7 +146,7 @@ def room_for(size):
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     with room_for(1000), pytest.raises(NotWritten, match="a: cannot be written: "):  # noqa: SIM117
-        with replacing(tmp_path / "a") as file:
+        with replacing(tmp_path / "a", OWN_NAME) as file:
             file.write(bytes(1_000_000))
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
 
@@ -138,15 +154,15 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
 def test_a_place_that_cannot_be_written(tmp_path):
     assert issubclass(NotWritten, IdcwhError)
     for place in (tmp_path / "nowhere" / "a", tmp_path):
-        with pytest.raises(NotWritten), replacing(place):
+        with pytest.raises(NotWritten), replacing(place, OWN_NAME):
             pass
 
 
 MANY = """
 import sys
-from idcwh_search.files import replacing
+from idcwh_search.files import OWN_NAME, replacing
 for _ in range(500):
-    with replacing(sys.argv[1]) as file:
+    with replacing(sys.argv[1], OWN_NAME) as file:
         file.write(sys.argv[2].encode() * 1000)
 """
 
@@ -162,3 +178,120 @@ def test_many_writers_of_one_file(tmp_path):
             assert len(content) == 1000 and len(set(content)) == 1
     assert [writer.communicate()[1] for writer in writers] == [""] * 3
     assert names(tmp_path) == ["a"]
+
+
+def written(kind, content):
+    file = io.BytesIO()
+    if kind is NPY:
+        np.save(file, np.arange(5))
+    elif kind is NPZ:
+        np.savez(file, codes=np.arange(5))
+    elif kind is PNG:
+        Image.new("L", (2, 2)).save(file, "png")
+    else:
+        file.write(content)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", [CODES_BIN, NPY, NPZ, PNG])
+def test_replacing_another_kind_is_refused(tmp_path, kind):
+    good = written(kind, b"\x89IDCWH\r\n and more")
+    for name, other in {
+        "notes.txt": b"notes",
+        "one": b"\x89",
+        "two": b"PK\x03\x04" + bytes(26) + b"word/a.xml",
+    }.items():
+        (tmp_path / name).write_bytes(other)
+        with pytest.raises(IdcwhError, match=f"{name}: already exists and is no {kind.name}, so it is not replaced"):
+            check_target(tmp_path / name, kind)
+        with pytest.raises(IdcwhError, match="already exists and is no"), replacing(tmp_path / name, kind):
+            raise AssertionError("before any work")
+        assert (tmp_path / name).read_bytes() == other
+    for old in (b"", good):
+        (tmp_path / "out").write_bytes(old)
+        with replacing(tmp_path / "out", kind) as file:
+            file.write(b"new")
+        assert (tmp_path / "out").read_bytes() == b"new"
+    with pytest.raises(IdcwhError, match="out: already exists and is no"):
+        move_into_place(tmp_path / "one", tmp_path / "out", kind)
+    assert names(tmp_path) == ["notes.txt", "one", "out", "two"]
+
+
+def test_replacing_unrecognizable_files_needs_empty_ones(tmp_path):
+    (tmp_path / "raw").write_bytes(b"codes")
+    with pytest.raises(IdcwhError, match="raw: already exists"):
+        check_target(tmp_path / "raw", UNRECOGNIZABLE)
+
+
+def test_replacing_a_file_that_came_meanwhile_is_refused(tmp_path):
+    with pytest.raises(IdcwhError, match="a: already exists"), replacing(tmp_path / "a", PNG) as file:
+        file.write(b"new")
+        (tmp_path / "a").write_bytes(b"of somebody else")
+    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"of somebody else"
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o444])
+def test_replacing_keeps_permissions(tmp_path, umask, mode):
+    (tmp_path / "a").touch()
+    (tmp_path / "a").chmod(mode)
+    with replacing(tmp_path / "a", OWN_NAME) as file:
+        assert Path(file.name).stat().st_mode & 0o777 == 0o600, "nobody else reads it before it has its permissions"
+    (tmp_path / "b").touch()
+    move_into_place(tmp_path / "b", tmp_path / "a", OWN_NAME)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == mode
+    with replacing(tmp_path / "new", OWN_NAME):
+        pass
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+
+
+def test_replacing_never_changes_the_umask(tmp_path, monkeypatch):
+    """Another thread would create files that anybody may write."""
+    monkeypatch.setattr(os, "umask", None)
+    with replacing(tmp_path / "a", OWN_NAME):
+        pass
+
+
+def test_replacing_a_link_replaces_what_it_leads_to(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "real").touch()
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("folder/real")
+    check_target(tmp_path / "one", PNG)
+    with replacing(tmp_path / "one", PNG) as file:
+        file.write(b"new")
+    assert (tmp_path / "one").is_symlink() and (tmp_path / "folder" / "real").read_bytes() == b"new"
+    assert beside(tmp_path / "one", ".part") == (tmp_path / "folder").resolve() / "real.part"
+
+
+@pytest.mark.parametrize("leads_to", ["nowhere", "folder/nowhere", "link"])
+def test_replacing_a_link_to_nowhere_is_refused(tmp_path, leads_to):
+    (tmp_path / "link").symlink_to(leads_to)
+    with pytest.raises(NotWritten, match=r"link: is a link that leads nowhere \(found"):
+        check_target(tmp_path / "link", OWN_NAME)
+    with pytest.raises(NotWritten, match="link: is a link"), replacing(tmp_path / "link", OWN_NAME):
+        pass
+    assert names(tmp_path) == ["link"] and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["a" * 243, "a" * 255, "\u00e9" * 127, "a" + "\u20ac" * 84])
+def test_replacing_a_long_name_succeeds(tmp_path, name):
+    target = tmp_path / name
+    for _ in range(2):
+        with replacing(target, OWN_NAME) as file:
+            left = Path(file.name)
+    assert names(tmp_path) == [name]
+    left.touch()
+    check_target(target, OWN_NAME)
+    assert not left.exists()
+    part = beside(target, ".part")
+    part.touch()
+    move_into_place(part, target, OWN_NAME)
+    with pytest.raises(NotWritten, match="File name too long"):
+        check_target(target.with_name(name + 100 * "a"), OWN_NAME)

@@ -60,10 +60,10 @@ def fails(arguments: list[str], capsys, *words: str) -> None:
 
 def test_nothing_is_replaced_without_force(database, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("old.npy").write_text("old")
+    np.save("old.npy", np.arange(3))
     fails(["export", "codes.bin", "old.npy"], capsys, "old.npy: already exists", "--force")
     fails(["export", "codes.bin", "new.npy", "--ids", "old.npy"], capsys, "old.npy: already exists", "--force")
-    assert Path("old.npy").read_text() == "old" and not Path("new.npy").exists()
+    assert np.load("old.npy").tolist() == [0, 1, 2] and not Path("new.npy").exists()
     assert main(["export", "codes.bin", "old.npy", "--ids", "ids.npy", "--force"]) == 0
     before = database.read_bytes()
     capsys.readouterr()

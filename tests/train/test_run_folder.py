@@ -59,6 +59,21 @@ def test_files_that_are_not_of_a_run_do_not_count_as_one(images, net, tmp_path, 
     assert (out / "modelzoo.pt").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    "name", ["model.pt", "model-48.pt", "checkpoint.pt", "curves.png", "log.jsonl", "protocol.json"]
+)
+def test_overwrite_with_a_file_of_others_is_refused(images, net, tmp_path, cached, capsys, name):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--out", str(out), *cached]
+    out.mkdir()
+    (out / name).write_text('{"mine": 1}')
+    assert cli.main([*command, "--overwrite"]) == 1
+    assert f"error: {out / name}: already exists and is no " in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == [name] and (out / name).read_text() == '{"mine": 1}'
+    (out / name).write_bytes(b"")
+    assert cli.main([*command, "--overwrite"]) == 0 and cli.main([*command, "--overwrite"]) == 0
+
+
 def test_two_processes_do_not_train_into_one_folder(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]

@@ -20,6 +20,7 @@ from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
 
 from . import backbones, heads, tensors
+from .folder import TORCH
 from .model import HashModel
 
 MODEL, CHECKPOINT, VERSION = "idcwh-model", "idcwh-checkpoint", 1
@@ -126,5 +127,5 @@ def write(path: Path, content: Content) -> None:
     """Save so that a reader sees the old file or the new one, whole."""
     buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
     torch.save(_canonical(content), buffer)
-    with replacing(path) as file:
+    with replacing(path, TORCH) as file:
         file.write(buffer.getbuffer())

@@ -116,6 +116,7 @@ def main(argv: list[str] | None = None) -> int:
             p.error("--data is missing: a folder, a manifest, or cifar10:DIR")
         if "LOCAL_RANK" not in os.environ:  # under torchrun the first process looks, once it has the folder
             folder.check(out, setting["overwrite"])
+            folder.check_kinds(out)
         with p.checking():
             options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 

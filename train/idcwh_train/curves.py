@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import replacing
+from idcwh_search.files import PNG, replacing
 from idcwh_search.plots import COLOURS, DASHES, STYLE, new_figure, prepare
 
 from .folder import CURVES, LOG
@@ -39,7 +39,7 @@ def draw(folder: Path) -> Path | None:
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise IdcwhError(f"{folder / LOG}: not the log of a training ({error!r})") from None
         path = folder / CURVES
-        with replacing(path) as file:
+        with replacing(path, PNG) as file:
             figure.savefig(file, format="png", metadata={"Software": None})
     return path
 

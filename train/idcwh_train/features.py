@@ -25,7 +25,7 @@ from idcwh_search import npz, shards
 from idcwh_search.cli.common import describe, note, progress_bar
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import NotWritten, replacing
+from idcwh_search.files import OWN_NAME, NotWritten, replacing
 from idcwh_search.images import Preprocess
 
 from . import inference
@@ -78,7 +78,7 @@ def _keep(features: Features, key: str, file: Path) -> None:
     """For the next run; this one goes on also where the disk is full or the place not to be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as out:
+        with replacing(file, OWN_NAME) as out:
             failed = np.array(json.dumps(features.failed))
             np.savez(out, key=np.array(key), x=features.x.numpy(), rows=features.rows, failed=failed)
     except (NotWritten, OSError) as error:

@@ -15,10 +15,13 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from idcwh_search import splits
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import is_at, try_lock
+from idcwh_search.files import PNG, begins_with, check_target, is_at, try_lock
 
 PROTOCOL, LOG, CHECKPOINT, CURVES = "protocol.json", "log.jsonl", "checkpoint.pt", "curves.png"
+TORCH = begins_with("file of idcwh-train", rb"PK\x03\x04.{26}[^\0]{0,255}/data\.pkl.*idcwh-(model|checkpoint)")
+_KINDS = {PROTOCOL: splits.KIND, LOG: begins_with("log of idcwh-train", rb'\{"epoch": '), CURVES: PNG}
 _MODEL = re.compile(r"model(-[1-9][0-9]*)?\.pt")
 
 
@@ -44,6 +47,13 @@ def check(out: Path, overwrite: bool) -> None:
             raise IdcwhError(f"{path}: is a folder where a file of the run belongs; move it, or choose another --out")
     if earlier and not overwrite:
         raise IdcwhError(f"{out}: holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it")
+
+
+def check_kinds(out: Path) -> None:
+    """Raises IdcwhError where a file that a new run in `out` replaces is not one of a run."""
+    for path in (*results(out), out / LOG, out / PROTOCOL):
+        if os.path.lexists(path):
+            check_target(path, _KINDS.get(path.name, TORCH))
 
 
 def check_folder(out: Path) -> None:

@@ -229,7 +229,7 @@ class _Run:
         """log.jsonl as the checkpoint knows it; in a new run empty, and files of an earlier one gone."""
         log = self.out / folder.LOG
         if saved is None:
-            for earlier in folder.results(self.out):
+            for earlier in (*folder.results(self.out), self.out / folder.PROTOCOL):
                 earlier.unlink(missing_ok=True)  # never to be taken for this one's
             self.split.save(self.out / folder.PROTOCOL, self.dataset)
             log.write_bytes(b"")

@@ -114,7 +114,8 @@ public:
     // Maps the file; nothing but its records' heads is read. Access::write locks it against other writers and removes
     // what a crashed one has left.
     static Database open(const std::string& path, Access access = Access::read);
-    // A new database without items, open for writing. A file that is there is replaced, or an error.
+    // A new database without items, open for writing. With replace it takes the place, and the permissions, of a
+    // codes.bin or of an empty file; another file is Error(damaged). A link is followed.
     static Database create(const std::string& path, unsigned bits, std::string_view manifest = "{}",
                            bool replace = false);
     Database(Database&&) noexcept;

@@ -32,8 +32,8 @@ typedef struct idcwh_items {
 // IDCWH_DAMAGED: it is no database, or not what it should be. IDCWH_SYSTEM: as idcwh_last_errno says.
 IDCWH_API int idcwh_database_open(const char* path, int write, idcwh_database** database);
 
-// A new database without items, open for writing. A file that is there is replaced where replace is not 0, and else an
-// error. manifest: JSON with an end; null: "{}".
+// A new database without items, open for writing. Where replace is not 0 it takes the place, and the permissions, of a
+// codes.bin or of an empty file; another file is IDCWH_DAMAGED. manifest: JSON with an end; null: "{}".
 IDCWH_API int idcwh_database_create(const char* path, unsigned bits, const char* manifest, int replace,
                                     idcwh_database** database);
 

@@ -93,7 +93,6 @@ void Database::Impl::compact() {
         Commit commit =
             write_new(out, fresh, now->commit().number + 1, now->manifest(), sources, now->commit().next_id);
         now->check();
-        out.set_mode(file.mode());
         out.call(path);
         auto next = std::make_shared<const FileView>(out, fresh, std::move(commit), nullptr);
         auto next_writer = std::make_unique<storage::Writer>(file, header);

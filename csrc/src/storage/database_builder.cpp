@@ -28,12 +28,6 @@ void check_bits(unsigned bits) {
         fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
 }
 
-unsigned umask_mode() {
-    const mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~static_cast<unsigned>(mask);
-}
-
 // Ids given so far: runs of consecutive ones, and the rest one by one.
 class GivenIds {
 public:
@@ -124,6 +118,7 @@ DatabaseBuilder::DatabaseBuilder(const std::string& path, unsigned bits, std::st
         if (!S_ISREG(status.st_mode)) fail(path + ": is a device or a pipe; expected the name of a file");
     }
     if (!replace && access(place.c_str(), F_OK) == 0) throw SystemError(EEXIST, path, "cannot be made");
+    storage::check_replaced(place);  // now, and when it is replaced
     storage::remove_stale(place);
     impl_ = std::make_unique<Impl>();
     impl_->path = path;
@@ -189,7 +184,6 @@ Database DatabaseBuilder::publish_open() {
     const std::string& place = impl->place;
     File replaced;  // whose writer must not go on in a file without a name
     if (impl->replace && access(place.c_str(), F_OK) == 0) replaced = storage::locked(place, false);
-    impl->file.set_mode(umask_mode());
     seal(impl->file, *impl->out, impl->commit);
     write_mark(impl->file, impl->header, impl->commit);
     impl->file.sync();

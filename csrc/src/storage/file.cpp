@@ -3,9 +3,13 @@
 
 #include <idcwh/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string_view>
 #include <utility>
 
 #include <dirent.h>
@@ -14,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/format.hpp"
 #include "storage/trace.hpp"
 
 namespace idcwh::storage {
@@ -30,6 +35,19 @@ Place place_of(const std::string& path) {
     const auto slash = path.rfind('/');
     if (slash == std::string::npos) return {".", path};
     return {slash ? path.substr(0, slash) : "/", path.substr(slash + 1)};
+}
+
+constexpr std::size_t temporary_random = 6;  // letters
+constexpr std::string_view temporary_suffix = ".tmp";
+
+// What the names of temporary files beside a place begin with.
+std::string temporary_prefix(const Place& place) {
+    const long longest = pathconf(place.folder.c_str(), _PC_NAME_MAX);
+    const std::size_t room =
+        (longest > 0 ? static_cast<std::size_t>(longest) : 255) - 2 - temporary_random - temporary_suffix.size();
+    std::size_t size = std::min(place.name.size(), room);
+    while (size && size < place.name.size() && (place.name[size] & 0xC0) == 0x80) --size;  // between UTF-8 characters
+    return "." + place.name.substr(0, size) + ".";
 }
 
 // Calls again what a signal has interrupted.
@@ -72,11 +90,17 @@ File File::open(const std::string& path, bool write) {
 
 File File::temporary_beside(const std::string& target) {
     const Place place = place_of(target);
+    const bool replaces = access(target.c_str(), F_OK) == 0;
+    std::random_device random;
     File file;
     file.path_ = target;
     for (;;) {
-        std::string name = place.folder + "/." + place.name + ".XXXXXX.tmp";
-        file.handle_ = mkostemps(name.data(), 4, O_CLOEXEC);
+        std::string name = place.folder + "/" + temporary_prefix(place);
+        for (std::size_t i = 0; i < temporary_random; ++i) name += static_cast<char>('a' + random() % 26);
+        name += temporary_suffix;
+        file.handle_ = retried(
+            [&] { return ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666); });
+        if (file.handle_ < 0 && errno == EEXIST) continue;
         if (file.handle_ < 0) throw SystemError(errno, place.folder, "no file can be made in this folder");
         // Before it was locked, somebody else may have taken it for one whose writer is gone.
         if (file.lock() && file.is_at(name)) {
@@ -102,16 +126,6 @@ std::uint64_t File::size() const {
     struct stat status;
     if (fstat(handle_, &status) != 0) fail("cannot be looked at");
     return static_cast<std::uint64_t>(status.st_size);
-}
-
-unsigned File::mode() const {
-    struct stat status;
-    if (fstat(handle_, &status) != 0) fail("cannot be looked at");
-    return status.st_mode & 07777;
-}
-
-void File::set_mode(unsigned mode) {
-    if (fchmod(handle_, mode) != 0) fail("cannot be given its permissions");
 }
 
 void File::read(std::uint64_t offset, void* out, std::size_t size) const {
@@ -168,7 +182,23 @@ bool File::is_at(const std::string& path) const {
            mine.st_ino == theirs.st_ino;
 }
 
+void check_replaced(const std::string& path) {
+    if (access(path.c_str(), F_OK) != 0) return;
+    const File file = File::open(path, false);
+    unsigned char begins[sizeof magic] = {};
+    const std::uint64_t size = file.size();
+    if (size >= sizeof magic) file.read(0, begins, sizeof begins);
+    if (size && std::memcmp(begins, magic, sizeof magic))
+        throw Error(ErrorCode::damaged, path +
+                                            ": already exists and is no codes.bin database, so it is not replaced; "
+                                            "remove it or choose another name");
+}
+
 void rename(const std::string& from, const std::string& to, bool replace) {
+    struct stat status;
+    if (replace) check_replaced(to);
+    if (replace && stat(to.c_str(), &status) == 0 && chmod(from.c_str(), status.st_mode & 0777) != 0)
+        throw SystemError(errno, to, "cannot be given its permissions");
     if (trace)
         if (const int error = trace->rename(from, to)) throw SystemError(error, to, "cannot be given its name");
     if (replace) {
@@ -199,10 +229,11 @@ void remove_stale(const std::string& target) noexcept {
     const Place place = place_of(target);
     DIR* folder = opendir(place.folder.c_str());
     if (!folder) return;
-    const std::string prefix = "." + place.name + ".", suffix = ".tmp";
+    const std::string prefix = temporary_prefix(place);
     while (const dirent* entry = readdir(folder)) {
         const std::string name = entry->d_name;
-        if (name.size() != prefix.size() + 6 + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix))
+        if (name.size() != prefix.size() + temporary_random + temporary_suffix.size() || !name.starts_with(prefix) ||
+            !name.ends_with(temporary_suffix))
             continue;
         const std::string path = place.folder + "/" + name;
         const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -224,6 +255,9 @@ std::string absolute(const std::string& path) {
 
 std::string resolved(const std::string& path) {
     char* found = realpath(path.c_str(), nullptr);
+    struct stat status;
+    if (!found && lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
+        throw Error(ErrorCode::damaged, path + ": is a link that leads nowhere; remove it or choose another name");
     if (!found) return path;
     std::string result = found;
     std::free(found);

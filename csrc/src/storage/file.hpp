@@ -12,7 +12,9 @@ class File {
 public:
     File() = default;
     static File open(const std::string& path, bool write);
-    // A new hidden file beside `target` that is nobody else's: .NAME.XXXXXX.tmp, locked.
+    // A new hidden file beside `target` that is nobody else's: .NAME.XXXXXX.tmp, locked. NAME is cut where that would
+    // be too long. It is private where it is going to replace a file, which may be; else the umask says who may read
+    // it.
     static File temporary_beside(const std::string& target);
     ~File();
     File(File&& other) noexcept;
@@ -25,8 +27,6 @@ public:
     void call(const std::string& path) { path_ = path; }
 
     std::uint64_t size() const;
-    unsigned mode() const;  // permission bits
-    void set_mode(unsigned mode);
     void read(std::uint64_t offset, void* out, std::size_t size) const;  // all of it, or Error
     void write(std::uint64_t offset, const void* data, std::size_t size);
     void sync();
@@ -43,8 +43,10 @@ private:
     std::string path_;
 };
 
-// Gives the file at `from` the name `to`: it replaces what has that name, or fails where something has. Durable only
-// after sync_folder(to).
+// Error(damaged) unless nothing is at this path, an empty file, or a codes.bin: nothing else is ever replaced.
+void check_replaced(const std::string& path);
+// Gives the file at `from` the name `to`: it replaces what has that name and takes over its permissions, or fails where
+// something has. Durable only after sync_folder(to).
 void rename(const std::string& from, const std::string& to, bool replace);
 // The names in the folder of this path reach the disk.
 void sync_folder(const std::string& path);
@@ -53,7 +55,7 @@ void remove(const std::string& path) noexcept;
 void remove_stale(const std::string& target) noexcept;
 // The path from the root on, whatever the current folder will be.
 std::string absolute(const std::string& path);
-// The path with symbolic links followed, where it exists.
+// The path with symbolic links followed, where it exists. Error(damaged) for a link that leads nowhere.
 std::string resolved(const std::string& path);
 
 }  // namespace idcwh::storage

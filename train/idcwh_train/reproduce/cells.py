@@ -21,7 +21,7 @@ from idcwh_search import npz
 from idcwh_search.cli.common import note
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
-from idcwh_search.files import replacing
+from idcwh_search.files import OWN_NAME, replacing
 
 from .. import recipes
 from ..recipes import Options
@@ -161,7 +161,7 @@ def write(folder: Path, cell: Cell, content: dict[str, Any]) -> None:
         **content,
     }
     whole = json.loads(json.dumps(whole, allow_nan=False))  # as it will be read
-    with replacing(folder / f"{cell.name}.json") as file:
+    with replacing(folder / f"{cell.name}.json", OWN_NAME) as file:
         file.write(json.dumps(whole | {"crc32": _checksum(whole)}, indent=1).encode())
 
 
@@ -169,7 +169,7 @@ def write_logits(folder: Path, cell: Cell, **arrays: np.ndarray) -> None:
     """NAME.npz, before NAME.json."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    with replacing(folder / f"{cell.name}.npz") as file:
+    with replacing(folder / f"{cell.name}.npz", OWN_NAME) as file:
         file.write(buffer.getbuffer())
 
 

@@ -95,6 +95,7 @@ def main(argv: list[str] | None = None) -> int:
         p.error("--out DIR is missing")
     out: Path = arguments.out
     folder.check_folder(out)
+    report.check(out)
     kept = report.remembered(out) or {}
     name = arguments.table or (kept.get("table") if arguments.report_only else None)
     if name is None:

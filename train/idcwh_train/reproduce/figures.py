@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from idcwh_search.files import replacing
+from idcwh_search.files import PNG, replacing
 from idcwh_search.plots import COLOURS, DASHES, STYLE, new_figure, prepare
 
 from . import ablation, plan, tsne
@@ -40,7 +40,7 @@ def draw(folder: Path, table: Table, results: Results) -> list[Picture]:
             if figure is None:
                 continue
             path = folder / f"{results.setup.slug}-{name}.png"
-            with replacing(path) as file:
+            with replacing(path, PNG) as file:
                 figure.savefig(file, format="png", metadata={"Software": None})
             found.append(Picture(name, path, title, caption.format(bits=_length(table, results))))
     return found

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from idcwh_search.cli.common import note
-from idcwh_search.files import replacing
+from idcwh_search.files import begins_with, check_target, replacing
 
 from . import ablation, cells, map_table, markup, paper, settings, summary, tables
 from .map_table import NO_DATA, NOT_RUN
 from .results import Results, gather
 from .tables import display
+
+_TABLE = "table.json"
+_KINDS = {
+    "report.md": begins_with("report of idcwh-reproduce", rb"# [^\n]*: the paper's table, reproduced\n"),
+    "report.html": begins_with("report of idcwh-reproduce", rb"<!doctype html>.*<title>[^<]*, reproduced</title>"),
+    summary.NAME: begins_with("summary of idcwh-reproduce", rb'\{"table": "[^"]*", "groups": \['),
+    _TABLE: begins_with("file of idcwh-reproduce", rb'\{"table": "[^"]*", "unavailable": '),
+}
 
 
 def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool = True) -> list[Path]:
@@ -28,15 +37,22 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     for results in found or [None]:  # type: ignore[list-item]
         blocks += _section(out, table, results, unavailable, figures)
     blocks += [markup.heading("The paper's table as printed"), _printed(table), *_doubts(table)]
-    md, page, numbers = out / "report.md", out / "report.html", summary.path(out)
-    for path, text in (
-        (md, "\n\n".join(blocks) + "\n"),
-        (page, markup.page(f"{table.title}, reproduced", blocks, out)),
-        (numbers, summary.text(table.name, (cell for results in found for cell in results.cells))),
-    ):
-        with replacing(path) as file:
+    texts = {
+        "report.md": "\n\n".join(blocks) + "\n",
+        "report.html": markup.page(f"{table.title}, reproduced", blocks, out),
+        summary.NAME: summary.text(table.name, (cell for results in found for cell in results.cells)),
+    }
+    for name, text in texts.items():
+        with replacing(out / name, _KINDS[name]) as file:
             file.write(text.encode(errors="backslashreplace"))  # of a command with a name that is not UTF-8
-    return [md, page, numbers]
+    return [out / name for name in texts]
+
+
+def check(out: Path) -> None:
+    """Raises IdcwhError where a file of a report would replace one that is none."""
+    for name, kind in _KINDS.items():
+        if name != _TABLE and os.path.lexists(out / name):  # `remember` checks the other, before any work too
+            check_target(out / name, kind)
 
 
 def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | None) -> list[str]:
@@ -177,13 +193,13 @@ def _doubts(table: tables.Table) -> list[str]:
 
 def remember(out: Path, table: str, unavailable: str | None) -> None:
     """Which table a folder is of, and why its data is missing, for a report without a run."""
-    with replacing(out / "table.json") as file:
+    with replacing(out / _TABLE, _KINDS[_TABLE]) as file:
         file.write(json.dumps({"table": table, "unavailable": unavailable}).encode())
 
 
 def remembered(out: Path) -> dict[str, Any] | None:
     """What `remember` wrote, or None; what is there and not that is said."""
-    path = out / "table.json"
+    path = out / _TABLE
     try:
         content = json.loads(path.read_bytes())
         table, unavailable = content["table"], content["unavailable"]

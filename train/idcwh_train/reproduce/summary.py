@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from idcwh_search.evaluation import Evaluation
 
 from .cells import Result
 
+NAME = "results.json"
 _SHARED = ("recipe", "backbone", "freeze", "protocol", "versions", "machine", "revision", "command")
 
 
@@ -68,8 +68,3 @@ def _numbers(evaluation: Evaluation) -> dict[str, Any]:
 
 def _short(numbers: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if isinstance(value, int | float) or value is None}
-
-
-def path(out: Path) -> Path:
-    """Where it lies in the folder of a table."""
-    return out / "results.json"
