@@ -148,6 +148,7 @@ def _left_out(database: Database, kind: str, ids_beside: bool) -> list[str]:
         "keys": any(key is not None for batch in batches_of(ids) for key in database.keys(batch)),
         "labels": any(label is not None for batch in batches_of(ids) for label in database.labels(batch)),
         "stamps": bool(database.stamps().any()),
+        "checksums": bool(database.checksums().any()),
         "the manifest": bool(database.manifest),
     }
     return [name for name, is_lost in lost.items() if is_lost]

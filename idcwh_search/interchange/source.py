@@ -19,15 +19,19 @@ BATCH = 65_536  # items in memory at a time
 Progress = Callable[[int], object] | None
 
 
-class Items(NamedTuple):
-    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each, and
-    stamps uint32 [n]."""
-
+class _Columns(NamedTuple):
     codes: np.ndarray
     ids: np.ndarray | None = None
     keys: list[str | None] | None = None
     labels: list[str | None] | None = None
     stamps: np.ndarray | None = None
+
+
+class Items(_Columns):
+    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each, and
+    stamps uint32 [n]. `checksums`, uint64 [n, 2], stand beside these five, which programs take apart."""
+
+    checksums: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,16 @@ class Source:
         batches = [*self, Items(np.empty((0, code_bytes(self.bits)), np.uint8))]
         codes, *others = zip(*batches, strict=True)
         ids, keys, labels, stamps = ([part for part in column if part is not None] for column in others)
-        return Items(
+        items = Items(
             np.concatenate(codes),
             np.concatenate(ids) if ids else None,
             [key for part in keys for key in part] if keys else None,
             [label for part in labels for label in part] if labels else None,
             np.concatenate(stamps) if stamps else None,
         )
+        if sums := [batch.checksums for batch in batches if batch.checksums is not None]:
+            items.checksums = np.concatenate(sums)
+        return items
 
     def save(self, database: str | os.PathLike[str], *, replace: bool = False, progress: Progress = None) -> int:
         """Make a database of all items; how many there were. It appears at its path when it is whole.
@@ -79,7 +86,7 @@ class Source:
         with Database.build(database, self.bits, self.model or None, replace=replace) as target:
             for batch in self:
                 try:
-                    target.add(*batch)
+                    target.add(*batch, checksums=batch.checksums)
                 except (ValueError, TypeError) as error:
                     raise IdcwhError(f"{self.path}, items from {count} on: {error}") from error
                 count += len(batch.codes)

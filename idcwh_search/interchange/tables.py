@@ -1,4 +1,4 @@
-"""Parquet and Arrow IPC (Feather) files: a table of id, key, label, code and stamp. The only module that needs pyarrow.
+"""Parquet and Arrow IPC (Feather) files: a table of codes and what belongs to them. The only module that needs pyarrow.
 
 The table's metadata `idcwh` is JSON {"bits": ..., "model": the manifest}; tables of other people have none, and need
 no column but `code`.
@@ -28,8 +28,9 @@ from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_un
 
 _METADATA = b"idcwh"
 _FIRST_ROWS = 64  # that are read to tell the code length
+_CHECKSUM = 16  # bytes, as they are in codes.bin
 _COLUMNS = ("id", "key", "label", "code")
-_OURS = (*_COLUMNS, "stamp")  # which in other people's tables may be anything
+_OURS = (*_COLUMNS, "stamp", "checksum")  # which in other people's tables may be anything
 
 
 def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
@@ -54,6 +55,9 @@ def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType,
     stamped = bool(database.stamps().any())
     if stamped:
         columns.append(pa.field("stamp", pa.uint32(), nullable=False))
+    summed = bool(database.checksums().any())
+    if summed:
+        columns.append(pa.field("checksum", pa.binary(_CHECKSUM), nullable=False))
     schema = pa.schema(columns, metadata={_METADATA: about})
     if kind == "parquet":
         writer = pa.parquet.ParquetWriter(file, schema, use_dictionary=["label"])
@@ -73,6 +77,9 @@ def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType,
             ]
             if stamped:
                 arrays.append(pa.array(database.stamps(ids)))
+            if summed:
+                sums = np.ascontiguousarray(database.checksums(ids), "<u8")
+                arrays.append(pa.Array.from_buffers(pa.binary(_CHECKSUM), len(ids), [None, pa.py_buffer(sums)]))
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             if progress:
                 progress(len(ids))
@@ -141,7 +148,9 @@ def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator
             keys, labels = (_texts(columns[name]) if name in columns else None for name in ("key", "label"))
             ids = _ids(path, columns["id"]) if "id" in columns else None
             stamps = _stamps(path, columns["stamp"]) if "stamp" in columns else None
-            yield Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels, stamps)
+            items = Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels, stamps)
+            items.checksums = _checksums(path, columns["checksum"]) if "checksum" in columns else None
+            yield items
 
 
 @contextlib.contextmanager
@@ -240,6 +249,13 @@ def _stamps(path: Path, column: pa.Array) -> np.ndarray:
         return stamp_column(column.to_pylist())
     except (ValueError, TypeError) as error:
         raise IdcwhError(f"{path}: column 'stamp': {error}") from error
+
+
+def _checksums(path: Path, column: pa.Array) -> np.ndarray:
+    if column.type != pa.binary(_CHECKSUM) or column.null_count:
+        found = f"{column.type} with {column.null_count} nulls"
+        raise IdcwhError(f"{path}: column 'checksum' is {found}, expected {pa.binary(_CHECKSUM)}")
+    return np.frombuffer(b"".join(column.to_pylist()), "<u8").astype(np.uint64).reshape(-1, 2)
 
 
 def _texts(column: pa.Array) -> list[str | None]:

@@ -41,6 +41,7 @@ def contents(db: ih.Database) -> dict[int, Item]:
 def test_version_1_is_read(tmp_path: Path) -> None:
     with ih.Database.open(FROZEN / "codes-1.bin") as db:
         assert contents(db) == contents_of_version_1() and db.manifest == {"model": {"sha256": "ab", "bits": 20}}
+        assert not db.checksums().any()
         db.verify()
         distances, ids = db.rank(CODES[:1])
         expected = sorted(
@@ -54,3 +55,15 @@ def test_version_1_is_read(tmp_path: Path) -> None:
         db.remove([0])
         db.compact()
         assert contents(db) == {number: item for number, item in contents_of_version_1().items() if number != 0}
+
+
+def test_version_1_with_checksums_is_read(tmp_path: Path) -> None:
+    """Written before and after items without checksums, then merged with them."""
+    sums = [[0, 0] if i % 3 == 0 else [i, 2**64 - i] for i in range(20)]
+    copy = tmp_path / "codes.bin"
+    shutil.copyfile(FROZEN / "codes-1-checksums.bin", copy)
+    with ih.Database.open(copy, "r+") as db:
+        for _ in range(2):
+            db.verify()
+            assert db.codes.tolist() == CODES[:20].tolist() and db.checksums().tolist() == sums
+            db.compact()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,28 @@ def columns(n: int) -> dict[str, list]:
     ids = (np.random.default_rng(5).permutation(10 * n)[:n] + 2**40).tolist()
     keys = [None if i % 7 == 3 else f"ü/{i}\n.png" for i in range(n)]
     return {"ids": ids, "keys": keys, "labels": [("cat", "dog|cow", None, "")[i % 4] for i in range(n)]}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_checksums_come_back(suffix, rng, code_maker, tmp_path):
+    sums = [(5, 2**64 - 1), (0, 0), (2**40, 1)] * 80
+    path, flat = tmp_path / f"codes{suffix}", tmp_path / "codes.faiss"
+    with ih.Database.create(tmp_path / "codes.bin", 24) as db:
+        db.add(code_maker.random(rng, 240, 24), checksums=sums)
+        assert interchange.export(db, path) == []
+        assert interchange.export(db, flat) == ["checksums"]
+    assert load(path)["checksum"].to_pylist() == [struct.pack("<QQ", *pair) for pair in sums]
+    read = interchange.read(path)
+    assert read.items().checksums.tolist() == [list(pair) for pair in sums]
+    read.save(tmp_path / "again.bin")
+    with ih.Database.open(tmp_path / "again.bin") as db:
+        assert db.checksums().tolist() == [list(pair) for pair in sums]
+
+    foreign = pa.table({"code": [b"ab", b"cd"], "checksum": ["Monday", None]})
+    assert interchange.read(write(foreign, path)).items().checksums is None
+    changed = foreign.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
+    with pytest.raises(IdcwhError, match=f"{path.name}: column 'checksum' is string with 1 nulls, expected fixed_size"):
+        interchange.read(write(changed, path)).items()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
