@@ -42,6 +42,11 @@ class Adding:
         return self._add(codes, ids, keys, labels, stamps, checksums)
 
 
+def class_names(label: str) -> set[str]:
+    """Returns the names that a label answers to: the text itself and, for several classes as in `a|b`, each of them."""
+    return {label, *label.split("|")}
+
+
 def columns(
     bits: int,
     codes: np.ndarray,

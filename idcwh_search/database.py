@@ -17,13 +17,14 @@ import numpy as np
 
 from . import _core
 from .codes import check_bits
-from .columns import Adding, Checksums, Stamps, Texts, columns, text_list
+from .columns import Adding, Checksums, Stamps, Texts, class_names, columns, text_list
 from .database_builder import DatabaseBuilder, json_bytes, making, path_bytes
 from .errors import IdcwhError
 from .searchable import Ids, Searchable, read_only
 from .selection import as_id_list
 
 FORMAT = 1
+_NAMED = 20  # labels that a message lists
 MAGIC = b"\x89IDCWH\r\n"  # what every codes.bin begins with
 
 
@@ -75,6 +76,21 @@ class _Readable(Searchable):
     def label_names(self) -> list[str]:
         """The distinct labels that occur, sorted."""
         return sorted({label for label in self.labels() if label is not None})
+
+    def select(self, *, labels: Sequence[str] | None = None, key_prefixes: Sequence[str] | None = None) -> np.ndarray:
+        """Returns the ids of the items that have one of these labels and a key that begins with one of these prefixes.
+
+        They are int64, in row order, and what `where` of every search takes. An item of several classes, whose label is
+        `a|b`, has the labels a, b and `a|b`. Raises ValueError for a label that no item has, which names those that
+        there are, and for a prefix that no key has.
+        """
+        view = self._snapshot()
+        kept = np.ones(len(view), bool)
+        if labels is not None:
+            kept &= _with_labels(view.labels(None), set(text_list("labels", labels)))
+        if key_prefixes is not None:
+            kept &= _with_prefixes(view.keys(None), text_list("key_prefixes", key_prefixes))
+        return view.ids()[kept]
 
     def find(self, keys: Sequence[str]) -> np.ndarray:
         """The ids of the items with one of these keys, int64, ascending."""
@@ -271,6 +287,28 @@ class Database(_Readable, Adding):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _with_labels(found: list[str | None], wanted: set[str | None]) -> np.ndarray:
+    names = {label: class_names(label) for label in set(found) if label is not None}
+    known = set().union(*names.values())
+    if missing := sorted(map(str, wanted - known)):
+        shown = ", ".join(sorted(known)[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")
+        raise ValueError(f"label {missing[0]!r} is missing (found {shown or 'no labels'}); give labels that items have")
+    chosen = {label for label, classes in names.items() if not wanted.isdisjoint(classes)}
+    return np.fromiter((label in chosen for label in found), bool, len(found))
+
+
+def _with_prefixes(found: list[str | None], wanted: list[str | None]) -> np.ndarray:
+    kept = np.zeros(len(found), bool)
+    for prefix in wanted:
+        with_it = np.fromiter((key is not None and key.startswith(prefix or "") for key in found), bool, len(found))
+        if not with_it.any():
+            first = next((key for key in found if key is not None), None)
+            example = "no keys" if first is None else f"keys such as {first!r}"
+            raise ValueError(f"key prefix {prefix!r} is missing (found {example}); give the beginning of a key")
+        kept |= with_it
+    return kept
 
 
 def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:

@@ -8,27 +8,22 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from .columns import class_names
 from .errors import IdcwhError
 from .files import begins_with
+from .hits import Hit
 from .images import Preprocess, load_image
 
 THUMBNAIL = Preprocess(resize=144, crop=144, interpolation="bicubic")
 
 
-@dataclass(frozen=True)
-class Hit:
-    """One result of a query. `path` is where its picture lies, None when the database does not know."""
-
-    rank: int
-    distance: int
-    id: int
-    key: str | None
-    label: str | None
-    path: Path | None
+Locate = Callable[[str | None], Path | None]
+"""From a key to the image file, None where there is none."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +31,14 @@ class Query:
     """A query and its hits, in order. `label` is known only when the query says so (by its folder's name)."""
 
     name: str
-    path: Path | None
+    image: Path | bytes | None
     label: str | None
     hits: list[Hit]
 
 
-def page(queries: list[Query], *, title: str, subtitle: str, bits: int) -> str:
+def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: Locate) -> str:
     """The whole page as text."""
-    pictures = _Pictures()
+    pictures = _Pictures(locate)
     rows = "\n".join(_row(query, bits, pictures) for query in queries)
     judged = any(query.label for query in queries)
     legend = (
@@ -64,18 +59,20 @@ def _row(query: Query, bits: int, pictures: _Pictures) -> str:
     label = f"<b>{escape(_printable(query.label))}</b>" if query.label else ""
     return (
         f'<section><figure class="query" title="{escape(_printable(query.name))}">'
-        f"{pictures.show(query.path, query.name)}"
+        f"{pictures.show(query.image, query.name)}"
         f"<figcaption>query {label}<small>{escape(_printable(_short(query.name)))}</small></figcaption></figure>"
         f'<div class="hits">{hits}</div></section>'
     )
 
 
 def _hit(hit: Hit, wanted: str | None, bits: int, pictures: _Pictures) -> str:
-    verdict = "" if wanted is None or hit.label is None else " same" if hit.label == wanted else " other"
+    judged = wanted is not None and hit.label is not None
+    verdict = "" if not judged else " same" if wanted in class_names(hit.label or "") else " other"
     name = hit.key or f"id {hit.id}"
     label = f"<b>{escape(_printable(hit.label))}</b>" if hit.label else ""
+    image = pictures.show(pictures.locate(hit.key), name)
     return (
-        f'<figure class="hit{verdict}" title="{escape(_printable(name))}">{pictures.show(hit.path, name)}'
+        f'<figure class="hit{verdict}" title="{escape(_printable(name))}">{image}'
         f'<span class="distance" title="Hamming distance of {bits} bits">{hit.distance}</span>'
         f"<figcaption><i>{hit.rank}</i> {label}<small>{escape(_printable(name))}</small></figcaption></figure>"
     )
@@ -94,17 +91,18 @@ def _printable(name: str) -> str:
 class _Pictures:
     """The pictures of a page, each embedded once."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[Path, int | None] = {}
+    def __init__(self, locate: Locate) -> None:
+        self.locate = locate
+        self._numbers: dict[Path | bytes, int | None] = {}
         self._rules: list[str] = []
 
-    def show(self, path: Path | None, name: str) -> str:
+    def show(self, path: Path | bytes | None, name: str) -> str:
         number = self._number(path) if path is not None else None
         if number is None:
             return '<div class="picture missing">no picture</div>'
         return f'<div class="picture p{number}" role="img" aria-label="{escape(_printable(name))}"></div>'
 
-    def _number(self, path: Path) -> int | None:
+    def _number(self, path: Path | bytes) -> int | None:
         if path not in self._numbers:
             try:
                 data = _thumbnail(path)
@@ -119,7 +117,7 @@ class _Pictures:
         return "\n".join(self._rules)
 
 
-def _thumbnail(path: Path) -> str:
+def _thumbnail(path: Path | bytes) -> str:
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -172,8 +172,9 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
     A folder: every file below it with a suffix in SUFFIXES (any case), sorted by path, component by component. Names
     that begin with a dot and folders of the operating system are ignored. Links are followed, but each folder and each
     file is listed once, under its own name where it has one. A .tar file, given, listed or below a folder: the images
-    in it, in its order (shards.py). Any other file, or "-" for standard input: a list, one path per line, relative to
-    the list's folder (standard input: to the current one), in the order of the list; empty lines are ignored.
+    in it, in its order (shards.py). A file that begins like an image, whatever its suffix: that image. Any other file,
+    or "-" for standard input: a list, one path per line, relative to the list's folder (standard input: to the current
+    one), in the order of the list; empty lines are ignored.
 
     Whether a file can be decoded, or a link in an archive leads anywhere, shows only when it is read. Raises IdcwhError
     for no images, a URL, a compressed archive that is given or listed, and a corrupt tar file; OSError for a folder
@@ -200,9 +201,11 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
     if shards.is_shard(text):
         return _listed([text], root, f"{text}: no images in this archive")
     if _suffix(text) in _UNSUPPORTED:
-        hint = "; pip install pillow-heif to read it" if _suffix(text) in HEIF_SUFFIXES else ""
-        raise IdcwhError(f"{text}: {_suffix(text)} images are not supported{hint}")
+        package = "pip install pillow-heif to read it, or " if _suffix(text) in HEIF_SUFFIXES else ""
+        raise IdcwhError(f"{text}: {_suffix(text)} images are not supported; {package}convert it to JPEG or PNG first")
     with open(text, "rb") as file:
+        if kind_of(file.peek(HEAD)[:HEAD]):  # an image without a suffix, or with another one
+            return ImageList(root, [ImageRef(text, os.path.basename(text))])
         if b"\0" in file.peek(8192)[:8192]:
             raise IdcwhError(f"{text}: neither an image, by its suffix, nor a text file that lists images")
         return _listed(_lines(file, root), root, f"{text}: the list names no images; expected one path a line")

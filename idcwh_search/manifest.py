@@ -89,6 +89,13 @@ def image_path(database: Database, key: str | None) -> Path | None:
     return next((path for path in (root / key for root in roots) if path.is_file() or shards.stat(path)), None)
 
 
+def keys_of_file(database: Database, path: str) -> frozenset[str]:
+    """Returns the keys that an image file has in a database, if it is one of its images."""
+    roots = list(_candidates(database, part(database.manifest, "images")))
+    forms = (os.path.abspath, os.path.realpath)  # keys are of the names that were listed, which may be links
+    return frozenset(shards.relative(form(path), form(root)) for root in roots for form in forms)
+
+
 def images_root(database: Database, given: str | None, default: Path) -> Path:
     """The folder that keys are relative to: `given`, the one that the database names, or, when it names none, default.
 

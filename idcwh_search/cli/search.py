@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,21 @@ from .. import gallery
 from ..database import Database, part
 from ..errors import IdcwhError
 from ..files import check_target, replacing
-from ..image_lists import LeftOut, find_images
-from ..manifest import image_path, open_encoder
+from ..hits import TOP, Answer, Hit, Search
+from ..manifest import image_path
 from . import common
+from .queries import Queries, read_queries
 
 EPILOG = """examples:
   idcwh-search --db codes.bin --query photo.jpg
   idcwh-search --db codes.bin --query holiday/ --top 5 --html hits.html
   idcwh-search --db codes.bin --query photo.jpg --radius 3 --json
+  idcwh-search --db codes.bin --query photo.jpg --label bird cat --key-prefix holiday/2024/
+  idcwh-search --db codes.bin --query front.jpg side.jpg --combine
+  curl -s https://example.org/photo.jpg | idcwh-search --db codes.bin --query -
 
-Prints rank, Hamming distance, key and label of each hit, ordered by (distance, id). Exit codes: 0 done, 1 failed,
-2 wrong usage, 3 done but some query images could not be read."""
+Prints rank, Hamming distance, key and label of each hit, ordered by (distance, id); among equal distances the query's
+own file comes first. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some query images could not be read."""
 
 
 def parser() -> common.Parser:
@@ -36,15 +41,29 @@ def parser() -> common.Parser:
     parser.add_argument("--db", required=True, metavar="FILE", help="the database, made by idcwh-index build")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
-        "--query", nargs="+", action="extend", metavar="IMAGE", help="images, or folders or lists of them"
+        "--query",
+        nargs="+",
+        action="extend",
+        metavar="IMAGE",
+        help="images, or folders or lists of them; - for an image, or a list, on standard input",
     )
     source.add_argument("--query-codes", metavar="FILE.npy", help="packed codes instead: uint8 (n, ceil(bits/8))")
     parser.add_argument(
-        "--top", type=common.positive, metavar="K", help="the K nearest (default 10, or all within --radius)"
+        "--combine", action="store_true", help="one query of all query images: the sign of their mean logits"
+    )
+    parser.add_argument(
+        "--top", type=common.positive, metavar="K", help=f"the K nearest (default {TOP}, or all within --radius)"
     )
     parser.add_argument(
         "--radius", type=common.natural, metavar="R", help="only hits at a Hamming distance of at most R"
     )
+    parser.add_argument(
+        "--label", nargs="+", action="extend", metavar="NAME", help="only items with one of these labels"
+    )
+    parser.add_argument(
+        "--key-prefix", nargs="+", action="extend", metavar="TEXT", help="only items whose key begins with one of these"
+    )
+    parser.add_argument("--exclude-self", action="store_true", help="leave out the query's own file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the pictures of queries and hits")
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
@@ -55,150 +74,137 @@ def parser() -> common.Parser:
     return parser
 
 
-@dataclass
-class Queries:
-    """What is searched for: names, files (None for bare codes), packed codes."""
-
-    names: list[str]
-    paths: list[Path | None]
-    codes: np.ndarray
-    skipped: list[dict[str, str]]
-    left_out: LeftOut
-    """Files of the folders in --query that are not among the queries."""
-
-
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    options = parser().parse_args(argv)
+    command = parser()
+    options = command.parse_args(argv)
+    if options.combine and options.query_codes is not None:
+        command.error("argument --combine: not allowed with argument --query-codes, which has no logits")
     if options.html is not None:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
         check_target(options.html, gallery.KIND, *inputs)
     with Database.open(options.db) as database:
-        queries = _codes(options, database) if options.query_codes is not None else _encode(options, database)
-        results = _search(database, queries, options.top, options.radius, options.threads)
-        if options.json:
-            _print_json(database, queries, results)
-        else:
-            _print_table(database, queries, results)
+        where = _where(options, database)
+        queries = read_queries(options, database)
+        search = Search(options.top, options.radius, where, options.exclude_self, options.threads)
+        answers: Iterable[Answer] = search.run(database, queries.items)
         if options.html is not None:
-            _write_page(Path(options.html), database, queries, results)
+            answers = list(answers)
+        ties = _Ties(len(queries.items))
+        if options.json:
+            _print_json(database, queries, ties.seen(answers))
+        else:
+            _print_table(len(queries.items), ties.seen(answers))
+        ties.note()
+        if options.html is not None:
+            _write_page(Path(options.html), database, list(answers))
     return common.SKIPPED if queries.skipped or queries.left_out.skipped else common.DONE
 
 
-def _codes(options: Any, database: Database) -> Queries:
-    from ..codes import check_codes
-
-    try:
-        codes = np.load(options.query_codes, allow_pickle=False)
-    except (ValueError, EOFError):  # numpy's words are about pickles
-        width = -(-database.bits // 8)
+def _where(options: Any, database: Database) -> np.ndarray | None:
+    """The ids that the filters leave, None without a filter."""
+    if options.label is None and options.key_prefix is None:
+        return None
+    where = database.select(labels=options.label, key_prefixes=options.key_prefix)
+    if not len(where):
         raise IdcwhError(
-            f"{options.query_codes}: not a .npy file of plain numbers, or damaged; "
-            f"expected packed codes, uint8 (n, {width}), as numpy.save writes them"
-        ) from None
-    if not isinstance(codes, np.ndarray):
-        raise IdcwhError(f"{options.query_codes}: an archive of several arrays; expected one .npy array of codes")
-    codes = np.ascontiguousarray(codes)
-    check_codes(codes, database.bits, name=options.query_codes)
-    return Queries(
-        [f"{options.query_codes}[{i}]" for i in range(len(codes))], [None] * len(codes), codes, [], LeftOut()
+            f"{options.db}: no item has both a label of --label and a key prefix of --key-prefix; leave one of them out"
+        )
+    common.note(f"searching {len(where):,} of {len(database):,} items")
+    return where
+
+
+class _Ties:
+    """Notes that more items tie with the last hit than are shown."""
+
+    def __init__(self, queries: int) -> None:
+        self._queries = queries
+        self._cut: list[Answer] = []
+
+    def seen(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        for answer in answers:
+            if answer.ties is not None:
+                self._cut.append(Answer(answer.query, [], answer.self_ids, answer.ties))
+            yield answer
+
+    def note(self) -> None:
+        if self._queries > 1 and self._cut:
+            common.note(
+                f"for {len(self._cut)} of {self._queries} queries more items tie with the last hit than are shown; "
+                "--json counts them"
+            )
+        elif self._cut and (ties := self._cut[0].ties) is not None:
+            order = "the query's own file and the first others by id" if self._cut[0].self_ids else "the first by id"
+            common.note(
+                f"{ties.items:,} items tie at distance {ties.distance}; {ties.shown:,} of them are shown, {order}"
+            )
+
+
+_CHUNK = 4096  # hits per write
+
+
+def _print_json(database: Database, queries: Queries, answers: Iterable[Answer]) -> None:
+    """Writes what json.dump(indent=1) would, hit by hit: a million of them take no longer than the table."""
+    head = {"database": str(database.path), "bits": database.bits}
+    sys.stdout.write(f'{_json(head, "")[:-2]},\n "queries": [')
+    for number, answer in enumerate(answers):
+        ties = None if answer.ties is None else vars(answer.ties)
+        head = {"query": answer.query.name, "self_ids": answer.self_ids, "ties": ties}
+        sys.stdout.write(f'{"," if number else ""}\n  {_json(head, "  ")[:-4]},\n   "hits": [')
+        hits = map(_json_hit, answer.hits)
+        separator = ""
+        while chunk := ",".join(islice(hits, _CHUNK)):
+            sys.stdout.write(separator + chunk)
+            separator = ","
+        sys.stdout.write("\n   ]\n  }" if answer.hits else "]\n  }")
+    tail = {"skipped": queries.skipped, "left_out": queries.left_out.to_dict()}
+    sys.stdout.write(f"\n ],{_json(tail, '')[1:]}\n")
+
+
+def _json(value: Any, indent: str) -> str:
+    return json.dumps(value, indent=1).replace("\n", f"\n{indent}")
+
+
+_text = json.encoder.encode_basestring_ascii
+
+
+def _json_hit(hit: Hit) -> str:
+    rank, distance, id_, key, label = hit
+    return (
+        f'\n    {{\n     "rank": {rank},\n     "distance": {distance},\n     "id": {id_},\n'
+        f'     "key": {"null" if key is None else _text(key)},\n'
+        f'     "label": {"null" if label is None else _text(label)}\n    }}'
     )
 
 
-def _encode(options: Any, database: Database) -> Queries:
-    from ..pipeline import encode_files
-
-    lists = [find_images(source) for source in options.query]
-    paths = [path for found in lists for path in found.paths]
-    left_out = LeftOut.joined(found.left_out for found in lists)
-    common.note_all(left_out.lines())
-    wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
-    encoder = open_encoder(database, options.model, **wanted)
-    if encoder.device != "cpu" or options.device != "auto":
-        common.note(f"model on {encoder.device}: {encoder.why}")
-    skipped: list[dict[str, str]] = []
-
-    def skip(path: str | os.PathLike[str], reason: str) -> None:
-        skipped.append({"path": os.fspath(path), "reason": reason})
-        common.note(f"skipped {os.fspath(path)}: {reason}")
-
-    names: list[str] = []
-    batches: list[np.ndarray] = []
-    with common.progress_bar(total=len(paths), unit="image", desc="encoding", leave=False) as bar:
-        for done, codes in encode_files(encoder, paths, on_skip=skip):
-            names += [paths[i] for i in done]
-            batches.append(codes)
-            bar.update(len(done))
-    if not batches:
-        raise IdcwhError(f"none of the {len(paths)} query images could be read")
-    return Queries(names, [Path(name) for name in names], np.concatenate(batches), skipped, left_out)
-
-
-Results = list[list[tuple[int, int]]]
-"""For each query its hits, (distance, id), in order."""
-
-
-def _search(database: Database, queries: Queries, top: int | None, radius: int | None, threads: int | None) -> Results:
-    if radius is None:
-        distances, ids = database.search(queries.codes, top or 10, threads=threads)
-        return [list(zip(d.tolist(), i.tolist(), strict=True)) for d, i in zip(distances, ids, strict=True)]
-    limits, distances, ids = database.range_search(queries.codes, min(radius, database.bits), threads=threads)
-    found = list(zip(distances.tolist(), ids.tolist(), strict=True))
-    return [found[a:b][:top] for a, b in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True)]
-
-
-def _print_json(database: Database, queries: Queries, results: Results) -> None:
-    def hits(result: list[tuple[int, int]]) -> list[dict[str, Any]]:
-        ids = [number for _, number in result]
-        columns = zip(result, database.keys(ids), database.labels(ids), strict=True)
-        return [
-            {"rank": rank, "distance": distance, "id": number, "key": key, "label": label}
-            for rank, ((distance, number), key, label) in enumerate(columns, 1)
-        ]
-
-    found = [{"query": name, "hits": hits(result)} for name, result in zip(queries.names, results, strict=True)]
-    content = {
-        "database": str(database.path),
-        "bits": database.bits,
-        "queries": found,
-        "skipped": queries.skipped,
-        "left_out": queries.left_out.to_dict(),
-    }
-    json.dump(content, sys.stdout, indent=1)
-    print()
-
-
-def _print_table(database: Database, queries: Queries, results: Results) -> None:
-    """Aligned columns; with several queries a line that names each."""
-    for number, (name, result) in enumerate(zip(queries.names, results, strict=True)):
-        if len(queries.names) > 1:
-            print(f"{chr(10) if number else ''}{common.one_line(name)}")
-        ids = [id_ for _, id_ in result]
-        keys = [
-            common.one_line(key if key is not None else f"id {id_}")
-            for key, id_ in zip(database.keys(ids), ids, strict=True)
-        ]
+def _print_table(queries: int, answers: Iterable[Answer]) -> None:
+    """Writes aligned columns; with several queries a line that names each."""
+    for number, answer in enumerate(answers):
+        if queries > 1:
+            print(f"{chr(10) if number else ''}{common.one_line(answer.query.name)}")
+        keys = [common.one_line(hit.key if hit.key is not None else f"id {hit.id}") for hit in answer.hits]
         width = max((len(key) for key in keys), default=3)
         print(f"rank  distance  {'key':<{width}}  label".rstrip())
-        for rank, ((distance, _), key, label) in enumerate(zip(result, keys, database.labels(ids), strict=True), 1):
-            print(f"{rank:>4}  {distance:>8}  {key:<{width}}  {common.one_line(label or '')}".rstrip())
+        lines = (
+            f"{hit.rank:>4}  {hit.distance:>8}  {key:<{width}}  {common.one_line(hit.label or '')}".rstrip() + "\n"
+            for hit, key in zip(answer.hits, keys, strict=True)
+        )
+        while chunk := "".join(islice(lines, _CHUNK)):
+            sys.stdout.write(chunk)
 
 
-def _write_page(path: Path, database: Database, queries: Queries, results: Results) -> None:
+def _write_page(path: Path, database: Database, answers: list[Answer]) -> None:
     known = set(database.label_names())
     shown = []
-    for name, file, result in zip(queries.names, queries.paths, results, strict=True):
-        ids = [id_ for _, id_ in result]
-        columns = zip(result, database.keys(ids), database.labels(ids), strict=True)
-        hits = [
-            gallery.Hit(rank, distance, id_, key, label, image_path(database, key))
-            for rank, ((distance, id_), key, label) in enumerate(columns, 1)
-        ]
-        folder = file.parent.name if file is not None else None
-        shown.append(gallery.Query(name, file, folder if folder in known else None, hits))
+    for answer in answers:
+        image = answer.query.image
+        folder = image.parent.name if isinstance(image, Path) else None
+        label = folder if folder in known else None
+        shown.append(gallery.Query(answer.query.name, image, label, answer.hits))
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
     subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; on each picture its Hamming distance"
+    locate = partial(image_path, database)
     with replacing(path, gallery.KIND) as out:
-        out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits).encode())
+        out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits, locate=locate).encode())
     common.note(f"wrote {path}")

@@ -188,7 +188,11 @@ def test_a_query_that_cannot_be_read_is_skipped(
     out, err = capsys.readouterr()
     assert [q["query"] for q in json.loads(out)["queries"]] == [str(good)]
     assert json.loads(out)["skipped"][0]["path"] == str(tmp_path / "bad.png") and "bad.png" in err
-    assert "none of the 1" in failure(capsys, search.main, "--db", database, "--query", tmp_path / "bad.png")
+    message = failure(capsys, search.main, "--db", database, "--query", tmp_path / "bad.png")
+    assert message == f"error: {tmp_path / 'bad.png'}: not an image, or of a kind that is not decoded"
+    (tmp_path / "worse.png").touch()
+    bad = (tmp_path / "bad.png", tmp_path / "worse.png")
+    assert "none of the 2 query images" in failure(capsys, search.main, "--db", database, "--query", *bad)
 
 
 def test_search_refuses(

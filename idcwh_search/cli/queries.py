@@ -1,0 +1,143 @@
+"""The queries of idcwh-search: images and lists of them, an image on standard input, or packed codes of a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..database import Database
+from ..errors import IdcwhError
+from ..hits import Query
+from ..image_lists import LeftOut, find_images
+from ..manifest import keys_of_file, open_encoder
+from . import common
+
+if TYPE_CHECKING:
+    from ..encoder import Encoder
+
+
+@dataclass
+class Queries:
+    """The queries that can be searched; the images that were skipped, each with `path` and `reason`."""
+
+    items: list[Query]
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """Files of the folders in --query that are not among the queries."""
+
+
+class _StandardInput(io.BytesIO):
+    """An image that came on standard input."""
+
+    name = "standard input"
+
+
+Image = str | _StandardInput
+
+
+def read_queries(options: Any, database: Database) -> Queries:
+    """Returns the queries that the options of the command name, with their codes."""
+    if options.query_codes is not None:
+        return _codes(options.query_codes, database)
+    images: list[Image] = []
+    left_out = []
+    for source in options.query:
+        if source == "-" and (image := _standard_input()) is not None:
+            images.append(image)
+        else:
+            found = find_images(source)
+            images += found.paths
+            left_out.append(found.left_out)
+    joined = LeftOut.joined(left_out)
+    common.note_all(joined.lines())
+    wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
+    encoder = open_encoder(database, options.model, **wanted)
+    if encoder.device != "cpu" or options.device != "auto":
+        common.note(f"model on {encoder.device}: {encoder.why}")
+    queries = _combine(encoder, images, database) if options.combine else _encode(encoder, images, database)
+    if not queries.items:
+        raise IdcwhError(f"none of the {len(images)} query images could be read")
+    queries.left_out = joined
+    return queries
+
+
+def _codes(path: str, database: Database) -> Queries:
+    from ..codes import check_codes
+
+    try:
+        codes = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError):  # numpy's words are about pickles
+        width = -(-database.bits // 8)
+        raise IdcwhError(
+            f"{path}: not a .npy file of plain numbers, or damaged; "
+            f"expected packed codes, uint8 (n, {width}), as numpy.save writes them"
+        ) from None
+    if not isinstance(codes, np.ndarray):
+        raise IdcwhError(f"{path}: an archive of several arrays; expected one .npy array of codes")
+    codes = check_codes(np.ascontiguousarray(codes), database.bits, name=path)
+    return Queries([Query(f"{path}[{i}]", code) for i, code in enumerate(codes)])
+
+
+def _standard_input() -> _StandardInput | None:
+    """The image on standard input; None where it has something else, such as a list of paths."""
+    from ..images import HEAD, kind_of
+
+    stdin = getattr(sys.stdin, "buffer", None)  # None where standard input is closed
+    return _StandardInput(stdin.read()) if stdin is not None and kind_of(stdin.peek(HEAD)[:HEAD]) else None
+
+
+def _encode(encoder: Encoder, images: list[Image], database: Database) -> Queries:
+    """A query per image."""
+    from ..pipeline import encode_files
+
+    queries = Queries([])
+    on_skip = _skipping(queries) if len(images) > 1 else None  # a single one is an error of its own
+    with common.progress_bar(total=len(images), unit="image", desc="encoding", leave=False) as bar:
+        for done, codes in encode_files(encoder, images, on_skip=on_skip):
+            queries.items += [_query([images[i]], code, database) for i, code in zip(done, codes, strict=True)]
+            bar.update(len(done))
+    return queries
+
+
+def _combine(encoder: Encoder, images: list[Image], database: Database) -> Queries:
+    """One query of all images: bit i is 1 where the mean of their logits i is >= 0."""
+    from ..codes import pack_outputs
+    from ..images import UnreadableImage
+
+    queries = Queries([])
+    skip = _skipping(queries)
+    read, logits = [], []
+    for image in images:
+        try:
+            pixels = encoder.pixels(image)
+        except UnreadableImage as error:
+            if len(images) == 1:
+                raise
+            skip(error.path, error.reason)
+        else:
+            read.append(image)
+            logits.append(encoder.logits(pixels[None])[0].astype(np.float64))
+    if read:
+        queries.items = [_query(read, pack_outputs(np.mean(logits, axis=0)[None])[0], database)]
+    return queries
+
+
+def _skipping(queries: Queries) -> Any:
+    def skip(path: str | os.PathLike[str], reason: str) -> None:
+        queries.skipped.append({"path": os.fspath(path), "reason": reason})
+        common.note(f"skipped {os.fspath(path)}: {reason}")
+
+    return skip
+
+
+def _query(images: list[Image], code: np.ndarray, database: Database) -> Query:
+    first = images[0]
+    files = tuple(keys_of_file(database, image) for image in images if isinstance(image, str))
+    names = [image if isinstance(image, str) else image.name for image in images]
+    return Query(" + ".join(names), code, Path(first) if isinstance(first, str) else first.getvalue(), files)
