@@ -80,7 +80,7 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb"RIFF....WEBP", "WebP"),
         (rb"II\*\0|MM\0\*", "TIFF"),
         (rb"BM....\0\0\0\0", "BMP"),
-        (rb"P[1-7]\s", "PNM"),
+        (rb"P[1-6]\s+(#|\d+\s+\d)|P7\s+(#|WIDTH)", "PNM"),
         (rb"\0\0\x01\0", "ICO"),
         (rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51", "JPEG 2000"),
         (rb"....ftyp(avif|avis)", "AVIF"),

@@ -88,8 +88,10 @@ def _standard_input() -> _StandardInput | None:
     """The image on standard input; None where it has something else, such as a list of paths."""
     from ..images import HEAD, kind_of
 
-    stdin = getattr(sys.stdin, "buffer", None)  # None where standard input is closed
-    return _StandardInput(stdin.read()) if stdin is not None and kind_of(stdin.peek(HEAD)[:HEAD]) else None
+    stdin = getattr(sys.stdin, "buffer", None)
+    if not isinstance(stdin, io.BufferedReader) or not kind_of(stdin.peek(HEAD)[:HEAD]):
+        return None
+    return _StandardInput(stdin.read())
 
 
 def _encode(encoder: Encoder, images: list[Image], database: Database) -> Queries:

@@ -90,7 +90,17 @@ def test_kind_of_what_pillow_writes(format: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"a.jpg\nb.jpg\n", b"P1010001.JPG\n", b"BMW/1.jpg\n", b"<html>", b"\xef\xbb\xbfa.jpg", b"II.jpg"]
+    "text",
+    [
+        b"",
+        b"a.jpg\nb.jpg\n",
+        b"P1010001.JPG\n",
+        b"P1 2024.jpg\nP1 2025.jpg\n",
+        b"BMW/1.jpg\n",
+        b"<html>",
+        b"\xef\xbb\xbfa.jpg",
+        b"II.jpg",
+    ],
 )
 def test_kind_of_a_list_of_paths_is_none(text: bytes) -> None:
     assert kind_of(text) is None
