@@ -7,7 +7,7 @@ database alone).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +81,27 @@ def _words(preprocess: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in preprocess.items())
 
 
-def image_path(database: Database, key: str | None) -> Path | None:
-    """Where the picture of this key lies now; None when it is not there."""
+def image_roots(database: Database, given: str | None = None) -> list[Path]:
+    """Returns the folders that keys may be relative to: `given`, or else those that the database names.
+
+    Raises IdcwhError where `given` is not a folder.
+    """
+    if given is None:
+        return list(_candidates(database, part(database.manifest, "images")))
+    if not Path(given).is_dir():
+        raise IdcwhError(f"{given}: is no folder; expected the one with the images of {database.path}")
+    return [Path(given)]
+
+
+def image_path(roots: Iterable[Path], key: str | None) -> Path | None:
+    """Returns the path of the image of this key below one of the folders, None where it is missing."""
     if key is None:
         return None
-    roots = _candidates(database, part(database.manifest, "images"))
     return next((path for path in (root / key for root in roots) if path.is_file() or shards.stat(path)), None)
 
 
-def keys_of_file(database: Database, path: str) -> frozenset[str]:
-    """Returns the keys that an image file has in a database, if it is one of its images."""
-    roots = list(_candidates(database, part(database.manifest, "images")))
+def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
+    """Returns the keys that an image file may have, relative to these folders."""
     forms = (os.path.abspath, os.path.realpath)  # keys are of the names that were listed, which may be links
     return frozenset(shards.relative(form(path), form(root)) for root in roots for form in forms)
 
@@ -101,11 +111,7 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
 
     IdcwhError when the folder that it names is not where it was.
     """
-    if given is not None:
-        if not Path(given).is_dir():
-            raise IdcwhError(f"{given}: is no folder; expected the one with the images of {database.path}")
-        return Path(given)
-    looked = list(_candidates(database, part(database.manifest, "images")))
+    looked = image_roots(database, given)
     if not looked:
         return default
     for root in looked:

@@ -41,8 +41,8 @@ class _StandardInput(io.BytesIO):
 Image = str | _StandardInput
 
 
-def read_queries(options: Any, database: Database) -> Queries:
-    """Returns the queries that the options of the command name, with their codes."""
+def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries:
+    """Returns the queries that the options of the command name, with their codes. roots: of the database's images."""
     if options.query_codes is not None:
         return _codes(options.query_codes, database)
     images: list[Image] = []
@@ -60,7 +60,7 @@ def read_queries(options: Any, database: Database) -> Queries:
     encoder = open_encoder(database, options.model, **wanted)
     if encoder.device != "cpu" or options.device != "auto":
         common.note(f"model on {encoder.device}: {encoder.why}")
-    queries = _combine(encoder, images, database) if options.combine else _encode(encoder, images, database)
+    queries = _combine(encoder, images, roots) if options.combine else _encode(encoder, images, roots)
     if not queries.items:
         raise IdcwhError(f"none of the {len(images)} query images could be read")
     queries.left_out = joined
@@ -94,7 +94,7 @@ def _standard_input() -> _StandardInput | None:
     return _StandardInput(stdin.read())
 
 
-def _encode(encoder: Encoder, images: list[Image], database: Database) -> Queries:
+def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
     """A query per image."""
     from ..pipeline import encode_files
 
@@ -102,12 +102,12 @@ def _encode(encoder: Encoder, images: list[Image], database: Database) -> Querie
     on_skip = _skipping(queries) if len(images) > 1 else None  # a single one is an error of its own
     with common.progress_bar(total=len(images), unit="image", desc="encoding", leave=False) as bar:
         for done, codes in encode_files(encoder, images, on_skip=on_skip):
-            queries.items += [_query([images[i]], code, database) for i, code in zip(done, codes, strict=True)]
+            queries.items += [_query([images[i]], code, roots) for i, code in zip(done, codes, strict=True)]
             bar.update(len(done))
     return queries
 
 
-def _combine(encoder: Encoder, images: list[Image], database: Database) -> Queries:
+def _combine(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
     """One query of all images: bit i is 1 where the mean of their logits i is >= 0."""
     from ..codes import pack_outputs
     from ..images import UnreadableImage
@@ -126,7 +126,7 @@ def _combine(encoder: Encoder, images: list[Image], database: Database) -> Queri
             read.append(image)
             logits.append(encoder.logits(pixels[None])[0].astype(np.float64))
     if read:
-        queries.items = [_query(read, pack_outputs(np.mean(logits, axis=0)[None])[0], database)]
+        queries.items = [_query(read, pack_outputs(np.mean(logits, axis=0)[None])[0], roots)]
     return queries
 
 
@@ -138,8 +138,8 @@ def _skipping(queries: Queries) -> Any:
     return skip
 
 
-def _query(images: list[Image], code: np.ndarray, database: Database) -> Query:
+def _query(images: list[Image], code: np.ndarray, roots: list[Path]) -> Query:
     first = images[0]
-    files = tuple(keys_of_file(database, image) for image in images if isinstance(image, str))
+    files = tuple(keys_of_file(roots, image) for image in images if isinstance(image, str))
     names = [image if isinstance(image, str) else image.name for image in images]
     return Query(" + ".join(names), code, Path(first) if isinstance(first, str) else first.getvalue(), files)

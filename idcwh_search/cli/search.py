@@ -17,7 +17,7 @@ from ..database import Database, part
 from ..errors import IdcwhError
 from ..files import check_target, replacing
 from ..hits import TOP, Answer, Hit, Search
-from ..manifest import image_path
+from ..manifest import image_path, image_roots
 from . import common
 from .queries import Queries, read_queries
 
@@ -66,6 +66,7 @@ def parser() -> common.Parser:
     parser.add_argument("--exclude-self", action="store_true", help="leave out the query's own file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the pictures of queries and hits")
+    parser.add_argument("--root", metavar="DIR", help="where the folder of the database's images lies now")
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
     common.add_device(parser.add_argument)
     parser.add_argument(
@@ -85,7 +86,9 @@ def main(argv: list[str] | None = None) -> int:
         check_target(options.html, gallery.KIND, *inputs)
     with Database.open(options.db) as database:
         where = _where(options, database)
-        queries = read_queries(options, database)
+        codes_only = options.query_codes is not None and options.html is None
+        roots = [] if codes_only else image_roots(database, options.root)
+        queries = read_queries(options, database, roots)
         search = Search(options.top, options.radius, where, options.exclude_self, options.threads)
         answers: Iterable[Answer] = search.run(database, queries.items)
         if options.html is not None:
@@ -97,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
             _print_table(len(queries.items), ties.seen(answers))
         ties.note()
         if options.html is not None:
-            _write_page(Path(options.html), database, list(answers))
+            _write_page(Path(options.html), database, list(answers), roots)
     return common.SKIPPED if queries.skipped or queries.left_out.skipped else common.DONE
 
 
@@ -193,7 +196,7 @@ def _print_table(queries: int, answers: Iterable[Answer]) -> None:
             sys.stdout.write(chunk)
 
 
-def _write_page(path: Path, database: Database, answers: list[Answer]) -> None:
+def _write_page(path: Path, database: Database, answers: list[Answer], roots: list[Path]) -> None:
     known = set(database.label_names())
     shown = []
     for answer in answers:
@@ -204,7 +207,7 @@ def _write_page(path: Path, database: Database, answers: list[Answer]) -> None:
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
     subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; on each picture its Hamming distance"
-    locate = partial(image_path, database)
+    locate = partial(image_path, roots)
     with replacing(path, gallery.KIND) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits, locate=locate).encode())
     common.note(f"wrote {path}")

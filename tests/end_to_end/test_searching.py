@@ -97,6 +97,18 @@ def test_own_file_is_known_by_every_name(
     assert answer["self_ids"] == [11] and keys(answer)[0] == "c/11.png"
 
 
+def test_root_names_the_folder_of_images_that_moved(album: Path, capsys: Capture) -> None:
+    moved = album.parent / "moved"
+    (album.parent / "album").rename(moved)
+    page = album.parent / "page.html"
+    common = ["--db", album, "--query", moved / "c" / "11.png"]
+    (answer,) = answers(capsys, *common)
+    assert answer["self_ids"] == []
+    (answer,) = answers(capsys, *common, "--root", moved, "--html", page)
+    assert answer["self_ids"] == [11] and "no picture" not in page.read_text()
+    assert "none: is no folder" in failure(capsys, *common, "--root", album.parent / "none")
+
+
 def test_exclude_self_leaves_one_item_out(album: Path, capsys: Capture) -> None:
     own = album.parent / "album" / "c" / "00.png"
     (answer,) = answers(capsys, "--db", album, "--query", own, "--exclude-self")
