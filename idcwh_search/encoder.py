@@ -202,10 +202,11 @@ class Encoder:
         for start in range(0, len(pixels), self.batch_size):
             batch = np.ascontiguousarray(pixels[start : start + self.batch_size])
             stop = start + len(batch)
-            if self._bound is not None:
-                codes[start:stop], logits[start:stop] = self._bound(batch)
-            else:
-                codes[start:stop], logits[start:stop] = session.run(["codes", "logits"], {"image": batch})
+            with runtime.running(self.path):
+                if self._bound is not None:
+                    codes[start:stop], logits[start:stop] = self._bound(batch)
+                else:
+                    codes[start:stop], logits[start:stop] = session.run(["codes", "logits"], {"image": batch})
         return codes, logits
 
     def _try(self) -> None:

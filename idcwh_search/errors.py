@@ -22,12 +22,11 @@ _EXTRAS = {
 """Package that may be missing: the extra of idcwh that installs it."""
 
 
-def not_installed(error: ImportError) -> IdcwhError | None:
-    """What to install after a failed import; None where it is one of our own modules that is missing."""
-    name = (error.name or "").partition(".")[0]
-    if not name or name.startswith("idcwh"):
-        return None
-    package = f"'idcwh[{_EXTRAS[name]}]'" if name in _EXTRAS else name
+def not_installed(error: ImportError, extra: str | None = None) -> IdcwhError:
+    """Returns the error that says what to install after a failed import: an extra of idcwh, or the package itself."""
+    name = (error.name or "").partition(".")[0] or "a package"
+    extra = extra or _EXTRAS.get(name)
+    package = f"'idcwh[{extra}]'" if extra else name
     if isinstance(error, ModuleNotFoundError):
         return IdcwhError(f"{name} is not installed: pip install {package}")
     return IdcwhError(f"{name} cannot be loaded ({error}); reinstall it")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import IdcwhError
+from .errors import IdcwhError, not_installed
 from .evaluation import Evaluation
 from .files import PNG, check_target, replacing
 
@@ -43,7 +43,7 @@ def prepare(folder: Path, names: Sequence[str] = ()) -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise IdcwhError(f"plots need matplotlib ({error}): pip install 'idcwh[bench]'") from None
+        raise not_installed(error) from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -50,6 +50,17 @@ def load_onnxruntime() -> Any:
     return ort
 
 
+@contextlib.contextmanager
+def running(name: str) -> Iterator[None]:
+    """Raises what ONNX Runtime raises during a run of a model as an IdcwhError that names the model."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime."):
+            raise
+        raise IdcwhError(f"{name}: cannot be run by ONNX Runtime ({first_line(error)})") from error
+
+
 def installed_distributions() -> dict[str, str]:
     """Which of the two ONNX Runtime packages are installed, and their versions. Together they overwrite each other."""
     from importlib import metadata  # takes longer to load than all the rest here, and is needed for errors only
@@ -100,7 +111,8 @@ def _silent_stderr() -> Iterator[None]:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        sys.stderr.flush()
+        if sys.stderr is not None:
+            sys.stderr.flush()
         os.dup2(nowhere, 2)
         yield
     finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from idcwh_search.cli import common
 from idcwh_search.devices import DEVICES
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, not_installed
 from idcwh_search.modelinfo import PRECISIONS
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _tell(options: Any) -> int:
 
     try:
         said: Any = describe.listed(options.list) if options.info is None else describe.describe(options.info)
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
+    except ImportError as error:
+        raise not_installed(error, "export") from None
     shown = "" if options.json else describe.table(said) if options.info is None else describe.text(said)
     print(json.dumps(said, indent=2, ensure_ascii=False) if options.json else shown)
     return common.FAILED if options.info is not None and describe.changed(said) else common.DONE
@@ -138,19 +138,15 @@ def _export(options: Any) -> int:
 
 
 def _load_export() -> Any:
-    """torch takes seconds to load, which --help and a mistyped option need not wait for; or it is not installed."""
+    """torch takes seconds to load, which --help and a mistyped option need not wait for."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
 
         from . import export
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
+    except ImportError as error:
+        raise not_installed(error, "export") from None
     return export
-
-
-def _missing(error: ModuleNotFoundError) -> IdcwhError:
-    return IdcwhError(f"{error.name} is not installed: pip install 'idcwh[export]'")
 
 
 def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import argparse
 import codecs
 import contextlib
 import io
+import logging
 import os
 import select
 import signal
@@ -52,6 +53,7 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
     try:
         with _signals(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
+            logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports a cache folder it cannot write
             return body(argv)
     except KeyboardInterrupt:
         return _end(INTERRUPTED, "interrupted")
@@ -176,9 +178,8 @@ def _text(binary: Any, stream: Any) -> io.TextIOWrapper:
 
 def _message(error: Exception) -> str | None:
     """One line for an exception that a user can act on, None for one that is a fault of the toolkit."""
-    if isinstance(error, ImportError):
-        missing = not_installed(error)
-        return None if missing is None else describe(missing)
+    if isinstance(error, ImportError) and not (error.name or "").startswith("idcwh"):
+        return describe(not_installed(error))
     expected = (IdcwhError, ValueError, TypeError, OverflowError, OSError, MemoryError, RecursionError)
     if isinstance(error, expected) or type(error).__module__.startswith("onnxruntime."):
         return describe(error)

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ..errors import IdcwhError
+from ..errors import IdcwhError, not_installed
 from ..image_lists import SPLIT_FOLDERS
 from . import arrays, coco, folder, manifest
 from .labelled import SPLITS, LabelledImages
@@ -58,4 +58,4 @@ def _registered(name: str) -> Any:
     try:
         return found[name].load()
     except ImportError as error:
-        raise IdcwhError(f"source {name} needs a package that is not installed: {error}") from None
+        raise not_installed(error) from None

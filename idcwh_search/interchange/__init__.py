@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..database import Database
-from ..errors import IdcwhError
+from ..errors import IdcwhError, not_installed
 from ..files import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from . import faiss_files, flat
 from .source import Items, Progress, Source, batches_of, consecutive
@@ -135,7 +135,7 @@ def _tables() -> Any:
     try:
         from . import tables
     except ImportError as error:
-        raise IdcwhError(f"Parquet and Arrow files need pyarrow ({error}): pip install 'idcwh[arrow]'") from None
+        raise not_installed(error) from None
     return tables
 
 

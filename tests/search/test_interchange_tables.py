@@ -315,4 +315,4 @@ def test_without_pyarrow_one_line_names_the_extra(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and "need pyarrow" in done.stderr and "idcwh[arrow]" in done.stderr
+    assert done.stderr.count("\n") == 1 and "pyarrow is not installed" in done.stderr and "idcwh[arrow]" in done.stderr

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, not_installed
 
 from . import compact, tensors
 from .recipes import COMPACT
@@ -117,8 +117,8 @@ def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, flo
 def _import_timm(name: str) -> Any:
     try:
         import timm
-    except ImportError:
-        raise IdcwhError(f"backbone {name} needs timm (pip install timm)") from None
+    except ImportError as error:
+        raise IdcwhError(f"backbone {name}: {not_installed(error)}") from None
     return timm
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, not_installed
 
 _SAFETENSORS = ".safetensors"
 _FOLDER = 0x10  # of MS-DOS's attributes, which a zip has
@@ -77,8 +77,8 @@ def _torch(file: BinaryIO) -> Any:
 def _safetensors(file: BinaryIO) -> Any:
     try:
         import safetensors.torch  # comes with timm
-    except ImportError:
-        raise IdcwhError(f"{file.name}: a {_SAFETENSORS} file needs safetensors (pip install safetensors)") from None
+    except ImportError as error:
+        raise IdcwhError(f"{file.name}: {not_installed(error)}") from None
     try:
         return safetensors.torch.load(file.read())
     except OSError:

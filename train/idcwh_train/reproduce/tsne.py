@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import not_installed
 from idcwh_search.plots import COLOURS, new_figure
 
 from .results import Results
@@ -53,7 +53,7 @@ def embed(x: np.ndarray, metric: str) -> np.ndarray:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
     except ImportError as error:
-        raise IdcwhError(f"the pictures of t-SNE need scikit-learn ({error}): pip install 'idcwh[train]'") from None
+        raise not_installed(error) from None
     perplexity = min(_PERPLEXITY, (len(x) - 1) / 3)
     # scikit-learn scales the first coordinates itself; a constant column would leave it nothing to scale
     start = "pca" if np.linalg.matrix_rank(x - x.mean(axis=0)) >= 2 else "random"
