@@ -102,7 +102,7 @@ def _of_training_images(data: str, protocol: str, path: Path) -> dict[str, Any]:
     tenth = int(np.bincount(dataset.labels[train]).min()) // 10
     return {
         "data": str(path), "protocol": "per-class", "database_without_train": True,
-        "query_per_class": tenth, "train_per_class": 8 * tenth, "validation": 0.0,
+        "query_per_class": tenth, "train_per_class": 8 * tenth, "validation": 0.0, "min_steps": 0,
     }  # fmt: skip
 
 

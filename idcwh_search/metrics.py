@@ -30,7 +30,7 @@ CUTS = (10, 100, 1000, 5000)
 """Default K and N of MAP@K, P@N and R@N."""
 
 RECALL_STEPS = 100
-_BLOCK = 512  # rows of counts that are in float64 at a time
+_BLOCK, _BLOCK_COUNTS = 512, 1 << 20  # rows, and counts in them, that are in float64 at a time
 
 
 def evaluate(
@@ -97,8 +97,9 @@ def _averages(
     means = _Means(repeats)
     grid = _grid(int(counts.items[0].sum()))
     marks = np.array([min(k, grid[-1]) for k in cuts], np.int64)
-    for start in range(0, len(used), _BLOCK):
-        block = used[start : start + _BLOCK]
+    rows = max(1, min(_BLOCK, _BLOCK_COUNTS // counts.items.shape[1]))
+    for start in range(0, len(used), rows):
+        block = used[start : start + rows]
         r = TiedRankings(counts.items[block], counts.relevant[block])
         total = r.total
         means.add("map", _share(r.sum(), total))

@@ -10,7 +10,7 @@ import torch
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train.methods.base import create
-from idcwh_train.methods.codebooks import hadamard, rows_of_hadamard, spread
+from idcwh_train.methods.codebooks import hadamard_rows, rows_of_hadamard, spread
 from idcwh_train.methods.dcc import descend, ridge, solve
 
 
@@ -132,7 +132,7 @@ def test_few_images_equal_images_no_labels(name):
 
 @pytest.mark.parametrize("order", [1, 2, 8, 64])
 def test_hadamard(order):
-    h = hadamard(order).long().numpy()
+    h = hadamard_rows(torch.arange(order), order).long().numpy()
     np.testing.assert_array_equal(h @ h.T, order * np.eye(order))
 
 

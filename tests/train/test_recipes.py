@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train import methods, recipes
+from idcwh_train.loop import Trainer
 from idcwh_train.methods.base import create
+from idcwh_train.model import Network
 from idcwh_train.recipes import Options
+from idcwh_train.sources import FeatureSource
+from idcwh_train.workers import Workers
 
 
 def test_the_paper_is_the_default() -> None:
@@ -136,3 +141,37 @@ def test_idcwh_quantizes_weakly_where_the_network_learns(recipe, method):
         assert (found["beta"], found["start"], found["smoothing"], found["sigma2"]) == (0.01, "far", 0.1, bits / 3)
     frozen = recipes.options("frozen", {"method": method, "bits": (12,)}).of_method(12)
     assert (frozen["beta"], frozen["start"], frozen["sigma2"]) == (pytest.approx(0.05), "far", 7)
+
+
+@pytest.mark.parametrize(("images", "epochs"), [(4_500, 80), (5_000, 80), (45_000, 80), (900, 400), (1_437, 255)])
+def test_frozen_recipe_trains_small_datasets_longer(images, epochs):
+    """cifar10-mini, with and without held-out images, and larger datasets keep the recipe's epochs."""
+    assert _trainer(images, recipes.options("frozen", {"bits": 8})).epochs == epochs
+
+
+def test_given_epochs_are_not_raised():
+    options = recipes.options("frozen", {"bits": 8, "epochs": 3})
+    assert options.min_steps == 0 and _trainer(900, options).epochs == 3
+
+
+def test_frozen_options_of_mini_are_those_before_min_steps():
+    """Every option but min_steps, as the tables in docs/results.md were trained with."""
+    found = recipes.options("frozen", {"bits": (12, 48)}).to_dict()
+    assert found.pop("min_steps") == 2_800
+    expected = {
+        **recipes.Options(bits=(12, 48)).to_dict(), "validation": 0.1, "epochs": 80, "schedule": "cosine", "lr": 0.05,
+        "center_lr": 0.05, "weight_decay": 1.5e-3, "dropout": 0.3, "method_options": {"start": "far", "smoothing": 0.1},
+        "length_options": {"12": {"sigma2": 7.0, "beta": 0.6 / 12}, "48": {"sigma2": 16.0, "beta": 0.6 / 48}},
+    }  # fmt: skip
+    del expected["min_steps"]
+    assert found == expected
+
+
+def _trainer(images: int, options: Options) -> Trainer:
+    labels = torch.arange(images) % 3
+    method = create(options.method, 3, 8, images, options.of_method(8))
+    network = Network(torch.nn.Identity(), 2, [0.0] * 3, [1.0] * 3, {8: method.head(2)})
+    source = FeatureSource(network, torch.zeros(images, 2), torch.device("cpu"))
+    return Trainer(
+        network, [method], source, torch.arange(images), labels, 3, options, torch.device("cpu"), Workers()
+    )  # fmt: skip

@@ -68,6 +68,8 @@ class Trainer:
         self.images = len(positions)
         self.batch = min(options.batch_size, self.images)  # fewer images than a batch: one batch of all of them
         self.steps = self.images // self.batch
+        self.closed_form = any(method.closed_form for method in methods)  # a head that is solved has no steps
+        self.epochs = options.epochs if self.closed_form else max(options.epochs, -(-options.min_steps // self.steps))
         self.position = Position()
         self.codes = [Codes(bits) for bits in network.lengths]
         self._index = torch.full((source.size,), -1, dtype=torch.int64)  # position in the source -> training image
@@ -76,21 +78,21 @@ class Trainer:
         self._full_lr = [group["lr"] for group in self.optimizer.param_groups]
         self.average: AveragedModel | None = None
         self.result = network  # to encode with and to save: the running mean of the weights where there is one
-        if options.average and not any(method.closed_form for method in methods):  # a head that is solved has no steps
+        if options.average and not self.closed_form:
             self.average = means.of_weights(network, options.average)
             self.result = cast(Network, self.average.module)
         self.fresh = means.FreshStatistics(network) if options.weights == "none" else None
 
     @property
     def finished(self) -> bool:
-        return self.position.epoch >= self.options.epochs
+        return self.position.epoch >= self.epochs
 
     def run(self, stop: Stop, on_step: Callable[[], None], on_epoch: Callable[[Record], None]) -> None:
         """Train until finished or asked to stop. `on_step` is called within an epoch whenever the state is whole,
         `on_epoch` with the record of every epoch that ends.
         """
         done = self.position.epoch * self.steps + self.position.step
-        with progress_bar(total=self.options.epochs * self.steps, initial=done, desc="training", unit=" steps") as bar:
+        with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit=" steps") as bar:
             while not self.finished and not self.workers.any(stop.asked):
                 record = self._epoch(stop, on_step, bar)
                 if record is not None:
@@ -210,12 +212,12 @@ class Trainer:
 
     def _lr_factor(self) -> float:
         options, at = self.options, self.position
-        steps = options.epochs * self.steps
+        steps = self.epochs * self.steps
         done = (at.epoch * self.steps + at.step) / steps
         if done < options.warmup:
             return (done + 1 / steps) / options.warmup
         if options.schedule == "step":
-            return float(0.1 ** (3 * at.epoch // options.epochs))
+            return float(0.1 ** (3 * at.epoch // self.epochs))
         left = 1 - (done - options.warmup) / (1 - options.warmup)
         return left if options.schedule == "linear" else 0.5 - 0.5 * math.cos(math.pi * left)
 
@@ -263,8 +265,8 @@ class Trainer:
         is of another run."""
         # a checkpoint of before steps were told apart has taken all of them
         position = Position(**{"taken": state["position"]["step"], **state["position"]})
-        if not (0 <= position.epoch <= self.options.epochs and 0 <= position.step < self.steps):
-            raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.options.epochs}")
+        if not (0 <= position.epoch <= self.epochs and 0 <= position.step < self.steps):
+            raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.epochs}")
         self.load(self.network, state["network"])
         if self.average is not None:
             self.load(self.result, state["average"])

@@ -208,22 +208,21 @@ class _Run:
         threads = one_thread(self.prepared.device) if self.options.freeze else contextlib.nullcontext()
         with threads, Stop() as stop, log.open("ab", buffering=0) as self.log:
             try:
-                if self._closed_form:
+                if self.trainer.closed_form:
                     self._solve()
                 else:
+                    if self.trainer.epochs > self.options.epochs:
+                        steps = self.trainer.epochs * self.trainer.steps
+                        note(f"{self.trainer.epochs:,} epochs, for {steps:,} steps (--epochs sets another number)")
                     self.trainer.run(stop, self._on_step, self._on_epoch)
                     self.source.failed.update(self.workers.merged(self.source.failed))
                 self._save_checkpoint()
                 self._finish()
             except Diverged:
-                if not self._closed_form:
+                if not self.trainer.closed_form:
                     note(self._kept)
                 raise
         return self.trainer.finished
-
-    @property
-    def _closed_form(self) -> bool:
-        return any(method.closed_form for method in self.trainer.methods)
 
     def _log(self, saved: dict[str, Any] | None) -> Path:
         """log.jsonl as the checkpoint knows it; in a new run empty, and files of an earlier one gone."""
@@ -245,15 +244,15 @@ class _Run:
         for bits, method in zip(options.bits, self.trainer.methods, strict=True):
             generator = torch.Generator().manual_seed(mixed(options.seed, bits))
             self.network.heads[str(bits)] = method.fit(x - self.network.center, y.to(self.prepared.device), generator)
-        self.trainer.position.epoch = options.epochs
-        self._on_epoch({"epoch": options.epochs})
+        self.trainer.position.epoch = self.trainer.epochs
+        self._on_epoch({"epoch": self.trainer.epochs})
 
     def _on_step(self) -> None:
         if time.monotonic() - self._saved_at > _CHECKPOINT_SECONDS:
             self._save_checkpoint()
 
     def _on_epoch(self, record: Record) -> None:
-        epoch, epochs = record["epoch"], self.options.epochs
+        epoch, epochs = record["epoch"], self.trainer.epochs
         if epoch == epochs or epoch * _WATCHES // epochs > (epoch - 1) * _WATCHES // epochs:
             if len(self.prepared.held):
                 self._watch(record)

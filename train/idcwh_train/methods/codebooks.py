@@ -7,18 +7,23 @@ from torch import Tensor
 
 _SPREAD = 4096  # classes for which codes are chosen far apart; more are only drawn different
 _POOL = 8192
+_POOL_BYTES = 1 << 23  # of codes with a byte per bit, which allows all of _POOL up to 1,024 bits
 
 
-def hadamard(order: int) -> Tensor:
-    """Sylvester's Hadamard matrix, int8 [order, order] of +1 and -1: any two rows differ in half of their places.
+def hadamard_rows(rows: Tensor, order: int) -> Tensor:
+    """Returns rows (int64 [n]) of Sylvester's Hadamard matrix, int8 [n, order] of +1 and -1.
 
-    ValueError unless `order` is a power of 2.
+    Any two different rows differ in half of their places. Memory is linear in `order`, unlike the whole matrix.
+
+    Raises:
+        ValueError: `order` is not a power of 2.
     """
     if order < 1 or order & (order - 1):
         raise ValueError(f"order: expected a power of 2, not {order}")
-    h = torch.ones(1, 1, dtype=torch.int8)
-    while len(h) < order:
-        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
+    h = torch.ones(len(rows), 1, dtype=torch.int8)
+    while h.shape[1] < order:  # H of twice the order is [[H, H], [H, -H]]
+        second_half = (rows & h.shape[1] > 0)[:, None]
+        h = torch.cat([h, torch.where(second_half, -h, h)], 1)
     return h
 
 
@@ -26,22 +31,22 @@ def rows_of_hadamard(classes: int, bits: int) -> Tensor | None:
     """Codes from the rows of H, and of -H when H has too few, in random order; None where that is not possible."""
     if bits & (bits - 1) or classes > 2 * bits:
         return None
-    h = hadamard(bits)
-    rows = h if classes <= bits else torch.cat([h, -h])
-    return rows[torch.randperm(len(rows))[:classes]]
+    chosen = torch.randperm(bits if classes <= bits else 2 * bits)[:classes]
+    return torch.where(chosen < bits, 1, -1).to(torch.int8)[:, None] * hadamard_rows(chosen % bits, bits)
 
 
 def spread(classes: int, bits: int) -> Tensor:
     """Random codes int8 [classes, bits] of +1 and -1, from torch's default generator.
 
     With more classes than codes each code is given out equally often, up to one. Up to 4,096 classes, each code is the
-    one farthest from those before, of thousands drawn (or of all there are); with more, codes are different and no
+    one farthest from those before, of thousands drawn (of hundreds at tens of thousands of bits, or of all there are);
+    with more, codes are different and no
     more than that: drawn at random they are close to bits / 2 apart anyway.
     """
     if classes >= 2**bits:
         numbers = torch.cat([torch.randperm(2**bits) for _ in range(-(-classes // 2**bits))])[:classes]
         return _codes(numbers, bits)
-    pool = _pool(max(_POOL if classes <= _SPREAD else 0, classes), bits)
+    pool = _pool(max(min(_POOL, _POOL_BYTES // bits) if classes <= _SPREAD else 0, classes), bits)
     return _farthest(pool, classes) if classes <= _SPREAD else pool[:classes]
 
 
@@ -55,7 +60,7 @@ def _pool(size: int, bits: int) -> Tensor:
         return _codes(torch.randperm(2**bits), bits)
     codes = torch.empty(0, bits, dtype=torch.int8)
     while len(codes) < size:  # once or twice: repeats are rare
-        drawn = torch.cat([codes, (2 * torch.randint(2, (size, bits)) - 1).to(torch.int8)])
+        drawn = torch.cat([codes, 2 * torch.randint(2, (size, bits), dtype=torch.int8) - 1])
         codes = torch.unique(drawn, dim=0)
     return codes[torch.randperm(len(codes))]
 
