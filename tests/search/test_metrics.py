@@ -298,6 +298,17 @@ def test_health_against_numpy():
     assert np.array_equal(h.distances_within, np.bincount(distance[relevant], minlength=49))
 
 
+def test_health_of_long_codes_samples_bits_for_correlation(monkeypatch):
+    monkeypatch.setattr("idcwh_search.health.MOST_CORRELATED", 24)
+    q, ql, x, xl = sample(48, n=1500)
+    h = ih.evaluate(pack(q), ql, pack(x), xl, bits=48).health
+    chosen = np.linspace(0, 47, 24).round().astype(int)
+    correlation = np.abs(np.corrcoef(x[:, chosen].T))
+    assert h.bit_correlation == pytest.approx(correlation[~np.eye(24, dtype=bool)].mean(), abs=1e-9)
+    assert np.allclose(h.bit_balance, x.mean(axis=0))
+
+
+
 def test_constant_codes_and_one_class():
     codes = np.zeros((30, 2), np.uint8)
     r = ih.evaluate(codes[:4], [0] * 4, codes, [0] * 30, bits=12)

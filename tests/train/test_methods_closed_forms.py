@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -175,3 +177,18 @@ def test_forty_thousand_codes_differ(bits):
     assert torch.equal(codes, spread(40_000, bits))
     torch.manual_seed(1)
     assert not torch.equal(codes, spread(40_000, bits))
+
+
+def test_long_codes_take_memory_linear_in_bits():
+    """Codebooks and evaluation at 65,535 bits, which once took 5 and 32 GB."""
+    script = """
+import resource, torch, numpy as np, idcwh_search as ih
+from idcwh_train.methods.codebooks import rows_of_hadamard, spread
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert spread(3, 65535).shape == (3, 65535) and rows_of_hadamard(3, 32768).shape == (3, 32768)
+codes, labels = ih.pack(np.random.default_rng(0).standard_normal((30, 65535))), np.arange(30) % 3
+ih.evaluate(codes, labels, codes, labels, bits=65535)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 400_000  # kilobytes
