@@ -9,6 +9,7 @@ from torch import nn
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train import heads
+from idcwh_train.model import Network
 
 FEATURES, BITS = 20, 6
 
@@ -149,3 +150,21 @@ def test_moved_takes_the_center_of_the_features_into_the_head(kind):
     torch.testing.assert_close(heads.moved(head, center)(x + center), head(x), rtol=1e-4, atol=1e-4)
     assert all(torch.equal(a, b) for a, b in zip(before, head.state_dict().values(), strict=True))
     assert heads.moved(head, torch.zeros(FEATURES)) is head
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moved_takes_the_scale_of_the_features_into_the_head(kind):
+    head = heads.plain(drawn(kind))
+    center, x = 2 * torch.randn(FEATURES), torch.randn(50, FEATURES)
+    torch.testing.assert_close(heads.moved(head, center, 4.0)(x / 4 + center), head(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("deviation", "scale"), [(0.37, 1), (0.3, 1), (0.5, 1), (0.185, 2), (3.0, 0.125), (0, 1)])
+def test_network_scales_features_by_a_power_of_2(deviation, scale):
+    x = 7 + deviation * torch.from_numpy(np.random.default_rng(0).standard_normal((400, FEATURES))).float()
+    network = Network(nn.Identity(), FEATURES, [0.0] * 3, [1.0] * 3, {BITS: heads.linear(FEATURES, BITS)})
+    network.standardise(x)
+    assert network.scale == scale
+    expected = torch.from_numpy(scale * (x.double() - x.double().mean(dim=0)).numpy()).float()
+    torch.testing.assert_close(network.standard(x), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(network.model(BITS).head(x), network.eval().logits(x)[0], rtol=1e-4, atol=1e-4)

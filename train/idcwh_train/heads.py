@@ -166,9 +166,12 @@ def plain(head: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def moved(head: nn.Module, center: Tensor) -> nn.Module:
-    """A head that gives for x what this one, as `plain` returns it, gives for x - center; with center 0, itself."""
-    if not center.any():
+def moved(head: nn.Module, center: Tensor, scale: float = 1.0) -> nn.Module:
+    """Returns a head that gives for x what this one, as `plain` returns it, gives for (x - center) scale.
+
+    With center 0 and scale 1 it is the head itself. Nothing is rounded by a scale that is a power of 2.
+    """
+    if not center.any() and scale == 1:
         return head
     head = copy.deepcopy(head)
     match head:
@@ -177,10 +180,13 @@ def moved(head: nn.Module, center: Tensor) -> nn.Module:
         case ClassCode():
             layer = head.linear
         case RBF():
+            head.anchors /= scale
             head.anchors += center
+            head.width /= scale
             return head
         case _:
             raise TypeError(f"not a plain head: {type(head).__name__}")
+    layer.weight.mul_(scale)
     layer.bias.sub_((layer.weight.double() @ center.double()).to(layer.bias.dtype))
     return head
 

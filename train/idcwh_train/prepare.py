@@ -82,7 +82,7 @@ class Prepared:
         self._whiten()
         if options.freeze:
             _, x = self.source.embed(self.network, self.train)
-            self.network.center.copy_(x.double().mean(dim=0))
+            self.network.standardise(x)
         self.methods = [method.to(device) for method in methods]
 
     def positions(self, rows: np.ndarray) -> Tensor:

@@ -243,7 +243,7 @@ class _Run:
         _, x = self.source.embed(self.network, self.prepared.train)
         for bits, method in zip(options.bits, self.trainer.methods, strict=True):
             generator = torch.Generator().manual_seed(mixed(options.seed, bits))
-            self.network.heads[str(bits)] = method.fit(x - self.network.center, y.to(self.prepared.device), generator)
+            self.network.heads[str(bits)] = method.fit(self.network.standard(x), y.to(self.prepared.device), generator)
         self.trainer.position.epoch = self.trainer.epochs
         self._on_epoch({"epoch": self.trainer.epochs})
 
