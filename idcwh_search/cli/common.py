@@ -1,4 +1,4 @@
-"""What every command of the toolkit shares: errors as one line, exit codes, progress on a terminal only."""
+"""What every command of the toolkit shares: errors as one line, exit codes, progress."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .. import __version__
 from ..entry import open_descriptors
 from ..errors import IdcwhError, not_installed
 from ..runtime import first_line
+from . import progress
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
@@ -268,10 +269,8 @@ def note_all(messages: Iterable[str]) -> None:
 
 
 def progress_bar(**options: Any) -> Any:
-    """A tqdm bar on stderr that shows itself on a terminal only."""
-    from tqdm import tqdm
-
-    return tqdm(file=sys.stderr, disable=True if _hushed else None, dynamic_ncols=True, **options)
+    """Returns what counts long work on stderr, with desc, total and unit (a singular noun): see `progress.bar`."""
+    return progress.bar(note, _hushed, **options)
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from ..errors import IdcwhError
 from ..image_lists import LeftOut
 from . import common
 from .content import checksum
-
-SECONDS_BETWEEN_LINES = 60.0
 
 
 def add_options(parser: Any) -> None:
@@ -58,8 +55,7 @@ class Encoding:
         self._bar = common.progress_bar(total=len(paths), unit="image", desc="indexing")
         self.sums = np.zeros((len(paths), 2), np.uint64)
         self._encoder = encoder
-        self._run = encode_loaded(encoder, len(paths), self._load, on_skip=self._skip, progress=self._progress)
-        self._said = time.monotonic()
+        self._run = encode_loaded(encoder, len(paths), self._load, on_skip=self._skip, progress=self._bar.update)
 
     def _load(self, i: int) -> np.ndarray:
         self.sums[i] = checksum(self._paths[i])  # before the pixels: of a file that changes meanwhile it is the old one
@@ -69,18 +65,6 @@ class Encoding:
         self.skipped.append({"path": path, "reason": reason})
         self._bar.set_postfix(skipped=len(self.skipped), refresh=False)
         common.note(f"skipped {path}: {reason}")
-
-    def _progress(self, images: int) -> None:
-        """The bar on a terminal; in a log, a line now and then."""
-        self._bar.update(images)
-        if self._bar.disable and time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
-            summary, total = self._run.summary, len(self._paths)
-            left = total - summary.images - summary.skipped
-            common.note(
-                f"{summary.images:,} of {total:,} images, {summary.images_per_second:.0f} images/s, "
-                f"{left:,} left, {summary.skipped} skipped"
-            )
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(numbers of the files, their codes), batch by batch."""

@@ -206,7 +206,7 @@ from idcwh_search.cli import common
 from idcwh_search.errors import IdcwhError
 @common.command
 def main(argv):
-    bar = common.progress_bar(total=3, desc="working")
+    bar = common.progress_bar(total=3, desc="working", unit="image")
     bar.update()
     raise IdcwhError("it is missing")
 raise SystemExit(main())

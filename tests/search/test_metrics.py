@@ -308,7 +308,6 @@ def test_health_of_long_codes_samples_bits_for_correlation(monkeypatch):
     assert np.allclose(h.bit_balance, x.mean(axis=0))
 
 
-
 def test_constant_codes_and_one_class():
     codes = np.zeros((30, 2), np.uint8)
     r = ih.evaluate(codes[:4], [0] * 4, codes, [0] * 30, bits=12)

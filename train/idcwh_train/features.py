@@ -129,7 +129,7 @@ def compute(
     # and the holes would be too small for the next buffers (18 GB for 60,000 pictures).
     x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
     failed: dict[str, str] = {}
-    with one_thread(device), progress_bar(total=len(rows), desc="encoding", unit=" images") as bar:
+    with one_thread(device), progress_bar(total=len(rows), desc="encoding", unit="image") as bar:
         for part, batch in work:
             x[n : n + len(part)] = part
             kept[n : n + len(part)] = batch.rows.numpy()

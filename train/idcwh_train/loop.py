@@ -92,7 +92,7 @@ class Trainer:
         `on_epoch` with the record of every epoch that ends.
         """
         done = self.position.epoch * self.steps + self.position.step
-        with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit=" steps") as bar:
+        with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit="step") as bar:
             while not self.finished and not self.workers.any(stop.asked):
                 record = self._epoch(stop, on_step, bar)
                 if record is not None:

@@ -20,6 +20,7 @@ import torch
 
 from idcwh_search import protocols
 from idcwh_search.cli.common import describe, note
+from idcwh_search.cli.progress import duration
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
@@ -79,7 +80,8 @@ class Runner:
         for number, cell in enumerate(missing):
             left = (time.monotonic() - started) / number * (len(missing) - number) if number else None
             note("")
-            note(f"cell {number + 1} of {len(missing)}{'' if left is None else f', {_time(left)} left'}: {cell.title}")
+            remains = "" if left is None else f", {duration(left)} left"
+            note(f"cell {number + 1} of {len(missing)}{remains}: {cell.title}")
             wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else 0
             if not self._train(cell, keep, wanted):
                 return self._tally(planned, interrupted=True)
@@ -152,7 +154,7 @@ class Runner:
         }
         cells.write(self.folder, cell, content)
         for bits, evaluation in content["evaluations"].items():
-            note(f"{bits} bits: MAP {evaluation['map']:.4f}, {_time(content['seconds']['total'])}")
+            note(f"{bits} bits: MAP {evaluation['map']:.4f}, {duration(content['seconds']['total'])}")
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         return True
@@ -191,9 +193,3 @@ def _of_epochs(folder: Path, clock: str) -> float:
         return round(sum(float(record.get(clock, 0.0)) for record in records), 3)
     except (IdcwhError, TypeError, ValueError):
         return 0.0
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
