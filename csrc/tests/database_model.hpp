@@ -19,6 +19,7 @@ struct Item {
     std::string key;                   // empty: none
     std::optional<std::string> label;  // may be empty
     std::uint32_t stamp = 0;
+    idcwh::Checksum checksum = {};
     bool operator==(const Item&) const = default;
 };
 
@@ -38,10 +39,12 @@ inline State state_of(const idcwh::Database& database) {
     std::vector<std::uint8_t> codes(snapshot.size() * bytes);
     std::vector<std::int64_t> ids(snapshot.size());
     snapshot.copy(codes.data(), ids.data());
+    std::vector<idcwh::Checksum> checksums(snapshot.size());
+    snapshot.checksums(checksums.data());
     std::size_t row = 0;
     snapshot.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t stamp) {
         const std::uint8_t* code = codes.data() + row * bytes;
-        Item item{{code, code + bytes}, std::string(key), std::nullopt, stamp};
+        Item item{{code, code + bytes}, std::string(key), std::nullopt, stamp, checksums[row]};
         if (label.data()) item.label = std::string(label);
         CHECK(row < ids.size() && ids[row] == id);
         CHECK(state.items.emplace(id, std::move(item)).second);
@@ -62,17 +65,20 @@ struct Batch {
         std::vector<std::uint8_t> codes;
         std::vector<std::string_view> keys, labels;
         std::vector<std::uint32_t> stamps;
-        bool any_key = false, any_label = false, any_stamp = false;
+        std::vector<idcwh::Checksum> checksums;
+        bool any_key = false, any_label = false, any_stamp = false, any_checksum = false;
         for (const Item& item : items) {
             codes.insert(codes.end(), item.code.begin(), item.code.end());
             keys.push_back(item.key);
             labels.push_back(item.label ? std::string_view(*item.label) : std::string_view());
             stamps.push_back(item.stamp);
             any_key |= !item.key.empty(), any_label |= item.label.has_value(), any_stamp |= item.stamp != 0;
+            checksums.push_back(item.checksum);
+            any_checksum |= item.checksum != idcwh::Checksum{};
         }
         call(idcwh::NewItems{codes.data(), items.size(), give_ids ? ids.data() : nullptr,
                              any_key ? keys.data() : nullptr, any_label ? labels.data() : nullptr,
-                             any_stamp ? stamps.data() : nullptr});
+                             any_stamp ? stamps.data() : nullptr, any_checksum ? checksums.data() : nullptr});
     }
     void put_into(State& state) const {
         for (std::size_t i = 0; i < items.size(); ++i) {
@@ -85,13 +91,14 @@ struct Batch {
 inline std::vector<Item> random_items(std::size_t n, unsigned bits, std::mt19937& random) {
     const auto codes = random_codes(n, bits, static_cast<std::uint32_t>(random()));
     const std::size_t bytes = idcwh::code_bytes(bits);
-    const bool keys = random() % 4, labels = random() % 3, stamps = random() % 3 == 0;
+    const bool keys = random() % 4, labels = random() % 3, stamps = random() % 3 == 0, sums = random() % 3 == 0;
     std::vector<Item> items(n);
     for (std::size_t i = 0; i < n; ++i) {
         items[i].code.assign(codes.data() + i * bytes, codes.data() + (i + 1) * bytes);
         if (keys && random() % 8) items[i].key = "image/" + std::to_string(random() % 5000) + ".jpg";
         if (labels && random() % 8) items[i].label = random() % 9 ? "class " + std::to_string(random() % 7) : "";
         if (stamps) items[i].stamp = static_cast<std::uint32_t>(random());
+        if (sums && random() % 8) items[i].checksum = {random(), random()};
     }
     return items;
 }

@@ -51,7 +51,8 @@ void compare(const Database& database, const State& state, bool thorough, std::m
     if (!thorough) return;
     check::compare_everywhere(snapshot, model, random);
     for (const auto& [id, item] : state.items) {
-        CHECK(snapshot.key(id) == item.key && snapshot.stamp(id) == item.stamp);
+        CHECK(snapshot.key(id) == item.key && snapshot.stamp(id) == item.stamp &&
+              snapshot.checksum(id) == item.checksum);
         CHECK(item.label ? snapshot.label(id).data() && snapshot.label(id) == *item.label
                          : snapshot.label(id).data() == nullptr);
         if (!item.key.empty() && random() % 3 == 0) keys.push_back(item.key);

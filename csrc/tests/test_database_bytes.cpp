@@ -50,6 +50,7 @@ State make(const std::string& path) {
             batch.items[i].key = "key " + std::to_string(i);
             batch.items[i].label = "label";
             batch.items[i].stamp = static_cast<std::uint32_t>(i);
+            batch.items[i].checksum = {i, i};
         }
         batch.with([&](const idcwh::NewItems& items) { database.add(items); });
         batch.put_into(state);

@@ -92,6 +92,8 @@ class Changes:
         wanted = np.flatnonzero(np.where(self._same, without, (self._sizes > 0) & np.isin(self._sizes, sizes)))
         if not len(wanted):
             return
+        if count := int((self._same & without).sum()):
+            common.note(f"{count} images have no checksum in {self._database.path} yet: reading them once")
         paths = [self._listing.paths[i] for i in wanted.tolist()]
         with common.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
             self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)

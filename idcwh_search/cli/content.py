@@ -60,14 +60,15 @@ def checksum(path: str) -> tuple[int, int]:
 
 def checksums(paths: Sequence[str], threads: int, progress: Callable[[int], object]) -> np.ndarray:
     """Returns the checksum of each file, uint64 (n, 2), read by several threads."""
-    found = np.zeros((len(paths), 2), np.uint64)
+    found, starts = np.zeros((len(paths), 2), np.uint64), range(0, len(paths), _FILES)
     with ThreadPoolExecutor(threads, thread_name_prefix="idcwh-checksum") as pool:
-        starts = range(0, len(paths), _FILES)
-        for start, part in zip(
-            starts, pool.map(lambda at: [*map(checksum, paths[at : at + _FILES])], starts), strict=True
-        ):
-            found[start : start + len(part)] = part
-            progress(len(part))
+        try:
+            parts = pool.map(lambda start: [*map(checksum, paths[start : start + _FILES])], starts)
+            for start, part in zip(starts, parts, strict=True):
+                found[start : start + len(part)] = part
+                progress(len(part))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for the other files
     return found
 
 

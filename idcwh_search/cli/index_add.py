@@ -1,10 +1,11 @@
 """idcwh-index add: brings a database up to date with its images; only what is new or has changed is encoded."""
 
-# ruff: noqa: PTH118
+# ruff: noqa: PTH100, PTH118
 from __future__ import annotations
 
 import os
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,28 @@ def run(options: Any) -> int:
 
 
 def keys_below(root: Path, listing: Listing) -> list[str]:
-    """Returns the keys of a listing relative to the root of a database, whichever links lead to the two folders."""
-    top, base = os.path.realpath(root), os.path.realpath(listing.root)
-    below = "" if base == top else f"{os.path.relpath(base, top)}/"
-    if below.startswith("../"):
-        return [shards.relative(os.path.join(base, key), top) for key in listing.keys]
+    """Returns the keys of a listing relative to the root of a database, whichever links lead to either of them."""
+    top = os.path.realpath(root)
+
+    @cache
+    def prefix(folder: str) -> str:
+        """What stands in front of the name of a file of this folder."""
+        at, below = os.path.abspath(folder), ""
+        while os.path.realpath(at) != top:
+            parent, name = os.path.split(at)
+            if parent == at:  # outside of the root
+                return f"{os.path.relpath(folder, root)}/"
+            at, below = parent, f"{name}/{below}"
+        return below
+
+    def key_of(path: str) -> str:
+        file, member = shards.split(path) or (path, None)
+        folder, name = os.path.split(file)
+        return prefix(folder) + (name if member is None else f"{name}/{member}")
+
+    here = prefix(os.fspath(listing.root))
     return [
-        shards.relative(os.path.join(base, key), top) if below and key.startswith("../") else below + key
+        key_of(os.path.join(listing.root, key)) if key.startswith("../") or here.startswith("../") else here + key
         for key in listing.keys
     ]
 

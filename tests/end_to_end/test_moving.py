@@ -206,9 +206,11 @@ def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) ->
     os.utime(files[0], ns=(7, 7))  # nothing tells whether this one has changed
     add(images=1, changed=1, unchanged=5)
     add.check()
+    assert "5 images have no checksum" in add.err
     for path in files:
         os.utime(path, ns=(9, 9))
     add(unchanged=6)
+    assert "no checksum" not in add.err
 
 
 def test_archive_unpacked_elsewhere_is_remembered(
@@ -230,10 +232,25 @@ def test_archive_unpacked_elsewhere_is_remembered(
     assert search.main([str(part) for part in query]) == 0 and "no picture" not in page.read_text()
 
 
-def test_image_root_through_a_link_gives_the_same_keys(add: Adding, pictures: Path, tmp_path: Path) -> None:
+def test_image_root_through_a_link_gives_the_same_keys(
+    add: Adding, files: list[Path], pictures: Path, tmp_path: Path
+) -> None:
     (tmp_path / "link").symlink_to(pictures)
     add(source=tmp_path / "link", unchanged=6)
     add(source=tmp_path / "link" / "cat", unchanged=3)
+    (tmp_path / "list.txt").write_text("".join(f"link/cat/../{path.relative_to(pictures)}\n" for path in files))
+    add(source=tmp_path / "list.txt", unchanged=6)
+    (tmp_path / "more").mkdir()
+    files[0].rename(tmp_path / "more" / "a.png")
+    (pictures / "fox").symlink_to(tmp_path / "more")
+    for source, counts in (
+        (pictures, {"moved": 1, "unchanged": 5}),
+        (tmp_path / "link" / "fox", {"unchanged": 1}),
+        (tmp_path / "more", {"new": 1}),  # a place of its own, outside of the folder
+        (tmp_path / "more", {"unchanged": 1}),
+    ):
+        add(source=source, **counts)
+    assert {"fox/a.png", "../more/a.png"} < set(add.ids())
 
 
 def test_add_tar_members_are_recognised(
