@@ -81,6 +81,34 @@ def _words(preprocess: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in preprocess.items())
 
 
+class KeyNames:
+    """The keys of files relative to a folder, whichever links lead to it or to them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._real = root, os.path.realpath(root)
+        self._prefixes: dict[str, str] = {}
+
+    def key(self, path: str) -> str:
+        """Returns the key of a file, or of a member of a tar file."""
+        file, member = shards.split(path) or (path, None)
+        folder, name = os.path.split(file)
+        key = self.prefix(folder) + name
+        return key if member is None else f"{key}/{member}"
+
+    def prefix(self, folder: str) -> str:
+        """Returns what stands in front of the names of the files of a folder: nothing, or a path that ends with /."""
+        if folder not in self._prefixes:
+            at, below = os.path.abspath(folder), ""  # noqa: PTH100 (links stay as they were written)
+            while os.path.realpath(at) != self._real:
+                parent, name = os.path.split(at)
+                if parent == at:  # outside
+                    below = f"{os.path.relpath(folder or '.', self._root)}/"
+                    break
+                at, below = parent, f"{name}/{below}"
+            self._prefixes[folder] = below
+        return self._prefixes[folder]
+
+
 def image_roots(database: Database, given: str | None = None) -> list[Path]:
     """Returns the folders that keys may be relative to: `given`, or else those that the database names.
 
@@ -102,8 +130,8 @@ def image_path(roots: Iterable[Path], key: str | None) -> Path | None:
 
 def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
     """Returns the keys that an image file may have, relative to these folders."""
-    forms = (os.path.abspath, os.path.realpath)  # keys are of the names that were listed, which may be links
-    return frozenset(shards.relative(form(path), form(root)) for root in roots for form in forms)
+    forms = {path, os.path.realpath(path)}  # keys are of the names that were listed, which may be links
+    return frozenset(KeyNames(root).key(form) for root in roots for form in forms)
 
 
 def images_root(database: Database, given: str | None, default: Path) -> Path:

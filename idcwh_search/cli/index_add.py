@@ -1,17 +1,16 @@
 """idcwh-index add: brings a database up to date with its images; only what is new or has changed is encoded."""
 
-# ruff: noqa: PTH100, PTH118
+# ruff: noqa: PTH118
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import shards
 from ..database import Database
 from ..errors import IdcwhError
+from ..manifest import KeyNames, images_root, move_images, open_encoder
 from . import common, encoding
 from .changes import Changes
 from .listing import Listing
@@ -50,8 +49,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: Any) -> int:
-    from ..manifest import images_root, move_images, open_encoder
-
     with Database.open(options.db, "r+") as database:
         listing = Listing(options.images, options.labels)
         common.note_all(listing.left_out.lines())
@@ -76,28 +73,11 @@ def run(options: Any) -> int:
 
 
 def keys_below(root: Path, listing: Listing) -> list[str]:
-    """Returns the keys of a listing relative to the root of a database, whichever links lead to either of them."""
-    top = os.path.realpath(root)
-
-    @cache
-    def prefix(folder: str) -> str:
-        """What stands in front of the name of a file of this folder."""
-        at, below = os.path.abspath(folder), ""
-        while os.path.realpath(at) != top:
-            parent, name = os.path.split(at)
-            if parent == at:  # outside of the root
-                return f"{os.path.relpath(folder, root)}/"
-            at, below = parent, f"{name}/{below}"
-        return below
-
-    def key_of(path: str) -> str:
-        file, member = shards.split(path) or (path, None)
-        folder, name = os.path.split(file)
-        return prefix(folder) + (name if member is None else f"{name}/{member}")
-
-    here = prefix(os.fspath(listing.root))
+    """Returns the keys of a listing relative to the root of a database."""
+    top = KeyNames(root)
+    here = top.prefix(os.fspath(listing.root))
     return [
-        key_of(os.path.join(listing.root, key)) if key.startswith("../") or here.startswith("../") else here + key
+        top.key(os.path.join(listing.root, key)) if key.startswith("../") or here.startswith("../") else here + key
         for key in listing.keys
     ]
 

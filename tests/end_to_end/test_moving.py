@@ -225,6 +225,17 @@ def test_archive_unpacked_elsewhere_is_remembered(
     assert "say where they are with --root" in add.refused("--images", elsewhere)
     page = tmp_path / "hits.html"
     query = ["--db", add.database, "--query", elsewhere / "cat", "--html", page]
+    for more, shown in ([], False), (["--root", elsewhere], True):
+        assert search.main([str(part) for part in (*query, *more)]) == 0
+        assert ("no picture" not in page.read_text()) == shown
+    capsys.readouterr()
+    for more, left in ([], 6), (["--root", elsewhere], 5):  # a database that is only read knows its images by the root
+        own = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", "--json", *more]
+        assert search.main([str(part) for part in own]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["queries"]
+        assert len(found["hits"]) == left
+    assert search.main([str(part) for part in (*query, "--root", tmp_path / "none")]) == 1
+    assert f"{tmp_path / 'none'}: is no folder" in capsys.readouterr().err
     add("--root", elsewhere, source=elsewhere, unchanged=6)
     add("--prune", source=elsewhere / "dog", unchanged=3)
     assert add.ids() == ids
