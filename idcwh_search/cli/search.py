@@ -16,7 +16,7 @@ from .. import gallery
 from ..database import Database, part
 from ..errors import IdcwhError
 from ..files import check_target, replacing
-from ..hits import TOP, Answer, Hit, Search
+from ..hits import TOP, Answer, Hit, Search, Ties
 from ..manifest import image_path, image_roots
 from . import common
 from .queries import Queries, read_queries
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         answers: Iterable[Answer] = search.run(database, queries.items)
         if options.html is not None:
             answers = list(answers)
-        ties = _Ties(len(queries.items))
+        ties = _TieNotes(len(queries.items))
         if options.json:
             _print_json(database, queries, ties.seen(answers))
         else:
@@ -117,30 +117,37 @@ def _where(options: Any, database: Database) -> np.ndarray | None:
     return where
 
 
-class _Ties:
+class _TieNotes:
     """Notes that more items tie with the last hit than are shown."""
 
     def __init__(self, queries: int) -> None:
         self._queries = queries
-        self._cut: list[Answer] = []
+        self._cut, self._line = 0, ""
 
     def seen(self, answers: Iterable[Answer]) -> Iterator[Answer]:
         for answer in answers:
             if answer.ties is not None:
-                self._cut.append(Answer(answer.query, [], answer.self_ids, answer.ties))
+                self._cut, self._line = self._cut + 1, _tie_note(answer, answer.ties)
             yield answer
 
     def note(self) -> None:
         if self._queries > 1 and self._cut:
             common.note(
-                f"for {len(self._cut)} of {self._queries} queries more items tie with the last hit than are shown; "
+                f"for {self._cut} of {self._queries} queries more items tie with the last hit than are shown; "
                 "--json counts them"
             )
-        elif self._cut and (ties := self._cut[0].ties) is not None:
-            order = "the query's own file and the first others by id" if self._cut[0].self_ids else "the first by id"
-            common.note(
-                f"{ties.items:,} items tie at distance {ties.distance}; {ties.shown:,} of them are shown, {order}"
-            )
+        elif self._cut:
+            common.note(self._line)
+
+
+def _tie_note(answer: Answer, ties: Ties) -> str:
+    own = sum(hit.id in answer.self_ids for hit in answer.hits if hit.distance == ties.distance)
+    others = ties.shown - own
+    shown = ["the query's own file"] if own else []
+    if others:
+        shown.append("the first" + (f" {others:,}" if others > 1 else "") + (" others" if own else "") + " by id")
+    verb = "is" if ties.shown == 1 else "are"
+    return f"{ties.items:,} items tie at distance {ties.distance}; {' and '.join(shown)} {verb} shown"
 
 
 _CHUNK = 4096  # hits per write

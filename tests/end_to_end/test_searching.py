@@ -68,7 +68,7 @@ def test_own_file_is_first_among_ties_that_are_counted(album: Path, capsys: Capt
     assert search.main(["--db", str(album), "--query", str(own)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[1].split() == ["1", "0", "c/11.png", "c"]
-    note = "12 items tie at distance 0; 10 of them are shown, the query's own file and the first others by id"
+    note = "12 items tie at distance 0; the query's own file and the first 9 others by id are shown"
     assert err.splitlines()[-1] == note
 
 
@@ -77,7 +77,7 @@ def test_ties_without_an_own_file_are_the_first_by_id(album: Path, capsys: Captu
     shutil.copy(album.parent / "album" / "c" / "00.png", copy)
     assert search.main(["--db", str(album), "--query", str(copy)]) == 0
     err = capsys.readouterr().err
-    assert err.splitlines()[-1] == "12 items tie at distance 0; 10 of them are shown, the first by id"
+    assert err.splitlines()[-1] == "12 items tie at distance 0; the first 10 by id are shown"
     assert search.main(["--db", str(album), "--query", str(copy), "--top", "12"]) == 0
     assert "tie" not in capsys.readouterr().err
     assert search.main(["--db", str(album), "--query", str(copy), str(copy)]) == 0
