@@ -9,11 +9,13 @@ class IdcwhError(Exception):
 
 
 _EXTRAS = {
+    "markdown": "train",
     "matplotlib": "bench",
     "onnx": "export",
     "onnxruntime": "cpu",
     "onnxscript": "export",
     "pyarrow": "arrow",
+    "safetensors": "train",
     "sklearn": "train",
     "timm": "train",
     "torch": "train",

@@ -102,7 +102,7 @@ def _tell(options: Any) -> int:
     except ImportError as error:
         raise not_installed(error, "export") from None
     shown = "" if options.json else describe.table(said) if options.info is None else describe.text(said)
-    print(json.dumps(said, indent=2, ensure_ascii=False) if options.json else shown)
+    print(json.dumps(said, indent=2) if options.json else shown)
     return common.FAILED if options.info is not None and describe.changed(said) else common.DONE
 
 
@@ -165,11 +165,11 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
         sys.stdout.flush()
         return
     for file in done.files:
-        print(
-            f"{file.path}: {file.info.bits} bits, {file.info.precision}, {file.size:,} bytes, sha256 {file.fingerprint}"
-        )
+        summary = f"{file.info.bits} bits, {file.info.precision}, {file.size:,} bytes, sha256 {file.fingerprint}"
+        print(common.one_line(f"{file.path}: {summary}"))
         if file.float_layers is not None:
-            print(f"  the first {file.float_layers} layers stay in float32; calibrated on {file.calibration}")
+            calibrated = common.one_line(f"calibrated on {file.calibration}")
+            print(f"  the first {file.float_layers} layers stay in float32; {calibrated}")
         half = {} if file.half is None else {"half arithmetic (emulated)": file.half}
         for device, found in {**file.comparisons, **half}.items():
             print(f"  {device}: {found}")

@@ -246,6 +246,7 @@ def _named(options: dict[str, Any]) -> str:
 
 
 def _aligned(lines: list[tuple[str, str]]) -> str:
+    lines = [(one_line(name), one_line(value)) for name, value in lines]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 

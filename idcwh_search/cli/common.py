@@ -270,7 +270,7 @@ def note_all(messages: Iterable[str]) -> None:
 
 def progress_bar(**options: Any) -> Any:
     """Returns what counts long work on stderr, with desc, total and unit (a singular noun): see `progress.bar`."""
-    return progress.bar(note, _hushed, **options)
+    return progress.bar(note, _hushed, **{**options, "desc": one_line(options["desc"])})
 
 
 class Parser(argparse.ArgumentParser):

@@ -234,11 +234,11 @@ def _draw(columns: dict[str, Column], folder: str | None) -> list[Path]:
 
 def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
     if images:
-        print(f"{images.dataset.spec}, {images.split.describe()}")
+        print(common.one_line(f"{images.dataset.spec}, {images.split.describe()}"))
         if images.skipped:
             print(f"{len(images.skipped):,} images could not be read and are left out")
         print()
-    print(report.table({name: column.evaluation for name, column in columns.items()}))
+    print(report.table({common.one_line(name): column.evaluation for name, column in columns.items()}))
 
 
 def _print_json(options: Any, images: Images | None, columns: dict[str, Column], drawn: list[Path]) -> None:

@@ -48,5 +48,5 @@ def run(options: Any) -> int:
         "images": part(found["manifest"], "images").get("absolute", "-"),
     }
     for name, value in lines.items():
-        print(f"{name:<12} {value}")
+        print(f"{name:<12} {common.one_line(str(value))}")
     return common.DONE

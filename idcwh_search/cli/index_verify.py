@@ -32,7 +32,7 @@ def run(options: Any) -> int:
             "the next writer removes them"
         )
     if not found["damage"]:
-        print(f"{options.db}: good ({found['items']:,} items)")
+        print(f"{common.one_line(options.db)}: good ({found['items']:,} items)")
         return common.DONE
     for what, place, length in found["damage"][:SHOWN]:
         common.note(f"damaged: {what} (bytes {place} to {place + length})")

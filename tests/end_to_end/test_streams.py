@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -14,9 +15,12 @@ import termios
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import idcwh_search as ih
+from idcwh_export import cli as export
+from idcwh_search.cli import common, evaluate, index, search
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENTRIES = dict(re.findall(r'^(idcwh-\w+) = "([\w.]+:\w+)"', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE))
@@ -214,3 +218,55 @@ raise SystemExit(main())
     status, output = on_terminal([sys.executable, "-c", script])
     bar, *rest = screen(output)
     assert status == 1 and bar.startswith("working:") and rest == ["error: it is missing", ""]
+
+
+# text from files
+
+HOSTILE = "a\x1b[2J\u202eb\nc\u2066\x9b"
+"""Clears the screen, reverses the direction of writing, breaks the line."""
+
+
+ESCAPED = r"a\x1b[2J\u202eb\nc\u2066\x9b"
+
+
+def test_one_line_keeps_names_of_all_languages() -> None:
+    for name in (
+        "K\xe4the \u65e5\u672c",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f469\u200d\U0001f4bb",
+        "C:\\x",
+    ):
+        assert common.one_line(name) == name
+    for character in "\x00\x7f\x85\xad\u061c\u200b\u200e\u200f\u2028\u202a\u2060\u2069\ufeff\U000e0041":
+        assert common.one_line(character) == ascii(character)[1:-1]
+
+
+def test_text_from_files_is_escaped_on_a_terminal(
+    model: Path, tmp_path: Path, code_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, foreign = tmp_path / "codes.bin", onnx.load(model)
+    with ih.Database.create(
+        database, bits=8, model={"model": {"path": HOSTILE}, "images": {"absolute": HOSTILE}}
+    ) as db:
+        db.add(np.zeros((1, 1), np.uint8), keys=[HOSTILE], labels=[HOSTILE])
+    np.save(tmp_path / "query.npy", np.zeros((1, 1), np.uint8))
+    for entry in foreign.metadata_props:
+        entry.value = json.dumps([HOSTILE]) if entry.key == "idcwh_classes" else entry.value
+    foreign.producer_name = HOSTILE
+    onnx.save(foreign, tmp_path / f"{HOSTILE}.onnx")
+    for command, status, *arguments in (
+        (index.main, 0, "info", database),
+        (index.main, 0, "info", database, "--json"),
+        (index.main, 1, "info", tmp_path / HOSTILE),
+        (search.main, 0, "--db", database, "--query-codes", tmp_path / "query.npy"),
+        (evaluate.main, 0, "--codes", code_file, "--name", HOSTILE),
+        (export.main, 0, "--info", tmp_path / f"{HOSTILE}.onnx"),
+        (export.main, 0, "--list", tmp_path / f"{HOSTILE}.onnx"),
+    ):
+        assert command(list(map(str, arguments))) == status
+        out, err = capsys.readouterr()
+        assert "--json" in arguments or ESCAPED in out + err, arguments
+        assert not re.search("[\x1b\u202e\u2066\x9b]", out + err), arguments
+    with pytest.raises(SystemExit):
+        index.main(["info", str(database), HOSTILE])
+    assert ESCAPED in capsys.readouterr().err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from idcwh_search.cli.common import one_line
+
 from . import cells, paper, report, tables
 
 
@@ -20,7 +22,7 @@ def text(out: Path | None) -> str:
         ]
     if out is not None:
         lines += ["", *_times(out)]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _times(out: Path) -> list[str]:
