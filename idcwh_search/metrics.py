@@ -190,7 +190,10 @@ def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:
     array = np.asarray(as_array(codes, name))
     width = -(-bits // 8)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(f"{name}: expected packed codes of {bits} bits, uint8 [n, {width}], not {describe(array)}")
+        hint = "; pack zeros and ones with pack(x.astype(bool))" if array.shape[1:] == (bits,) else ""
+        raise ValueError(
+            f"{name}: expected packed codes of {bits} bits, uint8 [n, {width}], not {describe(array)}{hint}"
+        )
     if not len(array):
         raise ValueError(f"{name}: expected at least one code, not {describe(array)}")
     if bits % 8 and (wrong := np.flatnonzero(array[:, -1] >> (bits % 8))).size:

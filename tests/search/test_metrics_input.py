@@ -20,6 +20,7 @@ HIGH[3, 1] = 0x10
 
 CASES = {
     "width": (dict(x=np.zeros((5, 3), np.uint8)), r"database_codes.*12 bits, uint8 \[n, 2\], not uint8 \[5, 3\]"),
+    "unpacked": (dict(x=np.ones((5, 12), np.uint8)), r"not uint8 \[5, 12\]; pack .*pack\(x.astype\(bool\)\)"),
     "bits": (dict(bits=24), r"query_codes.*24 bits, uint8 \[n, 3\], not uint8 \[3, 2\]"),
     "1-d": (dict(q=np.zeros(2, np.uint8)), r"query_codes.*not uint8 \[2\]"),
     "int8": (dict(q=Q.astype(np.int8)), r"query_codes.*not int8"),

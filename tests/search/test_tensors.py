@@ -48,6 +48,27 @@ def test_evaluate_of_tensors_equals_evaluate_of_arrays(bits: np.ndarray, rng: np
     assert ih.evaluate(*tensors, bits=20).map == expected.map
 
 
+class Exchanged:
+    """An array that other libraries can only take by DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._array.__dlpack__(**options)  # type: ignore[arg-type]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+def test_codes_by_dlpack_search_as_arrays_do(bits: np.ndarray) -> None:
+    codes = ih.pack(bits)
+    index = ih.HammingIndex(20)
+    index.add(Exchanged(codes))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(index.codes, codes)
+    np.testing.assert_array_equal(ih.pack(Exchanged(np.where(bits, 1.0, -1.0))), codes)
+
+
 @pytest.mark.parametrize(
     "tensor",
     [
