@@ -117,6 +117,10 @@ class Database(_Readable, Adding):
     A write has reached the disk when its method returns; whatever happens to the process or the machine, the file
     then holds what was acknowledged. After an error it is as it was. One process writes at a time; any number read:
     they see what was there when they opened it, until they `refresh`. Methods may be called from many threads.
+
+    The file is mapped into memory. A file that another program cuts off raises IdcwhError, by a handler for SIGBUS that
+    is installed when the first database is opened and passes other faults on to the handler before it. A program that
+    installs a handler for SIGBUS of its own, `faulthandler.enable` included, does so before it opens a database.
     """
 
     def __init__(self, path: Path, database: _core.Database) -> None:

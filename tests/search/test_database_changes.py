@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -173,6 +174,95 @@ def test_a_writer_whose_file_was_replaced_writes_nothing(small: Path, tmp_path: 
         with pytest.raises(IdcwhError, match="not the file any more"):
             old.add(code)
         assert len(old) == 300
+
+
+@pytest.mark.parametrize("count", [3, 300, 90_000])
+@pytest.mark.parametrize("own", [300, 60_000])
+def test_a_file_copied_over_an_open_database_is_reported(tmp_path: Path, own: int, count: int) -> None:
+    """cp, which writes into the file that is open: the reader says so, and the writer destroys nothing of it."""
+    live, other = tmp_path / "live.bin", tmp_path / "other.bin"
+    for path, size in ((live, own), (other, count)):
+        with ih.Database.build(path, 20) as db:
+            db.add(random_codes(size, 20, seed=size), keys=[f"{i}.png" for i in range(size)])
+    code = random_codes(1, 20)
+    with ih.Database.open(live) as fresh, ih.Database.open(live) as reader, ih.Database.open(live, "r+") as writer:
+        reader.search(code, 5)
+        reader.keys()
+        snapshot = reader.snapshot()
+        shutil.copyfile(other, live)
+        uses = [f for db in (fresh, reader, snapshot) for f in (lambda db=db: db.search(code, 5), db.keys)]
+        uses += [reader.refresh, reader.verify, lambda: reader.codes, reader.optimize]
+        uses += [writer.compact, lambda: writer.add(code), lambda: writer.remove([0]), lambda: writer.set_manifest({})]
+        for use in uses:
+            with pytest.raises(IdcwhError, match=r"live\.bin: was overwritten .*open it again"):
+                use()
+        assert live.read_bytes() == other.read_bytes()
+    assert live.read_bytes() == other.read_bytes() and len(list(tmp_path.iterdir())) == 2
+    with ih.Database.open(live, "r+") as db:
+        assert len(db) == count
+        db.verify()
+
+
+def test_an_older_copy_over_an_open_database_is_kept(small: Path, tmp_path: Path) -> None:
+    """A backup, whose header is the same."""
+    backup, code = tmp_path / "backup.bin", random_codes(1, 20)
+    shutil.copyfile(small, backup)
+    with ih.Database.open(small, "r+") as writer, ih.Database.open(small) as reader:
+        writer.add(code)
+        assert reader.refresh()
+        shutil.copyfile(backup, small)
+        for use in (writer.compact, lambda: writer.add(code), lambda: writer.remove([0]), reader.refresh):
+            with pytest.raises(IdcwhError, match=r"was overwritten .*open it again"):
+                use()
+    assert small.read_bytes() == backup.read_bytes()
+
+
+def sizes(path: Path, db: ih.Database) -> tuple[int, int]:
+    before, contents = path.stat().st_size, state(db)
+    db.compact()
+    assert state(db) == contents
+    db.verify()
+    return before, path.stat().st_size
+
+
+REMOVED: dict[str, list[int]] = {
+    "one": [5],
+    "a block": list(range(1000, 50_000)),
+    "every third": list(range(0, 100_000, 3)),
+    "at random": np.random.default_rng(0).permutation(100_000)[:20_000].tolist(),
+    "nearly all": [i for i in range(100_000) if i % 1000],
+}
+
+
+@pytest.mark.parametrize("bits", [8, 48])
+@pytest.mark.parametrize("name", REMOVED)
+def test_compact_after_remove_never_grows(tmp_path: Path, name: str, bits: int) -> None:
+    path = tmp_path / "c.bin"
+    with ih.Database.create(path, bits) as db:
+        db.add(random_codes(100_000, bits))
+        db.remove(REMOVED[name])
+        before, after = sizes(path, db)
+        assert after <= before
+        added = db.add(random_codes(10_000, bits, seed=1))
+        grown = path.stat().st_size - after
+        assert grown <= 10_000 * bits // 8 + 2000 and added[0] == 100_000
+        before, after = sizes(path, db)
+        assert after <= before
+
+
+@pytest.mark.parametrize("starts", [[0, 50_000, 10**12], [10**12, 0, 2**61, 7000]])
+def test_compact_of_segments_never_grows(tmp_path: Path, starts: list[int]) -> None:
+    """Each has consecutive ids; together they have not."""
+    path = tmp_path / "c.bin"
+    with ih.Database.create(path, 8) as db:
+        for start in starts:
+            db.add(random_codes(5000, 8), ids=np.arange(start, start + 5000))
+        before, after = sizes(path, db)
+        assert after <= before
+    with ih.Database.create(path, 8, replace=True) as db:
+        for i in range(8):  # merged by the last add
+            db.add(random_codes(5000, 8), ids=np.arange(5000) + (7 - i) * 10**9)
+        assert db.info()["segments"] == 1 and path.stat().st_size < 2 * 8 * 5000 + 16_384
 
 
 def test_keys_are_removed_while_others_change_them(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import idcwh_search as ih
 from idcwh_search.errors import IdcwhError
 
 MANIFEST, ITEMS, REMOVALS, COMMIT = 1, 2, 3, 4
-CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, STAMPS, SUMS = range(1, 13)
+CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, STAMPS, SUMS, ID_RUNS = range(1, 14)
 NO_FIRST_ID = 2**64 - 1
 FIRST_RECORD, BLOCK = 4096, 65536
 
@@ -173,6 +173,63 @@ def test_a_manifest_nested_too_deep_to_be_read_is_no_json_object(tmp_path: Path)
         np.testing.assert_array_equal(db.codes, FOUR)
 
 
+def varints(*numbers: int) -> bytes:
+    found = b""
+    for number in numbers:
+        while number > 0x7F:
+            found += bytes([number & 0x7F | 0x80])
+            number >>= 7
+        found += bytes([number])
+    return found
+
+
+def id_runs(ids: list[int]) -> bytes:
+    """As the page says: 4 * step (steps back: 4 * -step - 2), and + 1 where the length of the run follows."""
+    found, expected, at = b"", 0, 0
+    while at < len(ids):
+        length = next((n for n in range(1, len(ids) - at) if ids[at + n] != ids[at] + n), len(ids) - at)
+        step = ids[at] - expected
+        found += varints((4 * step if step >= 0 else -4 * step - 2) + (length > 1), *([length] if length > 1 else []))
+        expected, at = ids[at] + length, at + length
+    return found
+
+
+RUNS = {
+    "ascending": [0, 1, 2, 7, 8, 9, 10, 12, 500],
+    "far": [2**61, 2**61 + 1, 2**61 + 2, 3, 4, 5, 6],
+    "back and on": [*range(100, 120), *range(50, 60), *range(120, 140)],
+    "to the end": [5, *range(2**62, 2**62 + 20)],
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_id_runs_are_read_and_written(tmp_path: Path, name: str) -> None:
+    ids = RUNS[name]
+    path, codes = tmp_path / "c.bin", codes_of(len(ids))
+    sections = {CODES: codes.tobytes(), ID_RUNS: id_runs(ids)}
+    written = (ITEMS, sections, len(ids), NO_FIRST_ID, int(ids == sorted(ids)))
+    with opened(path, database(written, items=len(ids), next_id=2**63 - 1)) as db:
+        assert db.ids.tolist() == ids
+        np.testing.assert_array_equal(db.codes, codes)
+        assert db.search(codes[3:4], 1)[1].tolist() == [[ids[3]]]
+        db.verify()
+    with ih.Database.create(path, 20, replace=True) as db:
+        db.add(codes, ids)
+        assert db.ids.tolist() == ids
+        db.verify()
+    assert ID_RUNS in (part for _, parts in records_of(path.read_bytes()) for part in parts)
+    assert id_runs(ids) in path.read_bytes()
+
+
+def records_of(raw: bytes) -> Iterator[tuple[int, list[int]]]:
+    """Kind and sections of every record of a file."""
+    at = FIRST_RECORD
+    while at < len(raw):
+        _, kind, length, _, _, _, count = struct.unpack_from("<4sIQQQII", raw, at)
+        yield kind, [struct.unpack_from("<I", raw, at + 64 + 32 * i)[0] for i in range(count)]
+        at += length
+
+
 FORGED = {
     "2^61 codes": [(ITEMS, {CODES: FOUR.tobytes()}, 2**61, 0)],
     "2^32 - 1 codes": [(ITEMS, {CODES: FOUR.tobytes()}, 2**32 - 1, 0)],
@@ -181,6 +238,15 @@ FORGED = {
     "no ids": [(ITEMS, {CODES: FOUR.tobytes()}, 4, NO_FIRST_ID)],
     "ids beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes()}, 4, 2**63 - 3)],
     "id offsets beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes(), ID_OFFSETS: bytes(16)}, 4, 2**63 - 1)],
+    "id runs with a first id": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x04"}, 4, 0)],
+    "id runs of too few": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x03"}, 4, NO_FIRST_ID)],
+    "id runs of too many": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x05"}, 4, NO_FIRST_ID)],
+    "id runs without an end": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x04\x80"}, 4, NO_FIRST_ID)],
+    "id runs with a long number": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x80" * 10 + b"\x01"}, 4, NO_FIRST_ID)],
+    "id runs of 2^64": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01" + b"\xff" * 9 + b"\x01"}, 4, NO_FIRST_ID)],
+    "id runs below 0": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x03\x04"}, 4, NO_FIRST_ID)],
+    "id runs beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: varints(4 * (2**62 - 2)) * 4}, 4, NO_FIRST_ID)],
+    "an id twice in id runs": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x03\x02"}, 4, NO_FIRST_ID)],
     "padding": [(ITEMS, {CODES: b"\xff" * 12}, 4, 0)],
     "a negative id": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 3, -4)}, 4, NO_FIRST_ID)],
     "an id twice": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 2, 4)}, 4, NO_FIRST_ID)],
@@ -340,6 +406,39 @@ def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
             assert str(path) in str(error)
     marks = {*range(512, 576), *range(1024, 1088)}  # each stands in for the other
     assert len(passed - marks) <= unused
+
+
+def test_a_flip_in_the_newest_mark_and_its_commit_is_found(living: Path, tmp_path: Path) -> None:
+    """Not the commit before it, in silence, for the next writer to make it the last."""
+    raw, path = living.read_bytes(), tmp_path / "changed.bin"
+    marks = {at: struct.unpack_from("<4sIQQQ28xI", raw, at) for at in (512, 1024)}
+    newest = max(marks, key=lambda at: marks[at][2])
+    begin, before = marks[newest][3], min(mark[4] for mark in marks.values())
+    assert before < begin < len(raw)
+    for place in (*range(newest, newest + 32, 3), newest + 63):
+        for other in (*range(begin, begin + 100, 7), before, before + 40):  # the commit, and the first of its records
+            changed = bytearray(raw)
+            changed[place] ^= 1 << place % 8
+            changed[other] ^= 1 << other % 8
+            path.write_bytes(changed)
+            for mode in ("r", "r+"):
+                with pytest.raises(IdcwhError, match=r"changed.bin: is corrupt: the mark at byte"):
+                    ih.Database.open(path, mode)
+            assert path.read_bytes() == changed
+
+
+def test_a_torn_newest_mark_is_written_again(living: Path) -> None:
+    raw = bytearray(living.read_bytes())
+    newest = max((512, 1024), key=lambda at: struct.unpack_from("<Q", raw, at + 8)[0])
+    with ih.Database.open(living) as db:
+        truth = contents(db)
+    raw[newest + 20 : newest + 64] = bytes(44)
+    living.write_bytes(raw)
+    for mode in ("r", "r+", "r"):
+        with ih.Database.open(living, mode) as db:
+            assert contents(db) == truth
+    with ih.Database.open(living) as db:
+        db.verify()
 
 
 @pytest.mark.parametrize("every", [97])

@@ -48,6 +48,15 @@ void Database::Impl::check_writable() const {
     if (process != getpid()) fail(path + ": was opened for writing before a fork; the child must open it for itself");
     if (!file.is_at(place)) fail_replaced(path);
     if (!writer->usable()) fail(path + ": a write has failed and could not be undone; open it again");
+    check_untouched();
+}
+
+// We hold the lock: who changes the file now has copied something over it, which is not ours to write into or replace.
+void Database::Impl::check_untouched() const {
+    const auto now = newest();
+    now->check_identity();
+    if (!storage::ends_with(file, header, now->commit()))
+        throw Error(ErrorCode::damaged, path + ": was overwritten while it was open; open it again");
 }
 
 void Database::Impl::change(const Change& what) {
@@ -78,6 +87,7 @@ void Database::Impl::maintain(bool always) {
 void Database::Impl::compact() {
     const auto now = newest();
     if (!file.is_at(place)) fail_replaced(path);
+    check_untouched();
     const std::string target = storage::resolved(place);
     File out = File::temporary_beside(target);
     const std::string temporary = out.path();
@@ -97,6 +107,7 @@ void Database::Impl::compact() {
         auto next = std::make_shared<const FileView>(out, fresh, std::move(commit), nullptr);
         auto next_writer = std::make_unique<storage::Writer>(file, header);
         if (!file.is_at(target)) fail_replaced(path);
+        check_untouched();
         storage::rename(temporary, target, true);
         file = std::move(out);
         header = fresh;
@@ -200,8 +211,12 @@ bool Database::refresh() {
         impl.maintain(true);
         return true;
     }
+    impl.newest()->check_identity();
     Commit commit = storage::newest_commit(impl.file, impl.header);
     if (commit.number == known) return false;
+    if (commit.number < known)
+        throw Error(ErrorCode::damaged,
+                    impl.path + ": was overwritten by an older copy while it was open; open it again");
     impl.show(std::move(commit));
     impl.maintain(false);
     return true;
@@ -305,6 +320,7 @@ Verification Database::verify(unsigned threads) const {
     {
         const std::lock_guard turn(impl.changing);  // the file stays this one
         const auto known = impl.newest();
+        if (storage::is_another(impl.file, impl.header)) known->check_identity();
         result.items = known->live;
         const std::uint64_t size = impl.file.size();
         try {

@@ -59,6 +59,7 @@ struct Database::Impl {
         view.swap(next);
     }
     void check_writable() const;
+    void check_untouched() const;
     void change(const storage::Change& what);
     void compact_when_due();
     // Builds structures over what is new, when it is much, or `always`; nothing unless optimize() was called.

@@ -13,11 +13,13 @@
 namespace idcwh::storage {
 
 FileView::FileView(const File& file, const Header& header, Commit commit, const FileView* older)
-    : path_(file.path()), commit_(std::move(commit)) {
+    : path_(file.path()),
+      identity_(older ? older->identity_ : std::make_shared<const Identity>(file, header)),
+      commit_(std::move(commit)) {
     bits = header.bits;
     next_id = commit_.next_id;
     const std::uint64_t size = file.size();
-    commit_record_ = Record::read(file, header.crc, commit_.offset, size);
+    commit_record_ = Record::read(file, header.crc, commit_.offset, size, identity_);
     used_ = first_record + commit_record_->head().length;
     for (const std::uint64_t offset : commit_.records) {
         if (offset >= commit_.offset)
@@ -40,7 +42,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
                 continue;
             }
         }
-        auto record = Record::read(file, header.crc, offset, size);
+        auto record = Record::read(file, header.crc, offset, size, identity_);
         const RecordHead& head = record->head();
         if (head.kind == Kind::manifest) {
             record->section(Part::json);  // or it fails
@@ -68,6 +70,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
 
 FileView::FileView(const FileView& view, std::vector<Entry> entries)
     : path_(view.path_),
+      identity_(view.identity_),
       commit_(view.commit_),
       entries_(std::move(entries)),
       commit_record_(view.commit_record_),
@@ -146,6 +149,7 @@ std::span<const detail::Segment> FileView::segments() const {
 }
 
 void FileView::check() const {
+    check_identity();
     const auto check_record = [](const Record& record) {
         if (record.lost())
             throw Error(ErrorCode::damaged,

@@ -26,13 +26,17 @@ public:
     };
 
     // Items that an older view has read already are shared with it (null: none), and so are their structures.
+    // older: a view of the same file.
     FileView(const File& file, const Header& header, Commit commit, const FileView* older);
     // The same view but for the structures of its entries.
     FileView(const FileView& view, std::vector<Entry> entries);
 
     std::span<const detail::Segment> segments() const override;
     std::span<const detail::Segment> id_segments() const override;
+    // Error(damaged) when what was read is not to be relied on: the file was overwritten or cut off.
     void check() const override;
+    void check_identity() const { identity_->check(); }
+    bool overwritten() const { return identity_->overwritten(); }
     std::size_t memory() const override;
 
     const Commit& commit() const { return commit_; }
@@ -56,6 +60,7 @@ private:
     void load_alive() const;
 
     std::string path_;
+    std::shared_ptr<const Identity> identity_;
     Commit commit_;
     std::vector<Entry> entries_;
     std::shared_ptr<const Record> commit_record_, manifest_record_;

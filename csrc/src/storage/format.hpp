@@ -66,6 +66,7 @@ enum class Part : std::uint32_t {
     id_offsets = 10,
     stamps = 11,
     checksums = 12,
+    id_runs = 13,
 };
 
 struct SectionHead {

@@ -22,6 +22,7 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
       codes_(record_->find(Part::codes)),
       ids_(record_->find(Part::ids)),
       id_offsets_(record_->find(Part::id_offsets)),
+      id_runs_(record_->find(Part::id_runs)),
       key_ends_(record_->find(Part::key_ends)),
       keys_(record_->find(Part::keys)),
       labels_(record_->find(Part::labels)),
@@ -39,14 +40,17 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
                           std::to_string(size * items) + " for " + std::to_string(items) + " items");
     };
     expect(codes_, "codes", code_bytes(bits));
-    if (id_offsets_) {
+    if (id_runs_) {
+        if (first_id_ != no_first_id) record_->fail("has id runs, and a first id");
+    } else if (id_offsets_) {
         expect(id_offsets_, "id offsets", 4);
     } else if (first_id_ == no_first_id) {
         expect(ids_, "ids", 8);
     } else if (first_id_ > ids_end - items) {
         record_->fail("has ids beyond 63 bits");
     }
-    if (id_offsets_ && first_id_ > ids_end - (std::uint64_t{1} << 32)) record_->fail("has ids beyond 63 bits");
+    if (!id_runs_ && id_offsets_ && first_id_ > ids_end - (std::uint64_t{1} << 32))
+        record_->fail("has ids beyond 63 bits");
     if (key_ends_ || keys_) expect(key_ends_, "key ends", 4);
     if (key_ends_ && !keys_) record_->fail("has no keys");
     if (labels_ || label_table_) expect(labels_, "labels", 4);
@@ -75,7 +79,10 @@ void Items::load_ids() const {
     if (ids_loaded_.load(std::memory_order_acquire)) return;
     const std::lock_guard turn(loading_);
     if (ids_loaded_.load(std::memory_order_relaxed)) return;
-    if (id_offsets_) {
+    if (id_runs_) {
+        read_runs();
+        id_data_ = id_copy_.data();
+    } else if (id_offsets_) {
         const auto* offsets = id_offsets_->all<std::uint32_t>();
         id_copy_.resize(rows_);
         for (std::size_t row = 0; row < rows_; ++row)
@@ -94,6 +101,33 @@ void Items::load_ids() const {
         }
     }
     ids_loaded_.store(true, std::memory_order_release);
+}
+
+void Items::read_runs() const {
+    const std::uint8_t *at = id_runs_->all<std::uint8_t>(), *end = at + id_runs_->size();
+    const auto number = [&] {
+        std::uint64_t value = 0;
+        for (unsigned shift = 0;; shift += 7) {
+            if (at == end || shift > 63) record_->fail("has id runs that end within a number");
+            const std::uint8_t byte = *at++;
+            value |= std::uint64_t{byte & 0x7fu} << shift;
+            if (byte < 0x80) return value;
+        }
+    };
+    std::vector<std::int64_t> ids;
+    ids.reserve(rows_);
+    std::uint64_t next = 0;  // the id behind the last run
+    while (at < end) {
+        const std::uint64_t head = number(), step = head >> 1, length = head & 1 ? number() : 1;
+        next += step >> 1 ^ (std::uint64_t{0} - (step & 1));
+        if (length > rows_ - ids.size())
+            record_->fail("has id runs of more than its " + std::to_string(rows_) + " ids");
+        if (next >= ids_end || length > ids_end - next) record_->fail("has ids beyond 63 bits");
+        for (std::uint64_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int64_t>(next++));
+    }
+    if (ids.size() != rows_)
+        record_->fail("has id runs of " + std::to_string(ids.size()) + " ids, expected " + std::to_string(rows_));
+    id_copy_ = std::move(ids);
 }
 
 detail::Segment Items::id_segment() const {

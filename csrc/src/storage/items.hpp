@@ -52,18 +52,20 @@ public:
 
 private:
     void load_ids() const;
+    void read_runs() const;
     void check_label_table() const;
 
     std::shared_ptr<const Record> record_;
     unsigned bits_;
     std::size_t rows_;
-    const Section *codes_, *ids_, *id_offsets_, *key_ends_, *keys_, *labels_, *label_table_, *stamps_, *checksums_;
+    const Section *codes_, *ids_, *id_offsets_, *id_runs_, *key_ends_, *keys_, *labels_, *label_table_, *stamps_,
+        *checksums_;
     std::uint64_t first_id_;
 
     mutable std::mutex loading_;
     mutable std::atomic<bool> ids_loaded_{false}, codes_checked_{false}, label_table_checked_{false};
     mutable const std::int64_t* id_data_ = nullptr;  // null: consecutive
-    mutable std::vector<std::int64_t> id_copy_;      // of id offsets
+    mutable std::vector<std::int64_t> id_copy_;      // of id offsets and id runs
     mutable bool ascending_ = true;
     mutable std::unique_ptr<IdTable> table_;
 };

@@ -19,6 +19,21 @@ constexpr std::uint64_t max_next_id = std::uint64_t{1} << 63;
     throw Error(ErrorCode::damaged, file.path() + ": " + what);
 }
 
+bool is_zero(const Mark& mark) {
+    static constexpr Mark never{};
+    return std::memcmp(&mark, &never, sizeof mark) == 0;
+}
+
+Mark mark_of(const Header& header, const Commit& commit) {
+    Mark mark{};
+    std::memcpy(mark.magic, "MARK", 4);
+    mark.commit = commit.number;
+    mark.offset = commit.offset;
+    mark.end = commit.end;
+    mark.crc = crc32c(&mark, sizeof mark - 4, header.crc);
+    return mark;
+}
+
 std::optional<Mark> read_mark(const File& file, const Header& header, std::uint64_t offset) {
     Mark mark;
     file.read(offset, &mark, sizeof mark);
@@ -84,8 +99,12 @@ Header read_header(const File& file) {
 Commit newest_commit(const File& file, const Header& header) {
     Commit newest;
     std::optional<Mark> mark;
+    std::vector<std::uint64_t> corrupt;  // where marks are that say nothing
     for (const std::uint64_t offset : mark_offsets) {
+        Mark there;
+        file.read(offset, &there, sizeof there);
         const auto found = read_mark(file, header, offset);
+        if (!found && !is_zero(there)) corrupt.push_back(offset);
         if (found && (!mark || found->commit > mark->commit)) mark = found;
     }
     const std::uint64_t size = file.size();  // after the marks: a writer may be at work
@@ -110,6 +129,11 @@ Commit newest_commit(const File& file, const Header& header) {
     } catch (const Error&) {
         // Torn, or cut off by its writer while we read: it was never acknowledged.
     }
+    // A mark is written when its commit is on the disk: one that was torn, or is being written, has its commit behind
+    // that of the other. Where there is none the file has lost a commit that was acknowledged. Two are never torn.
+    if (corrupt.size() == 2 || (!corrupt.empty() && mark && newest.number == mark->commit))
+        damaged(file, "is corrupt: the mark at byte " + std::to_string(corrupt[0]) +
+                          " does not match its checksum, and the commit that it noted is not there" + remedy);
     if (newest.number == 0) damaged(file, std::string("incomplete: it holds no whole commit") + remedy);
     return newest;
 }
@@ -124,12 +148,11 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
     if (std::memcmp(page.data(), &header, sizeof header))
         faults.push_back({file.path() + ": header: is not what it was when the file was opened", 0, sizeof header});
     for (const std::uint64_t offset : mark_offsets) {
-        static constexpr Mark never{};
         Mark mark;
         bool good = false;
         for (int attempt = 0; attempt < 3 && !good; ++attempt) {  // a writer may be in the middle of it
             file.read(offset, &mark, sizeof mark);
-            good = std::memcmp(&mark, &never, sizeof mark) == 0 || read_mark(file, header, offset);
+            good = is_zero(mark) || read_mark(file, header, offset);
         }
         if (!good) faults.push_back({file.path() + ": mark: does not match its checksum", offset, sizeof mark});
     }
@@ -141,13 +164,27 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
             {file.path() + ": header page: a gap that is not zero", static_cast<std::uint64_t>(at - page.begin()), 1});
 }
 
+bool is_another(const File& file, const Header& header) {
+    try {
+        const Header there = read_header(file);
+        return std::memcmp(&there, &header, sizeof header) != 0;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+bool ends_with(const File& file, const Header& header, const Commit& commit) {
+    Header there;
+    Mark mark;
+    if (file.size() != commit.end) return false;
+    file.read(0, &there, sizeof there);
+    file.read(mark_offsets[commit.number % 2], &mark, sizeof mark);
+    const Mark expected = mark_of(header, commit);
+    return std::memcmp(&there, &header, sizeof header) == 0 && std::memcmp(&mark, &expected, sizeof mark) == 0;
+}
+
 void write_mark(File& file, const Header& header, const Commit& commit) {
-    Mark mark{};
-    std::memcpy(mark.magic, "MARK", 4);
-    mark.commit = commit.number;
-    mark.offset = commit.offset;
-    mark.end = commit.end;
-    mark.crc = crc32c(&mark, sizeof mark - 4, header.crc);
+    const Mark mark = mark_of(header, commit);
     file.write(mark_offsets[commit.number % 2], &mark, sizeof mark);
 }
 

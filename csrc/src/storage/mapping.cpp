@@ -87,8 +87,8 @@ Mapping::Guarded* guard(void* pages, std::size_t size) {
 
 }  // namespace
 
-Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length) : size_(length) {
-    if (length <= small) {
+Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length, bool live) : size_(length) {
+    if (length <= small && !live) {
         copy_ = HugeArray<std::uint8_t>(static_cast<std::size_t>(length));
         file.read(offset, copy_.data(), length);
         data_ = copy_.data();

@@ -19,7 +19,8 @@ namespace idcwh::storage {
 
 class Mapping {
 public:
-    Mapping(const File& file, std::uint64_t offset, std::uint64_t length);
+    // live: mapped however small it is, so that it shows what the file holds now.
+    Mapping(const File& file, std::uint64_t offset, std::uint64_t length, bool live = false);
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;

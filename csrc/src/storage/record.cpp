@@ -25,6 +25,7 @@ const char* name_of(Part part) {
         case Part::directory: return "directory";
         case Part::id_offsets: return "id offsets";
         case Part::stamps: return "stamps";
+        case Part::id_runs: return "id runs";
         case Part::checksums: return "checksums";
     }
     return "unknown section";
@@ -82,12 +83,27 @@ const char* name_of(Kind kind) {
     return "unknown";
 }
 
-Section::Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes)
+Identity::Identity(const File& file, const Header& header)
+    : path_(file.path()), header_(header), now_(file, 0, sizeof header, true) {}
+
+bool Identity::overwritten() const {
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before this
+    return std::memcmp(now_.data(), &header_, sizeof header_) != 0;
+}
+
+void Identity::check() const {
+    if (overwritten())
+        throw Error(ErrorCode::damaged, path_ + ": was overwritten by another file while it was open; open it again");
+}
+
+Section::Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes,
+                 const Identity* identity)
     : head_(head),
       record_(record),
       name_(std::move(name) + ", " + name_of(head.part)),
       data_(bytes + head.offset),
       table_(bytes + head.table),
+      identity_(identity),
       checked_(new std::atomic<bool>[blocks_of(head.length)]()) {}
 
 Fault Section::fault_of_table() const {
@@ -106,12 +122,11 @@ bool Section::block_is_good(std::uint64_t number) const {
     return crc32c(data_ + begin, std::min(block, head_.length - begin)) == stored;
 }
 
-namespace {
-[[noreturn]] void fail(const Fault& fault) {
+void Section::fail(const Fault& fault) const {
+    if (identity_) identity_->check();
     throw Error(ErrorCode::damaged,
                 fault.what + " (byte " + std::to_string(fault.offset) + ") does not match its checksum" + remedy);
 }
-}  // namespace
 
 const std::uint8_t* Section::read(std::uint64_t begin, std::uint64_t end, unsigned threads) const {
     if (begin >= end) return data_ + begin;
@@ -164,9 +179,11 @@ std::optional<RecordHead> Record::peek(const File& file, std::uint32_t seed, std
 }
 
 std::shared_ptr<const Record> Record::read(const File& file, std::uint32_t seed, std::uint64_t offset,
-                                           std::uint64_t size) {
+                                           std::uint64_t size, std::shared_ptr<const Identity> identity) {
     auto record = std::shared_ptr<Record>(new Record);
+    record->identity_ = std::move(identity);
     const auto head = head_at(file, seed, offset, size, record->heads_);
+    if (!head && record->identity_) record->identity_->check();
     if (!head)
         throw Error(ErrorCode::damaged, file.path() + ": damaged: the head of the record at byte " +
                                             std::to_string(offset) +
@@ -178,7 +195,8 @@ std::shared_ptr<const Record> Record::read(const File& file, std::uint32_t seed,
     if (const std::string wrong = wrong_sections(*head, record->heads_); !wrong.empty()) record->fail(wrong);
     record->memory_ = std::make_unique<Mapping>(file, offset, head->length);
     for (const SectionHead& section : record->heads_)
-        record->sections_.push_back(std::make_unique<Section>(section, offset, record->name_, record->memory_->data()));
+        record->sections_.push_back(std::make_unique<Section>(section, offset, record->name_, record->memory_->data(),
+                                                              record->identity_.get()));
     return record;
 }
 
@@ -194,7 +212,10 @@ const Section& Record::section(Part part) const {
     return *found;
 }
 
-void Record::fail(const std::string& what) const { throw Error(ErrorCode::damaged, name_ + " " + what + remedy); }
+void Record::fail(const std::string& what) const {
+    if (identity_) identity_->check();
+    throw Error(ErrorCode::damaged, name_ + " " + what + remedy);
+}
 
 void Record::verify(std::vector<Fault>& faults, unsigned threads) const {
     std::uint64_t end = head_.head_length;

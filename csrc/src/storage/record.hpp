@@ -21,9 +21,25 @@ struct Fault {
     std::uint64_t offset, length;  // in the file
 };
 
+// The header of a file that is open: when another file is copied over it, the header is the first to change.
+class Identity {
+public:
+    Identity(const File& file, const Header& header);
+    bool overwritten() const;
+    // Error(damaged) when it was overwritten.
+    void check() const;
+
+private:
+    std::string path_;
+    Header header_;
+    Mapping now_;
+};
+
 class Section {
 public:
-    Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes);
+    // identity: of the file, or null. A block that is wrong because the file was overwritten is reported as that.
+    Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes,
+            const Identity* identity);
 
     Part part() const { return head_.part; }
     std::uint64_t size() const { return head_.length; }
@@ -42,6 +58,7 @@ public:
 private:
     bool table_is_good() const;
     bool block_is_good(std::uint64_t number) const;
+    [[noreturn]] void fail(const Fault& fault) const;
     Fault fault_of_table() const;
     Fault fault_of_block(std::uint64_t number) const;
 
@@ -49,6 +66,7 @@ private:
     std::uint64_t record_;  // its offset in the file
     std::string name_;      // file, record, section
     const std::uint8_t *data_, *table_;
+    const Identity* identity_;
     mutable std::atomic<bool> table_checked_{false};
     std::unique_ptr<std::atomic<bool>[]> checked_;  // a block each
 };
@@ -58,7 +76,7 @@ public:
     // The head is checked, Error(damaged) says what is wrong with it; the sections are when they are read. seed: the
     // CRC of the file's header; size: of the file.
     static std::shared_ptr<const Record> read(const File& file, std::uint32_t seed, std::uint64_t offset,
-                                              std::uint64_t size);
+                                              std::uint64_t size, std::shared_ptr<const Identity> identity = nullptr);
     // The head of a record that may not be there.
     static std::optional<RecordHead> peek(const File& file, std::uint32_t seed, std::uint64_t offset,
                                           std::uint64_t size);
@@ -78,6 +96,7 @@ private:
     RecordHead head_{};
     std::string name_;
     std::unique_ptr<Mapping> memory_;
+    std::shared_ptr<const Identity> identity_;
     std::vector<SectionHead> heads_;
     std::vector<std::unique_ptr<Section>> sections_;
 };

@@ -72,13 +72,60 @@ void each(const std::vector<Slice>& slices, Body body) {
         for (std::size_t i = slice.begin; i < slice.end; ++i) body(*slice.source, i);
 }
 
-// The ids of a record: in a row, ascending within 32 bits of the first, or any.
+// Runs of consecutive ids, as docs/codes-bin.md has them (id runs).
+class Runs {
+public:
+    void add(std::int64_t id) {
+        if (length_ && id - 1 == last_) {
+            ++length_, last_ = id;
+            return;
+        }
+        end_run();
+        first_ = last_ = id, length_ = 1;
+    }
+    // Nothing where they cannot be written: the next id is too far from the last.
+    const std::vector<std::uint8_t>* end() {
+        end_run();
+        return possible_ ? &bytes_ : nullptr;
+    }
+
+private:
+    void end_run() {
+        if (!length_) return;
+        const auto step = static_cast<std::int64_t>(static_cast<std::uint64_t>(first_) - expected_);
+        possible_ &= step < limit && step >= -limit;
+        // No longer than 8 bytes an id, so that ids that are all over the place take no memory here.
+        if (possible_) {
+            number((static_cast<std::uint64_t>(step) << 1 ^ static_cast<std::uint64_t>(step >> 63)) << 1 |
+                   (length_ > 1));
+            if (length_ > 1) number(length_);
+            possible_ = bytes_.size() < 16 + 8 * (ids_ += length_);
+        }
+        expected_ = static_cast<std::uint64_t>(last_) + 1;
+        length_ = 0;
+    }
+    void number(std::uint64_t value) {
+        for (; value > 0x7f; value >>= 7) bytes_.push_back(static_cast<std::uint8_t>(value | 0x80));
+        bytes_.push_back(static_cast<std::uint8_t>(value));
+    }
+
+    static constexpr std::int64_t limit = std::int64_t{1} << 62;
+    std::vector<std::uint8_t> bytes_;
+    bool possible_ = true;
+    std::int64_t first_ = 0, last_ = 0;
+    std::uint64_t expected_ = 0, length_ = 0, ids_ = 0;
+};
+
+// The ids of a record: in a row, ascending within 32 bits of the first, or any; and how they take the fewest bytes.
 struct Ids {
     std::uint64_t first = no_first_id;
     bool consecutive = true, ascending = true, close = true;
+    Runs runs;
+    const std::vector<std::uint8_t>* as_runs = nullptr;
 
     explicit Ids(const std::vector<Slice>& slices) {
         std::int64_t least = 0, last = 0;
+        std::uint64_t count = 0;
         bool any = false;
         each(slices, [&](const Source& source, std::size_t i) {
             const std::int64_t id = source.id(i);
@@ -86,12 +133,18 @@ struct Ids {
             consecutive &= !any || id - 1 == last;
             ascending &= !any || id > last;
             close &= id >= least && id - least <= std::numeric_limits<std::uint32_t>::max();
+            runs.add(id);
+            ++count;
             last = id;
             any = true;
         });
         close &= ascending && least <= std::numeric_limits<std::int64_t>::max() - (std::int64_t{1} << 32);
-        if (consecutive || close) first = static_cast<std::uint64_t>(least);
+        as_runs = consecutive ? nullptr : runs.end();
+        if (as_runs && as_runs->size() >= (close ? 4 : 8) * count) as_runs = nullptr;
+        if (!as_runs && (consecutive || close)) first = static_cast<std::uint64_t>(least);
     }
+    Ids(const Ids&) = delete;
+    Ids& operator=(const Ids&) = delete;
 };
 
 // All labels of a record: one number for a text, whatever each source calls it.
@@ -136,7 +189,9 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
     const bool labelled = !labels.texts.empty();
 
     Sizes sizes{{Part::codes, items * code_bytes(bits)}};
-    if (!ids.consecutive)
+    if (ids.as_runs)
+        sizes.emplace_back(Part::id_runs, ids.as_runs->size());
+    else if (!ids.consecutive)
         sizes.push_back(ids.close ? Sizes::value_type{Part::id_offsets, 4 * items}
                                   : Sizes::value_type{Part::ids, 8 * items});
     if (keys) sizes.insert(sizes.end(), {{Part::key_ends, 4 * items}, {Part::keys, key_bytes}});
@@ -150,7 +205,9 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
     for (const Slice& slice : slices)
         slice.source->codes(slice.begin, slice.end,
                             [&](const std::uint8_t* bytes, std::size_t size) { record.put(bytes, size); });
-    if (!ids.consecutive)
+    if (ids.as_runs)
+        record.put(ids.as_runs->data(), ids.as_runs->size());
+    else if (!ids.consecutive)
         each(slices, [&](const Source& source, std::size_t i) {
             if (ids.close)
                 record.number(static_cast<std::uint32_t>(static_cast<std::uint64_t>(source.id(i)) - ids.first));

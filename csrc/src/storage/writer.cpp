@@ -105,6 +105,7 @@ std::shared_ptr<const FileView> Writer::apply(const FileView& view, const Change
         // What was written so far is of no commit; without it the file ends as it did. After a sync that failed nobody
         // knows what is on the disk.
         usable_ = false;
+        if (view.overwritten()) throw;  // what is there now is not ours to cut off
         try {
             file_.truncate(view.commit().end);
             file_.sync();
