@@ -61,7 +61,7 @@ def open_session(
     session = cpu_session(ort, model, name, threads, spin)
     if device != "auto":
         raise _no_gpu(device, obstacle)
-    return Opened(session, "cpu", obstacle)
+    return Opened(session, "cpu", gpu.NO_GPU if obstacle.startswith(gpu.NO_GPU) else obstacle)
 
 
 def check_device(device: str) -> None:
@@ -86,6 +86,8 @@ def obstacles() -> dict[str, str]:
     """The others, and why not."""
     ort = load_onnxruntime()
     found = {device: gpu.obstacle(ort, device) for device in gpu.PROVIDERS}
+    if why := gpu.absence():  # then nothing that could be installed would help
+        found = {device: obstacle and why for device, obstacle in found.items()}
     return {device: why for device, why in found.items() if why is not None}
 
 

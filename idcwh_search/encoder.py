@@ -7,6 +7,7 @@ with many files is the business of pipeline.py.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import threading
 from collections.abc import Callable, Iterable
@@ -256,7 +257,7 @@ def _contradicted(content: bytes, seal: onnx_file.Seal, preprocess: Preprocess) 
     if said is not None and said.preprocess != preprocess:
         raise IdcwhError(
             f"says that it expects {said.preprocess}, not {preprocess}, and was not changed since it was written; "
-            "leave preprocess out"
+            "leave --preprocess out (in Python, preprocess=)"
         )
     return said
 
@@ -270,9 +271,14 @@ def _read(path: str) -> bytes:
     try:
         if stat.S_IFMT(Path(path).stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # a pipe would be waited for
             raise IdcwhError(f"{path}: a device or a pipe; expected a model.onnx written by idcwh-export")
-        return Path(path).read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx written by idcwh-export") from error
+    if content.startswith(b"PK\3\4") and b"data.pkl" in content:
+        raise IdcwhError(
+            f"{path}: is a PyTorch file; expected a model.onnx: run idcwh-export {shlex.quote(path)} --onnx"
+        )
+    return content
 
 
 def _at_least_one(name: str, value: int | None) -> int | None:

@@ -8,6 +8,10 @@ class IdcwhError(Exception):
     """
 
 
+class UsageError(IdcwhError):
+    """Options that the data does not allow: a command ends with the exit code of wrong usage."""
+
+
 _EXTRAS = {
     "markdown": "train",
     "matplotlib": "bench",

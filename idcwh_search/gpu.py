@@ -50,21 +50,39 @@ class Use:
     batch_size: int = 64
 
 
+NO_GPU = "no GPU found"
+"""How `obstacle` begins on a machine without one."""
+
+
 def obstacle(ort: Any, device: str) -> str | None:
     """What keeps ONNX Runtime from a device, as far as can be told without loading its libraries; or None."""
     if PROVIDERS[device] not in ort.get_available_providers():
         name = "CUDA" if device == "cuda" else "TensorRT"
         return f"this ONNX Runtime {ort.__version__} was built without {name}: {both_or(GPU_FIX)}"
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return "no GPU found: the NVIDIA driver is not installed, or not visible in this container"
+    if (driver := _driver()) is None:
+        return _no_gpu()
     count = ctypes.c_int(0)
     status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if status or not count.value:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "unset")
         return f"the NVIDIA driver finds no GPU (status {status}; CUDA_VISIBLE_DEVICES={visible})"
     return None
+
+
+def absence() -> str | None:
+    """Returns why this machine has no GPU, whatever ONNX Runtime could do with one; None where it may have one."""
+    return _no_gpu() if _driver() is None else None
+
+
+def _no_gpu() -> str:
+    return f"{NO_GPU}: the NVIDIA driver is not installed, or not visible in this container"
+
+
+def _driver() -> Any:
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
 
 
 def missing_library(ort: Any, device: str) -> str | None:

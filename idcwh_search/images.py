@@ -137,6 +137,9 @@ class Preprocess:
             known = ", ".join(_RESAMPLING)
             raise ValueError(f"preprocess: interpolation must be one of {known}, not {self.interpolation!r}")
 
+    def __str__(self) -> str:
+        return f"resize {self.resize}, crop {self.crop}, {self.interpolation}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain Python, for model.pt, model.onnx and codes.bin."""
         return asdict(self)

@@ -16,7 +16,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 VERIFIED = "idcwh_verified"
 WITHOUT = (
     "expected one written by idcwh-export; to use it all the same, say what it expects: "
-    "Encoder(path, preprocess=Preprocess(resize=..., crop=...)), or --preprocess RESIZE,CROP"
+    "--preprocess RESIZE,CROP, or Encoder(path, preprocess=Preprocess(resize=..., crop=...))"
 )
 _FIXED = {"idcwh_bit_order": "little", "idcwh_threshold": ">= 0"}  # no other is defined; a reader has to refuse one
 
@@ -96,7 +96,7 @@ def explicit(session: Any, preprocess: Preprocess, bits: int | None = None) -> M
     if bits is None:
         width = next((node.shape[-1] for node in session.get_outputs() if node.name == "logits"), None)
         if not isinstance(width, int):
-            raise IdcwhError("its outputs do not say how many bits a code has; say it with bits=")
+            raise IdcwhError("its outputs do not say how many bits a code has; give it with Encoder(path, bits=...)")
         bits = width
     return ModelInfo(bits, preprocess, [], {}, {}, "", precision="unknown")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from idcwh_search.cli import common
 from idcwh_search.devices import DEVICES
 from idcwh_search.errors import IdcwhError, not_installed
+from idcwh_search.gpu import NO_GPU
 from idcwh_search.modelinfo import PRECISIONS
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _export(options: Any) -> int:
         found = "not a file" if options.model.exists() else "no such file"
         raise IdcwhError(f"{options.model}: {found}; expected a model.pt written by idcwh-train")
     if options.model.suffix.lower() == ".onnx":
-        raise IdcwhError(f"{options.model}: is ONNX already; expected the model.pt that idcwh-train wrote")
+        raise IdcwhError(f"{options.model}: is an ONNX model; expected the model.pt that idcwh-train wrote")
     skipped: list[dict[str, str]] = []
 
     def skip(path: str, reason: str) -> None:
@@ -152,7 +153,9 @@ def _load_export() -> Any:
 def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> None:
     from .export import SEEN
 
-    over = [f"not on {device}: {why}" for device, why in done.passed_over.items()]
+    over = [f"not on {device}: {why}" for device, why in done.passed_over.items() if not why.startswith(NO_GPU)]
+    if not over and done.passed_over:
+        over = ["on the CPU"]
     relevant = "labels" if done.labelled else "the nearest by the model's logits"
     common.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
     if any(file.calibration == SEEN for file in done.files):

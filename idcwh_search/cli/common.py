@@ -8,6 +8,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import select
 import signal
 import sys
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 
 from .. import __version__
 from ..entry import open_descriptors
-from ..errors import IdcwhError, not_installed
+from ..errors import IdcwhError, UsageError, not_installed
 from ..runtime import first_line
 from . import progress
 
@@ -66,7 +67,7 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
         message = _message(error)
         if message is None or os.environ.get("IDCWH_TRACEBACK"):
             raise
-        return _end(FAILED, f"error: {message}")
+        return _end(USAGE if isinstance(error, UsageError) else FAILED, f"error: {message}")
 
 
 def _end(status: int, line: str) -> int:
@@ -291,7 +292,13 @@ class Parser(argparse.ArgumentParser):
         except (TypeError, ValueError) as error:
             if os.environ.get("IDCWH_TRACEBACK"):
                 raise
-            self.error(str(error))
+            self.error(self.in_options(str(error)))
+
+    def in_options(self, message: str) -> str:
+        """Returns a message that begins with the name of an argument of ours, with the option in its place."""
+        name, rest = re.match(r"(\w*)(.*)", message, re.DOTALL).groups()  # type: ignore[union-attr]
+        option = f"--{name.replace('_', '-')}"
+        return f"{option}{rest}" if rest[:1] in (":", " ") and option in self._option_string_actions else message
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"error: {one_line(message)} (see {self.prog} --help)\n")
@@ -330,12 +337,15 @@ def preprocess(text: str) -> Any:
 
     resize, _, rest = text.partition(",")
     crop, _, interpolation = rest.partition(",")
+    expected = f"expected RESIZE,CROP in pixels, such as 240,224, not {text!r}"
     try:
-        return Preprocess(int(resize), int(crop), interpolation or "bilinear")
+        sides = int(resize), int(crop)
+    except ValueError:
+        raise argparse.ArgumentTypeError(expected) from None
+    try:
+        return Preprocess(*sides, interpolation or "bilinear")
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"expected RESIZE,CROP in pixels, such as 240,224, not {text!r} ({error})"
-        ) from error
+        raise argparse.ArgumentTypeError(f"{expected} ({str(error).removeprefix('preprocess: ')})") from None
 
 
 def _whole(text: str, least: int, most: int = LARGEST) -> int:

@@ -180,6 +180,9 @@ def test_a_file_that_is_no_model(cpp_with_encoder, cpp_error, exported, tmp_path
         with pytest.raises(cpp_error, match="not an ONNX model that ONNX Runtime") as caught:
             cpp_with_encoder.encoder(path)
         assert caught.value.status == 6
+    path.write_bytes(b"PK\3\4" + bytes(26) + b"model/data.pkl")  # as torch.save writes
+    with pytest.raises(cpp_error, match=r"is a PyTorch file; expected a model\.onnx: run idcwh-export"):
+        cpp_with_encoder.encoder(path)
     with pytest.raises(cpp_error, match="No such file") as caught:
         cpp_with_encoder.encoder(tmp_path / "missing.onnx")
     assert caught.value.status == 5

@@ -56,7 +56,7 @@ def test_what_is_no_model(small: Any, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "a device or a pipe" in capfd.readouterr().out
     (tmp_path / "pipe.onnx").unlink()
     shutil.copy(small(), tmp_path / "m.onnx")
-    assert "is ONNX already; expected the model.pt" in fails(capfd, tmp_path / "m.onnx", "--onnx", "n.onnx")
+    assert "is an ONNX model; expected the model.pt" in fails(capfd, tmp_path / "m.onnx", "--onnx", "n.onnx")
     before |= {"m.onnx", "model.pt"}
     assert leftovers(tmp_path) == before
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -276,10 +277,17 @@ def test_an_unchanged_model_knows_better(linear: Any) -> None:
     path = linear.write()
     path.write_bytes(onnx_file.sealed(path.read_bytes()))
     assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "what it says itself"
-    with pytest.raises(IdcwhError, match=r"model\.onnx: says that it expects Preprocess\(.*leave preprocess out"):
+    with pytest.raises(IdcwhError, match=r"expects resize 10, crop 8, bilinear, not resize 11.*leave --preprocess out"):
         Encoder(path, preprocess=Preprocess(SIDE + 3, SIDE))
     with pytest.raises(IdcwhError, match=r"model\.onnx: its codes have 12 bits, not 16"):
         Encoder(path, bits=16)
+
+
+def test_encoder_given_a_model_pt_names_idcwh_export(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.pt", "w") as file:  # as torch.save writes
+        file.writestr("model/data.pkl", b"")
+    with pytest.raises(IdcwhError, match=r"model\.pt: is a PyTorch file.*run idcwh-export .*model\.pt --onnx"):
+        Encoder(tmp_path / "model.pt")
 
 
 def test_logits_that_are_no_numbers_are_refused(linear: Any, tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def broken(kind: str, path: Path) -> None:
         path.write_bytes(pickle.dumps({"format": "idcwh-model"}))
     elif kind == "text":
         path.write_text("hello")
+    elif kind == "onnx":
+        path.write_bytes(b"\x08\x08\x3a\x02\x12\x00")  # ModelProto: ir_version 8, a graph of an empty name
     elif kind == "empty":
         path.write_bytes(b"")
     elif kind == "foreign":
@@ -108,6 +110,7 @@ def broken(kind: str, path: Path) -> None:
         ("pickled", "holds Python objects"),
         ("plain pickle", "not an? |damaged|holds Python objects"),
         ("text", "damaged, or not an idcwh-model file"),
+        ("onnx", "is an ONNX model; expected an idcwh-model file as idcwh-train writes it"),
         ("empty", "damaged"),
         ("cut", "damaged"),
         ("cut in half", "damaged"),

@@ -78,6 +78,7 @@ def test_unknown_names() -> None:
         ("center_lr", None, "a number of at least 0, not None"),
         ("head_lr", float("inf"), "a number of at least 0, or none, not inf"),
         ("lr", float("nan"), "a number of at least 0, not nan"),
+        ("momentum", 1.5, "a share from 0 up to, not including, 1, not 1.5"),
         ("precision", "half", "one of float32, bfloat16, not 'half'"),
         ("method_options", "beta", "a dictionary, not 'beta'"),
     ],
@@ -165,6 +166,26 @@ def test_frozen_options_of_mini_are_those_before_min_steps():
     }  # fmt: skip
     del expected["min_steps"]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "expected"),
+    [
+        ("best", {"crop": 32}, {"resize": 128, "crop": 32, "start_crop": None, "pad": 12}),
+        ("best", {"resize": 8}, {"resize": 8, "crop": 8, "start_crop": None, "pad": 0}),
+        ("paper", {"resize": 32}, {"resize": 32, "crop": 32}),
+        ("paper", {"crop": 300}, {"resize": 300, "crop": 300}),
+        ("best", {"crop": 112}, {"resize": 128, "crop": 112, "start_crop": 96, "pad": 12}),
+    ],
+)
+def test_sizes_that_are_not_given_follow_those_given(recipe, given, expected):
+    found = recipes.options(recipe, given).to_dict()
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_sizes_that_are_given_must_fit():
+    with pytest.raises(ValueError, match=r"^crop: expected at most resize \(16\), not 32$"):
+        recipes.options("best", {"resize": 16, "crop": 32})
 
 
 def _trainer(images: int, options: Options) -> Trainer:

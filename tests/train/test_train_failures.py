@@ -129,6 +129,14 @@ def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, mes
     assert last.startswith("error: ") and message in last
 
 
+def test_keep_best_with_no_images_held_out_is_wrong_usage(images, net, tmp_path, cached, capsys):
+    command = ["--data", str(images), *net, "--freeze", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, "--keep", "best", "--validation", "0.01"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: --keep best: no images are held out: 0.01 of the largest class is less than one")
+    assert not (tmp_path / "run" / "model.pt").exists()
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
@@ -140,11 +148,13 @@ def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, mes
             "dpsh: several: expected true or false, not 'maybe'",
         ),
         (["--method-option", "foo=1"], "idcwh: unknown option 'foo'; expected one of sigma2, gamma, beta, "),
-        (["--dropout", "1"], "dropout: expected a share"),
-        (["--crop", "64"], "do not fit into resize 36"),
+        (["--dropout", "1"], "--dropout: expected a share"),
+        (["--momentum", "1.5"], "--momentum: expected a share from 0 up to, not including, 1, not 1.5"),
+        (["--start-crop", "4"], "--start-crop: expected a whole number of at least 8, or none, not 4"),
+        (["--crop", "64"], "--crop: expected at most resize (36), not 64"),
         (["--weights", ""], "weights: expected a name, not ''"),
         (["--bits", "12", "12"], "bits: a code length is given twice: 12, 12"),
-        (["--validation", "0", "--keep", "best"], "keep best: needs held-out images (--validation SHARE)"),
+        (["--validation", "0", "--keep", "best"], "--keep: best needs held-out images (--validation SHARE)"),
         (["--query", "5", "--query-per-class", "5"], "give them a class (query and train per class) or over all"),
         (["--protocol", "own", "--unseen-classes", "1"], "the number of unseen classes belongs to unseen"),
         (["--backbone", "nope"], "unknown backbone 'nope'; expected a torchvision classifier"),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from idcwh_search.cli.common import note
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, UsageError
 from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
 
@@ -63,7 +63,10 @@ class Prepared:
             raise IdcwhError(f"none of the {len(split.train):,} training images has a label")
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
-            note(f"no images held out: {options.validation:g} of the largest class is less than one image")
+            why = f"no images are held out: {options.validation:g} of the largest class is less than one image"
+            if options.keep == "best":
+                raise UsageError(f"--keep best: {why}; raise --validation, or leave --keep out")
+            note(why)
         methods = self._methods(len(train))
         self.network = workers.prepare(self._network(methods).to(device))
         wanted = rows

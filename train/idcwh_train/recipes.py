@@ -82,7 +82,7 @@ class Options:
             self.protocol, self.query_per_class, self.train_per_class, self.query, self.train, self.unseen_classes
         )
         if self.crop > self.resize:
-            raise ValueError(f"crop: {self.crop} pixels do not fit into resize {self.resize}")
+            raise ValueError(f"crop: expected at most resize ({self.resize}), not {self.crop}")
         if self.start_crop is not None and self.start_crop > self.crop:
             raise ValueError(f"start_crop: expected 8 to crop ({self.crop}), not {self.start_crop}")
         if self.pad and self.pad >= self.resize:
@@ -90,7 +90,7 @@ class Options:
         if self.backbone == COMPACT and self.weights == "imagenet":
             raise ValueError("weights: there are none of compact on ImageNet; expected none, or a file")
         if self.keep == "best" and not self.validation:
-            raise ValueError("keep best: needs held-out images (--validation SHARE); the queries never choose")
+            raise ValueError("keep: best needs held-out images (--validation SHARE); the queries never choose")
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
             raise ValueError("nesterov: belongs to sgd with momentum")
 
@@ -119,7 +119,7 @@ def _kinds() -> dict[str, values.Kind]:
         "query_per_class", "train_per_class", "query", "train", "unseen_classes",
         "resize", "crop", "epochs", "batch_size",
     )  # fmt: skip
-    shares = ("validation", "erase", "warmup", "average", "dropout")
+    shares = ("validation", "erase", "warmup", "average", "dropout", "momentum")
     choices = {"schedule": SCHEDULES, "precision": PRECISIONS, "optimizer": OPTIMIZERS, "keep": KEEP}
     narrower = {
         **dict.fromkeys(counts, values.whole(1)),
@@ -210,6 +210,7 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
     merged = {**RECIPES[recipe], **own, **given}
     if "epochs" in given and "min_steps" not in given:
         merged["min_steps"] = 0
+    _follow(merged, given)
     if merged.get("backbone") == COMPACT:
         merged.setdefault("weights", "none")
     if both := {**own.get("method_options", {}), **given.get("method_options", {})}:
@@ -217,3 +218,19 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
     if of := MODULES[name].with_bits.get(recipe):
         merged["length_options"] = {str(bits): of(bits) for bits in _lengths(merged.get("bits", Options.bits))}
     return Options(**merged)
+
+
+def _follow(merged: dict[str, Any], given: dict[str, Any]) -> None:
+    """Sizes of images that were not given follow those that were, so that no error names what nobody asked for."""
+    resize, crop = (merged.get(name, getattr(Options, name)) for name in ("resize", "crop"))
+    start, pad = merged.get("start_crop"), merged.get("pad", Options.pad)
+    if not all(isinstance(value, int) for value in (resize, crop, pad)):
+        return  # which is an error of its own
+    if "resize" not in given and crop > resize:
+        merged["resize"] = resize = crop
+    elif "crop" not in given and crop > resize:
+        merged["crop"] = crop = resize
+    if start and "start_crop" not in given and start > crop:
+        merged["start_crop"] = None
+    if "pad" not in given and pad >= resize:
+        merged["pad"] = 0

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import torch
 
+from idcwh_search import onnx_file
 from idcwh_search.errors import IdcwhError, not_installed
 
 _SAFETENSORS = ".safetensors"
@@ -36,6 +37,8 @@ def read(path: Path, expected: str) -> Any:
             f"{path}: holds Python objects (saved with torch.save(model)?), which are never loaded; expected {expected}"
         ) from None
     except _Damaged:
+        if onnx_file.metadata(path.read_bytes()) is not None:
+            raise IdcwhError(f"{path}: is an ONNX model; expected {expected}") from None
         raise IdcwhError(f"{path}: damaged, or not {expected}") from None
     except OSError as error:
         raise IdcwhError(f"{path}: cannot be read: {error.strerror or error}") from None

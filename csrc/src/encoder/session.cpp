@@ -110,6 +110,9 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
     }
     // For cuda too: if the model itself is at fault, this says so.
     const std::string fault = p.open(model, options, false);
+    if (!fault.empty() && model.substr(0, 4) == "PK\3\4" && model.find("data.pkl") != model.npos)
+        throw Error(ErrorCode::damaged,
+                    name + ": is a PyTorch file; expected a model.onnx: run idcwh-export " + name + " --onnx");
     if (!fault.empty())
         throw Error(ErrorCode::damaged,
                     name + ": not an ONNX model that ONNX Runtime " + p.api.version() + " can run (" + fault + ")");

@@ -1,0 +1,118 @@
+"""How well few images train: MAP of IDCWH's default recipe beside simpler methods, on the same frozen features.
+
+    python benchmarks/small_sets.py [--bits 32] [--seeds 3] [--json FILE]
+
+The datasets are scikit-learn's digits (1,797 drawings; 20 per class are queries) and the demo's images (demo/cifar10,
+its own split). A seed draws the queries of digits, the first weights and the batches. The other methods are OrthoHash
+with the same recipe, and the signs of random projections of a shrinkage LDA (scikit-learn's, mean of 5 projections).
+Features are EfficientNet-Lite0's, computed once and cached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from idcwh_search import datasets, metrics, protocols
+from idcwh_search.codes import pack
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.images import Preprocess
+from idcwh_train import backbones, features, recipes, run
+from idcwh_train.model import Embedder
+
+BACKBONE = "timm:tf_efficientnet_lite0"
+DEMO = Path(__file__).parent.parent / "demo" / "cifar10"
+METHODS = ("idcwh", "orthohash", "lda")
+_PROJECTIONS = 5
+
+
+def digits(folder: Path) -> dict[str, Any]:
+    """Writes digits as a dataset; returns the options that name and split it."""
+    found = load_digits()
+    images = np.repeat((found.images * 255 / 16).round().astype(np.uint8)[..., None], 3, axis=3)
+    np.savez(folder / "digits.npz", x=images, y=found.target)
+    return {"data": str(folder / "digits.npz"), "protocol": "per-class", "query_per_class": 20}
+
+
+def measured(method: str, bits: int, seed: int, split: dict[str, Any]) -> float:
+    """Returns the MAP of the protocol's queries."""
+    return discriminant(bits, seed, split) if method == "lda" else trained(method, bits, seed, split)
+
+
+def trained(method: str, bits: int, seed: int, split: dict[str, Any]) -> float:
+    """Returns the MAP of a model that idcwh-train --freeze makes."""
+    options = recipes.options(
+        "frozen", {"freeze": True, "backbone": BACKBONE, "method": method, "bits": bits, "seed": seed, **split}
+    )
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        done = run.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
+    return done.evaluations[bits].map
+
+
+def discriminant(bits: int, seed: int, split: dict[str, Any]) -> float:
+    """Returns the MAP of signs of random projections of a shrinkage LDA of the same features."""
+    dataset = datasets.load(split["data"])
+    made = protocols.split(
+        dataset, split["protocol"], seed=seed, **{k: v for k, v in split.items() if k in protocols.OPTIONS}
+    )
+    x, labels = _features(dataset), dataset.labels
+    lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(x[made.train], labels[made.train])
+    queries, database = lda.transform(x[made.query]), lda.transform(x[made.database])
+    center, found = lda.transform(x[made.train]).mean(axis=0), []
+    for draw in range(_PROJECTIONS):
+        projection = np.random.default_rng((seed, draw)).standard_normal((queries.shape[1], bits))
+        codes = [pack((part - center) @ projection) for part in (queries, database)]
+        result = metrics.evaluate(codes[0], labels[made.query], codes[1], labels[made.database], bits=bits, at=())
+        found.append(result.map)
+    return statistics.mean(found)
+
+
+def _features(dataset: LabelledImages) -> np.ndarray:
+    backbone = backbones.create(BACKBONE, "imagenet", 224, seed=0)
+    model = Embedder(backbone.network.eval(), backbone.features, backbone.mean, backbone.std)
+    with contextlib.redirect_stderr(io.StringIO()):
+        found = features.extract(
+            model, dataset, np.arange(len(dataset)), Preprocess(), torch.device("cpu"), features.default_cache()
+        )
+    return found.x.numpy()
+
+
+def main() -> None:
+    """Measures, prints and writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bits", type=int, default=32, help="code length (default 32)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs per method, seeds 0, 1, ... (default 3)")
+    parser.add_argument("--json", metavar="FILE", help="also write the numbers to FILE")
+    asked = parser.parse_args()
+    here, rows = common.machine("torch", "numpy", "scikit-learn"), []
+    print(common.describe(here))
+    print(f"| MAP at {asked.bits} bits |", *(f" {method} |" for method in METHODS), sep="")
+    print("|---|", *("---|" for _ in METHODS), sep="", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, split in (
+            ("digits", digits(Path(folder))), ("demo/cifar10", {"data": str(DEMO), "protocol": "own"}),
+        ):  # fmt: skip
+            found = {m: [measured(m, asked.bits, seed, split) for seed in range(asked.seeds)] for m in METHODS}
+            rows.append({"dataset": name, "bits": asked.bits, "map": found})
+            print(f"| {name} |", *(f" {_shown(values)} |" for values in found.values()), sep="", flush=True)
+    common.write_json(asked.json, here, rows)
+
+
+def _shown(values: list[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread}"
+
+
+if __name__ == "__main__":
+    main()
