@@ -25,6 +25,16 @@ _EXPORTS = {
     "get_include": "linking",
     "get_library_dir": "linking",
     "IdcwhError": "errors",
+    "AlreadyExistsError": "errors",
+    "CorruptFileError": "errors",
+    "InvalidInputError": "errors",
+    "LockedError": "errors",
+    "MismatchError": "errors",
+    "ModelMismatchError": "errors",
+    "NotFoundError": "errors",
+    "NotInstalledError": "errors",
+    "NotSupportedError": "errors",
+    "NotWrittenError": "errors",
 }
 __all__ = [*sorted(_EXPORTS), "__version__", "interchange"]
 
@@ -34,7 +44,17 @@ if TYPE_CHECKING:
     from .codes import unpack as unpack
     from .database import Database as Database
     from .encoder import Encoder as Encoder
+    from .errors import AlreadyExistsError as AlreadyExistsError
+    from .errors import CorruptFileError as CorruptFileError
     from .errors import IdcwhError as IdcwhError
+    from .errors import InvalidInputError as InvalidInputError
+    from .errors import LockedError as LockedError
+    from .errors import MismatchError as MismatchError
+    from .errors import ModelMismatchError as ModelMismatchError
+    from .errors import NotFoundError as NotFoundError
+    from .errors import NotInstalledError as NotInstalledError
+    from .errors import NotSupportedError as NotSupportedError
+    from .errors import NotWrittenError as NotWrittenError
     from .images import Preprocess as Preprocess
     from .images import load_image as load_image
     from .index import HammingIndex as HammingIndex

@@ -103,14 +103,11 @@ _XMP = ("xmp", "XML:com.adobe.xmp")  # names of it in Image.info
 class UnreadableImage(IdcwhError):
     """A file that is no picture we can decode: `path` names it, `reason` says why. Runs skip it and count it."""
 
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        self.path = os.fspath(path)
-        self.reason = reason
-        super().__init__(f"{self.path}: {reason}")
+    path: str
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the fields, so that a worker process can raise the error in its parent."""
-        return type(self), (self.path, self.reason)
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(reason, path=path)
+        self.reason = reason
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,21 @@ py::object text_of(const std::string& text) {
         PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<py::ssize_t>(text.size())));
 }
 
+// The Python exception of each code. An interrupted search without a Python signal has none of its own.
+py::object type_of(ErrorCode code) {
+    const auto ours = [](const char* name) {
+        return py::object(py::module_::import("idcwh_search.errors").attr(name));
+    };
+    switch (code) {
+        case ErrorCode::invalid_argument: return py::reinterpret_borrow<py::object>(PyExc_ValueError);
+        case ErrorCode::not_found: return py::reinterpret_borrow<py::object>(PyExc_KeyError);
+        case ErrorCode::unsupported: return ours("NotSupportedError");
+        case ErrorCode::damaged: return ours("CorruptFileError");
+        case ErrorCode::locked: return ours("LockedError");
+        default: return ours("IdcwhError");
+    }
+}
+
 void translate(std::exception_ptr pointer) {
     try {
         if (pointer) std::rethrow_exception(pointer);
@@ -120,12 +135,7 @@ void translate(std::exception_ptr pointer) {
         PyErr_SetObject(py::type::handle_of(value).ptr(), value.ptr());
     } catch (const Error& error) {
         if (error.code() == ErrorCode::interrupted && PyErr_Occurred()) return;  // what the signal's handler raised
-        py::object type = py::reinterpret_borrow<py::object>(PyExc_ValueError);
-        if (error.code() == ErrorCode::not_found)
-            type = py::reinterpret_borrow<py::object>(PyExc_KeyError);
-        else if (error.code() != ErrorCode::invalid_argument)
-            type = py::module_::import("idcwh_search.errors").attr("IdcwhError");
-        PyErr_SetObject(type.ptr(), text_of(error.what()).ptr());
+        PyErr_SetObject(type_of(error.code()).ptr(), text_of(error.what()).ptr());
     }
 }
 
