@@ -200,12 +200,11 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
         return ImageList(root, [ImageRef(text, os.path.basename(text))])
     if shards.is_shard(text):
         return _listed([text], root, f"{text}: no images in this archive")
-    if _suffix(text) in _UNSUPPORTED:
-        package = "pip install pillow-heif to read it, or " if _suffix(text) in HEIF_SUFFIXES else ""
-        raise IdcwhError(f"{text}: {_suffix(text)} images are not supported; {package}convert it to JPEG or PNG first")
     with open(text, "rb") as file:
-        if kind_of(file.peek(HEAD)[:HEAD]):  # an image without a suffix, or with another one
+        if kind_of(file.peek(HEAD)[:HEAD]):  # an image without a suffix, with another one, or of an unsupported type
             return ImageList(root, [ImageRef(text, os.path.basename(text))])
+        if _suffix(text) in _UNSUPPORTED:
+            raise IdcwhError(f"{text}: {_suffix(text)} images are not supported; convert it to JPEG or PNG first")
         if b"\0" in file.peek(8192)[:8192]:
             raise IdcwhError(f"{text}: neither an image, by its suffix, nor a text file that lists images")
         return _listed(_lines(file, root), root, f"{text}: the list names no images; expected one path a line")
