@@ -139,15 +139,14 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
 
     IdcwhError when the folder that it names is not where it was.
     """
-    looked = image_roots(database, given)
+    looked = list(dict.fromkeys(Path(os.path.normpath(root)) for root in image_roots(database, given)))
     if not looked:
         return default
     for root in looked:
         if root.is_dir():
             return root
     raise IdcwhError(
-        f"the images of {database.path} are not at {' nor at '.join(map(os.path.normpath, looked))}; "
-        "say where they are with --root"
+        f"the images of {database.path} are not at {' nor at '.join(map(str, looked))}; say where they are with --root"
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..database import Database
 from ..runtime import available_cores
+from ..wording import counted
 from . import common, encoding
 from .content import checksums, is_gone, signature
 
@@ -79,8 +80,8 @@ class Changes:
         labels = f" ({len(self._relabel)} of them with another label)" if self._relabel else ""
         changed = len(keys) - new - moved - self.unchanged
         common.note(
-            f"{len(keys)} images: {new} new, {changed} changed, {moved} moved, {self.unchanged} unchanged{labels}; "
-            f"{len(self._todo)} to encode"
+            f"{counted(len(keys), 'image')}: {new} new, {changed} changed, {moved} moved, "
+            f"{self.unchanged} unchanged{labels}; {len(self._todo)} to encode"
         )
 
     def _read(self) -> None:
@@ -93,7 +94,7 @@ class Changes:
         if not len(wanted):
             return
         if count := int((self._same & without).sum()):
-            common.note(f"{count} images have no checksum in {self._database.path} yet: reading them once")
+            common.note(f"{self._database.path}: {counted(count, 'image')} without a checksum; reading them once")
         paths = [self._listing.paths[i] for i in wanted.tolist()]
         with common.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
             self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)

@@ -76,8 +76,9 @@ class Encoding:
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
         """Print what was done; returns the exit code. left_out: files that were not among the images."""
         summary, size = self._run.summary, target.stat().st_size
-        counts = "".join(f", {number} {name}" for name, number in more.items() if isinstance(number, int))
-        common.note(f"{target}: {summary}{counts}; {size:,} bytes")
+        done = [str(summary)] if self._paths else []  # nothing was encoded: no speed
+        done += [f"{number} {name}" for name, number in more.items() if isinstance(number, int)]
+        common.note(f"{target}: {', '.join(done)}; {size:,} bytes")
         if as_json:
             numbers = {
                 "database": str(target),

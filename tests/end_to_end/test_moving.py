@@ -206,11 +206,11 @@ def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) ->
     os.utime(files[0], ns=(7, 7))  # nothing tells whether this one has changed
     add(images=1, changed=1, unchanged=5)
     add.check()
-    assert "5 images have no checksum" in add.err
+    assert "5 images without a checksum" in add.err
     for path in files:
         os.utime(path, ns=(9, 9))
     add(unchanged=6)
-    assert "no checksum" not in add.err
+    assert "without a checksum" not in add.err
 
 
 def test_archive_unpacked_elsewhere_is_remembered(
@@ -222,7 +222,8 @@ def test_archive_unpacked_elsewhere_is_remembered(
     elsewhere.mkdir(parents=True)
     subprocess.run(["tar", "-xmf", tmp_path / "all.tar", "-C", elsewhere], check=True)  # -m: with the time of now
     ids = add.ids()
-    assert "say where they are with --root" in add.refused("--images", elsewhere)
+    refused = add.refused("--images", elsewhere)
+    assert f"are not at {pictures}; say where they are with --root" in refused  # said once: the two places are the same
     page = tmp_path / "hits.html"
     query = ["--db", add.database, "--query", elsewhere / "cat", "--html", page]
     for more, shown in ([], False), (["--root", elsewhere], True):
