@@ -77,22 +77,20 @@ class Search:
         """Searches for all queries in one batch, and returns the answers in their order, each made on request."""
         if not queries:
             return iter(())
-        excluded = [_files(database, query) if self.exclude_self else _NONE for query in queries]
+        excluded = _own_ids(database, queries) if self.exclude_self else [_NONE] * len(queries)
         codes = np.stack([query.code for query in queries])
         rows = list(self._rows(database, codes, excluded))
         ties = self._ties(database, queries, rows, excluded)
-        return (
-            self._answer(database, query, distances[: self._top], ids[: self._top], tied)
-            for query, (distances, ids), tied in zip(queries, rows, ties, strict=True)
-        )
+        rows = [(distances[: self._top], ids[: self._top]) for distances, ids in rows]
+        if not self.exclude_self:
+            self._take_in_own(database, queries, rows, ties)
+        return (self._answer(database, *found) for found in zip(queries, rows, ties, strict=True))
 
     @property
     def _top(self) -> int | None:
         return TOP if self.top is None and self.radius is None else self.top
 
-    def _rows(
-        self, database: Database, codes: np.ndarray, excluded: list[np.ndarray]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _rows(self, database: Database, codes: np.ndarray, excluded: list[np.ndarray]) -> Iterator[_Row]:
         """Distances and ids of each query: one more than the top, where there is one, which shows whether it ties."""
         if self.radius is None:
             k = (self._top or 0) + 1 + max(map(len, excluded))
@@ -108,7 +106,7 @@ class Search:
         self,
         database: Database,
         queries: list[Query],
-        rows: list[tuple[np.ndarray, np.ndarray]],
+        rows: list[_Row],
         excluded: list[np.ndarray],
     ) -> list[Ties | None]:
         """For each query the ties that the top cuts off; queries with the same distance are counted in one batch."""
@@ -131,37 +129,65 @@ class Search:
     def _searched(self, ids: np.ndarray) -> np.ndarray:
         return ids if self.where is None else ids[np.isin(ids, self.where)]
 
-    def _answer(
-        self, database: Database, query: Query, distances: np.ndarray, ids: np.ndarray, ties: Ties | None
-    ) -> Answer:
-        keys, own = database.keys(ids), _NONE
+    def _take_in_own(self, database: Database, queries: list[Query], rows: list[_Row], ties: list[Ties | None]) -> None:
+        """Puts own files in the place of other hits where they tie and the top cuts them off.
+
+        Finding them reads every key of the database, once for all queries, so it is done only for files in the folder
+        of the database's images that are not among the hits already.
+        """
+        pending = {
+            n: Query(query.name, query.code, files=inside)
+            for n, (query, (_, ids), tied) in enumerate(zip(queries, rows, ties, strict=True))
+            if tied is not None and (inside := _inside(query)) and _missing(inside, database.keys(ids))
+        }
+        for (n, query), own in zip(pending.items(), _own_ids(database, list(pending.values())), strict=True):
+            (distances, ids), tied = rows[n], ties[n]
+            assert tied is not None
+            own = self._searched(own)
+            own = own[_distances(database, query, own) == tied.distance]
+            nearer, others = np.split(ids, [len(ids) - tied.shown])
+            others = others[~np.isin(others, own)]
+            rows[n] = distances, np.concatenate([nearer, np.concatenate([own, others])[: tied.shown]])
+
+    def _answer(self, database: Database, query: Query, row: _Row, ties: Ties | None) -> Answer:
+        (distances, ids), own = row, _NONE
+        keys = database.keys(ids)
         if query.files and not self.exclude_self:
             names = frozenset[str | None]().union(*query.files)
             own = ids[np.array([key in names for key in keys], bool)]
-            if ties is not None and any(file.isdisjoint(keys) for file in query.files):
-                ids = self._with_own(database, query, ids, ties)
-                keys = database.keys(ids)
-                own = ids[np.array([key in names for key in keys], bool)]
         if len(own):
             order = np.lexsort((ids, ~np.isin(ids, own), distances))
             ids, keys = ids[order], [keys[n] for n in order.tolist()]
         columns = (range(1, len(ids) + 1), distances.tolist(), ids.tolist(), keys, database.labels(ids))
         return Answer(query, list(map(Hit._make, zip(*columns, strict=True))), own.tolist(), ties)
 
-    def _with_own(self, database: Database, query: Query, ids: np.ndarray, ties: Ties) -> np.ndarray:
-        """The ids of the hits, with own files in the place of others where these tie and the top cuts them off."""
-        own = self._searched(_files(database, query))
-        own = own[_distances(database, query, own) == ties.distance]
-        nearer, tied = np.split(ids, [len(ids) - ties.shown])
-        return np.concatenate([nearer, np.concatenate([own, tied[~np.isin(tied, own)]])[: ties.shown]])
 
+_Row = tuple[np.ndarray, np.ndarray]
+"""Distances and ids of the hits of a query."""
 
 _NONE = np.empty(0, np.int64)
 
 
-def _files(database: Database, query: Query) -> np.ndarray:
-    """The ids of the query's own files."""
-    return database.find(sorted(frozenset[str]().union(*query.files))) if query.files else _NONE
+def _inside(query: Query) -> tuple[frozenset[str], ...]:
+    """The files of a query that are in the folder of the database's images."""
+    return tuple(keys for keys in query.files if not all(key.startswith("../") for key in keys))
+
+
+def _missing(files: tuple[frozenset[str], ...], keys: list[str | None]) -> bool:
+    return any(file.isdisjoint(keys) for file in files)
+
+
+def _own_ids(database: Database, queries: list[Query]) -> list[np.ndarray]:
+    """The ids of each query's own files, ascending."""
+    wanted = frozenset[str]().union(*(keys for query in queries for keys in query.files))
+    found = database.find(sorted(wanted)) if wanted else _NONE
+    ids: dict[str | None, list[int]] = {}
+    for id_, key in zip(found.tolist(), database.keys(found), strict=True):
+        ids.setdefault(key, []).append(id_)
+    return [
+        np.array(sorted({id_ for keys in query.files for key in keys for id_ in ids.get(key, ())}), np.int64)
+        for query in queries
+    ]
 
 
 def _distances(database: Database, query: Query, ids: np.ndarray) -> np.ndarray:

@@ -129,9 +129,14 @@ def image_path(roots: Iterable[Path], key: str | None) -> Path | None:
 
 
 def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
-    """Returns the keys that an image file may have, relative to these folders."""
-    forms = {path, os.path.realpath(path)}  # keys are of the names that were listed, which may be links
-    return frozenset(KeyNames(root).key(form) for root in roots for form in forms)
+    """Returns the keys that an image file may have, relative to these folders.
+
+    Keys are of the names that were listed, which may be links: both the name and the file that it leads to count.
+    """
+    folders = {os.path.abspath(root) for root in roots}  # noqa: PTH100 (not resolved)
+    real_file, real_folders = os.path.realpath(path), {os.path.realpath(folder) for folder in folders}
+    of_names = {shards.relative(os.path.abspath(path), folder) for folder in folders}  # noqa: PTH100
+    return frozenset(of_names | {shards.relative(real_file, folder) for folder in real_folders})
 
 
 def images_root(database: Database, given: str | None, default: Path) -> Path:
