@@ -154,7 +154,7 @@ def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
 
 def draw(seed: int, key: str) -> bytes:
     """The lot of a picture: sorting by it shuffles the pictures, in the same way everywhere."""
-    return hashlib.sha256(f"{seed}/{key}".encode()).digest()
+    return hashlib.sha256(f"{seed}/{key}".encode(errors="surrogateescape")).digest()
 
 
 def _counts(query_each: int | None, train_each: int | None, query: int | None, train: int | None) -> _Counts | None:

@@ -135,7 +135,7 @@ def _export(options: Any) -> int:
         on_skip=skip,
     )
     _report(done, skipped, as_json=options.json)
-    return common.SKIPPED if skipped else common.DONE
+    return common.SKIPPED if skipped or done.left_out.skipped else common.DONE
 
 
 def _load_export() -> Any:
@@ -153,6 +153,7 @@ def _load_export() -> Any:
 def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> None:
     from .export import SEEN
 
+    common.note_all(done.left_out.lines())
     over = [f"not on {device}: {why}" for device, why in done.passed_over.items() if not why.startswith(NO_GPU)]
     if not over and done.passed_over:
         over = ["on the CPU"]
@@ -163,8 +164,9 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
             "int8 is calibrated on the pictures it is compared on; --verify IMAGES shows what it does to others"
         )
     if as_json:
-        about = {"images": done.origin, "relevant": relevant, "not_compared_on": done.passed_over}
-        print(json.dumps({"files": [_numbers(file) for file in done.files], **about, "skipped": skipped}, indent=2))
+        about: dict[str, Any] = {"images": done.origin, "relevant": relevant, "not_compared_on": done.passed_over}
+        about |= {"skipped": skipped, "left_out": done.left_out.to_dict()}
+        print(json.dumps({"files": [_numbers(file) for file in done.files], **about}, indent=2))
         sys.stdout.flush()
         return
     for file in done.files:

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,7 +19,8 @@ from idcwh_search import devices, onnx_file
 from idcwh_search.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.files import Kind, check_target, replacing
-from idcwh_search.images import Pixels, Preprocess
+from idcwh_search.image_lists import LeftOut
+from idcwh_search.images import Preprocess
 from idcwh_search.modelinfo import PRECISIONS, VERIFIED, ModelInfo
 from idcwh_search.runtime import available_cores, load_onnxruntime
 from idcwh_train.checkpoint import load_model
@@ -60,12 +61,14 @@ class Exported:
 
 @dataclass(frozen=True)
 class Export:
-    """All files of one export; origin: of the pictures compared on; passed_over: devices not compared on, and why."""
+    """All files of one export; origin: of the images compared on; passed_over: devices not compared on, and why;
+    left_out: files in the given folders that are not among the images compared on or calibrated on."""
 
     files: list[Exported]
     origin: str
     labelled: bool
     passed_over: dict[str, str]
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 @dataclass
@@ -109,6 +112,7 @@ def export_onnx(
     network, content = load_model(source)
     preprocess = Preprocess.from_dict(content["preprocess"])
     pictures = sample(content, preprocess, source) if images is None else chosen(images, preprocess, on_skip, limit)
+    left_out = pictures.left_out
     devices.check_device(device)
     info = ModelInfo(
         bits=content["bits"],
@@ -132,14 +136,19 @@ def export_onnx(
             elif precision == "int8":
                 kept = content["sample"].get("images")
                 spec = calibration or (images if kept is None or not len(kept) else None)
-                pixels, origin = _calibration(content, preprocess, source, spec)
-                origin = SEEN if spec == images else origin
+                # what cannot be read among the images that are compared on, too, is reported then
+                seen = spec == images
+                calibrating = _calibration(content, preprocess, source, spec, (lambda *_: None) if seen else on_skip)
+                pixels, origin = np.stack(list(itertools.islice(calibrating, CALIBRATION))), calibrating.origin
+                origin = SEEN if seen else origin.replace("--verify", "--calibrate")
+                if not seen:
+                    left_out = LeftOut.joined([left_out, calibrating.left_out])
                 changed, layers = int8.quantize(built, pixels, available_cores())
             made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers, origin))
         reference, _ = load_model(source)  # read anew: what is compared has not been through the exporter
         compared, passed_over = _compare(made, reference, pictures, device)
         written = [_write(candidate, found, pictures) for candidate, found in zip(made, compared, strict=True)]
-    return Export(written, pictures.origin, pictures.relevance is not None, passed_over)
+    return Export(written, pictures.origin, pictures.relevance is not None, passed_over, left_out)
 
 
 def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
@@ -158,16 +167,13 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _calibration(content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None) -> tuple[Pixels, str]:
-    """Up to CALIBRATION pictures, and where they come from. Whatever cannot be read is passed over: it is named when
-    the file is compared.
-    """
+def _calibration(
+    content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None, on_skip: OnSkip | None
+) -> Pictures:
+    """The images to calibrate int8 on, up to CALIBRATION of them: those of `spec`, or the sample in model.pt."""
     if spec is None:
-        found: Pictures = sample(content, preprocess, source)
-    else:
-        found = chosen(spec, preprocess, lambda path, reason: None, CALIBRATION)
-    origin = found.origin.replace("--verify", "--calibrate")
-    return np.stack(list(itertools.islice(found, CALIBRATION))), origin
+        return sample(content, preprocess, source)
+    return chosen(spec, preprocess, on_skip, CALIBRATION)
 
 
 def _compare(

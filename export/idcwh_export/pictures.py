@@ -13,7 +13,7 @@ import numpy.typing as npt
 from idcwh_search import datasets
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
+from idcwh_search.image_lists import LeftOut, find_images
 from idcwh_search.images import Pixels, Preprocess, UnreadableImage, load_image
 
 OnSkip = Callable[[str, str], object]  # (path, reason)
@@ -24,12 +24,13 @@ class Pictures:
     """Preprocessed pictures, uint8 [H, W, 3] each; iterate once.
 
     origin: where they come from, for people. `relevance` says, when they are through, what belongs together: labels of
-    those that could be read (int [n] or bool [n, C]); it is None where they have none.
+    those that could be read (int [n] or bool [n, C]); it is None where they have none. left_out: files beside them.
     """
 
     origin: str
     _load: Callable[[Pictures], Iterator[Pixels]]
     _labels: npt.NDArray[Any] | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
     _read: list[int] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Pixels]:
@@ -70,19 +71,19 @@ def chosen(spec: str, preprocess: Preprocess, on_skip: OnSkip | None, limit: int
     """
     labelled = _labelled(spec)
     if labelled is None:
-        paths = list_images(spec)
-        rows = _spaced(range(len(paths)), limit)
-        load = _reader(spec, rows, lambda i: load_image(paths[i], preprocess), on_skip)
-        return Pictures("images given with --verify", load)
+        found = find_images(spec)
+        rows = _spaced(range(len(found.images)), limit)
+        load = _reader(spec, rows, lambda i: load_image(found.images[i].path, preprocess), on_skip)
+        return Pictures("images given with --verify", load, left_out=found.left_out)
     test = [i for i, part in enumerate(labelled.split) if part == "test"] or range(len(labelled))
     rows = _spaced(test, limit)
     load = _reader(spec, rows, lambda i: labelled.image(i, preprocess), on_skip)
-    return Pictures("labelled images given with --verify", load, labelled.labels)
+    return Pictures("labelled images given with --verify", load, labelled.labels, labelled.left_out)
 
 
 def _labelled(spec: str) -> LabelledImages | None:
     path = Path(spec)
-    if path.is_file() and path.suffix.lower() not in (".csv", ".jsonl", ".ndjson", ".npz"):
+    if path.is_file() and path.suffix.lower() != ".npz" and not datasets.is_manifest(spec):
         return None
     if spec == "-" or (not path.exists() and ":" not in spec):
         return None

@@ -187,6 +187,8 @@ def _images(options: Any) -> Images | None:
         return None
     from .. import datasets, protocols
 
+    if options.plots:
+        datasets.check_outside(options.data, options.plots, "--plots")
     dataset = datasets.load(options.data)
     given = protocol.given(options)
     if options.protocol.endswith(".json"):

@@ -6,6 +6,7 @@ training and database is `protocols`' business.
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..image_lists import SPLIT_FOLDERS
 from . import arrays, coco, folder, manifest
 from .labelled import SPLITS, LabelledImages
 
-__all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "is_manifest", "load"]
+__all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "check_outside", "is_manifest", "load"]
 
 SOURCES = "idcwh.sources"
 """Entry point group: name -> function(directory: str) -> LabelledImages, reached as `name:directory`."""
@@ -48,6 +49,15 @@ def is_manifest(spec: str) -> bool:
     """Returns whether `spec` is a file that `load` reads as a manifest."""
     path = Path(spec)
     return path.suffix.lower() in manifest.SUFFIXES and path.is_file()
+
+
+def check_outside(spec: str, output: str | os.PathLike[str], option: str) -> None:
+    """Raises IdcwhError if `output`, the folder of `option`, is in the folder `spec`: its images would be listed."""
+    root, folder = Path(spec).resolve(), Path(output).resolve()
+    if root.is_dir() and folder.is_relative_to(root):
+        raise IdcwhError(
+            f"{output}: is inside the dataset {spec}, whose images it would add to; expected {option} outside of it"
+        )
 
 
 def _registered(name: str) -> Any:

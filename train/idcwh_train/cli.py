@@ -174,6 +174,7 @@ def _say(outcome: Any, as_json: bool) -> None:
             title: {str(bits): found.to_dict() for bits, found in of.items()} for title, of in outcome.variants.items()
         }
         said = {"finished": outcome.finished, "unreadable": outcome.failed, "evaluations": evaluations}
+        said["left_out"] = outcome.left_out.to_dict()
         if variants:
             said["variants"] = variants
         if outcome.unmeasured:
@@ -272,7 +273,8 @@ def _report(outcome: Any, out: Path, models: list[str]) -> int:
     if not outcome.finished:
         common.note(f"interrupted; go on with: idcwh-train --out {shlex.quote(str(out))} --resume")
         return common.INTERRUPTED
-    return common.SKIPPED if failed or outcome.unmeasured else common.DONE
+    skipped = failed or outcome.unmeasured or outcome.left_out.skipped
+    return common.SKIPPED if skipped else common.DONE
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from idcwh_search.cli.common import note, note_all
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.evaluation import Evaluation
+from idcwh_search.image_lists import LeftOut
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
 
@@ -49,6 +50,7 @@ class Outcome:
     evaluations: code length -> of the protocol's queries against its database; empty unless asked for (or interrupted).
     variants: of the other splits of the protocol's family (protocols.variants), by title, likewise.
     unmeasured: of either, by title, why there is no evaluation.
+    left_out: files of the dataset's folder that are not among its images.
     """
 
     finished: bool
@@ -57,6 +59,7 @@ class Outcome:
     evaluations: dict[int, Evaluation]
     variants: dict[str, dict[int, Evaluation]]
     unmeasured: dict[str, str]
+    left_out: LeftOut
 
 
 def train(
@@ -92,6 +95,8 @@ def train(
     _check_workers(options, workers)
     if device.type == "cpu":
         memory.keep_freed()
+    spec = options.data if data is None else data
+    datasets.check_outside(spec, out, "--out")
     with contextlib.ExitStack() as held:
 
         def take() -> None:
@@ -101,7 +106,7 @@ def train(
 
         workers.first_does(take)
         saved = resuming.read(out / folder.CHECKPOINT) if resume else None
-        dataset = _dataset(options.data if data is None else data, moved=resume and data is None)
+        dataset = _dataset(spec, moved=resume and data is None)
         split = _split(options, out, dataset, saved)
         identity = resuming.identity(split, dataset, weights)
         if saved is not None:
@@ -197,7 +202,7 @@ class _Run:
                 unmeasured[title] = str(why)
         split, failed = self.split.sha256(), dict(sorted(self.workers.merged(self.source.failed).items()))
         own = next((title for title, of in self.to_evaluate.items() if of.sha256() == split), self.split.name)
-        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured)
+        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured, self.dataset.left_out)
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""

@@ -124,6 +124,7 @@ def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) 
 
     out: Path = arguments.out
     runs_on = device(arguments.device)
+    datasets.check_outside(arguments.data, out, "--out")
     with folder.alone(out, "idcwh-reproduce"):
         try:
             dataset = datasets.load(arguments.data)
@@ -148,7 +149,7 @@ def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) 
         note(f"cells that failed: {tally.failed} of {len(planned):,}; the report has the reasons")
     if tally.unreadable:
         note(f"images that could not be read: {tally.unreadable:,}")
-    return common.SKIPPED if tally.failed or tally.unreadable else common.DONE
+    return common.SKIPPED if tally.failed or tally.unreadable or dataset.left_out.skipped else common.DONE
 
 
 def _planned(arguments: Any, table: tables.Table) -> list[Any]:
