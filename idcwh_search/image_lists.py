@@ -317,6 +317,7 @@ def walk(top: str, folders: Sequence[str] = ()) -> ImageList:
                     links.add(key)
         own += reversed(below)
     found.sort(key=lambda image: image.key.split("/"))
+    left_out.skipped.sort(key=lambda one: one[0].split("/"))
     return ImageList(top, _once(found, links, left_out), left_out)
 
 

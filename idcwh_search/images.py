@@ -279,6 +279,8 @@ def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
 
 def _unsupported(kind: str | None) -> str | None:
     """The reason why a file of a type that is not decoded is no image; None where its type is."""
+    if {"HEIC": "HEIF"}.get(kind or "", kind) in _formats():  # a file of a type that is decoded, but corrupt
+        return None
     hint = {
         "SVG": "; convert it to PNG first",
         "HEIC": "; install pillow-heif (pip install pillow-heif), or convert it to JPEG first",

@@ -36,6 +36,7 @@ void meanings() {
     CHECK(list.items[3].kind == Value::Kind::null && list.items[4].kind == Value::Kind::number);
     CHECK(value.find("b")->text == "x\n\xc3\xa9\xf0\x9f\x98\x80/");
     CHECK(!value.find("c"));
+    CHECK(parse("\"caf\\udce9\"").text == "caf\xe9");  // json.dumps of os.fsdecode(b"caf\xe9")
     CHECK(parse("[]").items.empty() && parse("{ }").names.empty() && parse("0").text == "0");
     CHECK(!parse("false").truth);
 }

@@ -18,18 +18,7 @@ from ..errors import IdcwhError
 from .labelled import LabelledImages, in_label_order
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
-_PATH_NAMES = (
-    "path",
-    "filepath",
-    "file_path",
-    "filename",
-    "file_name",
-    "file",
-    "image_path",
-    "image_name",
-    "image",
-    "img",
-)
+_PATH_NAMES = ("path", "filename", "file", "image", "file_name", "filepath", "file_path", "image_path", "image_name")
 _LABEL_NAMES = ("label", "labels", "class", "class_name", "classes", "category")
 _SPLIT_NAMES = {"train": "train", "test": "test", "query": "test", "database": "", "": ""}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -283,3 +284,63 @@ def test_identity_follows_keys_labels_and_classes(tmp_path):
     assert one.sha256() == two.sha256(), "where a set lies and its pixels do not matter to row numbers"
     picture(tmp_path / "two" / "b" / "3.png")
     assert datasets.load(str(tmp_path / "two")).sha256() != one.sha256()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("s.csv", "a.png;cat\nb.png;dog\n"),
+        ("s.csv", "\ufefffile;class\na.png;cat\nb.png;dog\n"),
+        ("s.tsv", "a.png\tcat\nb.png\tdog\n"),
+        ("s.csv", "id\timage\tlabel\n1\ta.png\tcat\n2\tb.png\tdog\n"),
+        ("s.csv", "filename,class\na.png,cat\nb.png,dog\n"),
+        ("s.csv", "class_id,class,Image\n0,cat,a.png\n1,dog,b.png\n"),
+        ("s.csv", 'filename,label\n"a.png","cat"\n"b.png","dog"\n'),
+        ("s.jsonl", '{"file_name": "a.png", "label": "cat"}\n{"image": "b.png", "class": "dog"}\n'),
+    ],
+)
+def test_manifest_delimiters_and_headers_are_read(tmp_path, name, text):
+    found = datasets.load(manifest(tmp_path, text, name))
+    assert found.keys == ["a.png", "b.png"] and found.classes == ["cat", "dog"] and found.labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,label\na.png,cat\n", r"s\.csv:1: no path column \(found id, label; expected one named path, filename"),
+        ("id,breed\na.png,cat\n", r"s\.csv:1: id: no such file; a header has a column path or filename"),
+        ("photo.png,breed\na.png,cat\n", r"s\.csv:1: photo\.png: no such file$"),
+        ("image,breed\na.png,cat\n", r"s\.csv:1: no label column \(found image, breed; expected one named label"),
+    ],
+)
+def test_manifest_header_errors_name_the_columns(tmp_path, text, message):
+    with pytest.raises(IdcwhError, match=message):
+        datasets.load(manifest(tmp_path, text, "s.csv"))
+
+
+@pytest.mark.parametrize("kind", ["absolute", "link", "folder link"])
+def test_manifest_image_listed_twice_raises(tmp_path, kind):
+    path = manifest(tmp_path, "")
+    (tmp_path / "link.png").symlink_to("a.png")
+    (tmp_path / "here").symlink_to(".")
+    again = {"absolute": tmp_path / "a.png", "link": "link.png", "folder link": "here/a.png"}[kind]
+    Path(path).write_text(f"a.png,cat\nb.png,cat\n{again},dog\n")
+    with pytest.raises(IdcwhError, match=r"set\.csv:3: .*: already on line 1"):
+        datasets.load(path)
+
+
+def test_manifest_of_queries_and_database_trains_on_it(tmp_path):
+    found = datasets.load(manifest(tmp_path, "path,label,split\na.png,x,database\nb.png,y,database\nc.png,x,query\n"))
+    split = protocols.split(found)
+    assert split.query.tolist() == [2] and split.train.tolist() == split.database.tolist() == [0, 1]
+
+
+def test_manifest_may_list_images_in_a_tar(tmp_path):
+    path = manifest(tmp_path, "a.tar/a.png,cat\nb.png,dog\n")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(tmp_path / "a.png", "a.png")
+    found = datasets.load(path)
+    np.testing.assert_array_equal(found.image(0, PRE), load_image(tmp_path / "a.png", PRE))
+    Path(path).write_text("a.tar/a.png,cat\na.tar/./a.png,dog\n")
+    with pytest.raises(IdcwhError, match=r"set\.csv:2: a\.tar/\./a\.png: already on line 1"):
+        datasets.load(path)

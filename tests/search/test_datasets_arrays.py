@@ -183,3 +183,15 @@ def test_a_fingerprint_sees_the_sizes_of_files(tmp_path):
     with (tmp_path / "a" / "2.png").open("ab") as file:
         file.write(b"0")
     assert datasets.load(str(tmp_path)).fingerprint() != before
+
+
+def test_bool_labels_with_one_per_row_are_single(tmp_path):
+    y = np.eye(3, dtype=bool)[Y]
+    found = datasets.load(archive(tmp_path, x=X, y=y, classes=["cat", "dog", "eel"]))
+    assert (
+        found.labels.dtype == np.int64
+        and found.labels.tolist() == Y.tolist()
+        and found.classes == ["cat", "dog", "eel"]
+    )
+    with pytest.raises(IdcwhError, match="the protocol wants 9"):
+        protocols.split(found, query_per_class=9)

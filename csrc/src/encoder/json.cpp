@@ -155,6 +155,10 @@ private:
             if (low < 0xdc00 || low > 0xdfff) fail("half of a character");
             code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         }
+        if (code >= 0xdc80 && code <= 0xdcff) {  // Python writes so a byte that is not UTF-8, of the name of a file
+            to.push_back(static_cast<char>(code - 0xdc00));
+            return;
+        }
         if (code >= 0xd800 && code < 0xe000) fail("half of a character");
         append_utf8(to, code);
     }

@@ -1,0 +1,278 @@
+"""The one lister: what is listed once, and what is left out, by type and number."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from idcwh_search import datasets, images, protocols, shards
+from idcwh_search.cli.listing import Listing
+from idcwh_search.errors import IdcwhError
+from idcwh_search.image_lists import find_images, list_images
+
+
+def touch(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def keys(source: Path) -> list[str]:
+    return [image.key for image in find_images(source).images]
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Folders of this name cannot be read, as for a user without permission."""
+    scan = os.scandir
+
+    def refuse(path: str = ".") -> object:
+        if Path(path).name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+
+# ---------------------------------------------------------------------------------------------------- each file once
+
+
+def test_link_to_parent_lists_each_file_once(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"airplane/{i}.png" for i in range(3)), "bird/0.png")
+    (tmp_path / "airplane" / "up").symlink_to("..")
+    expected = ["airplane/0.png", "airplane/1.png", "airplane/2.png", "bird/0.png"]
+    assert keys(tmp_path) == expected
+    found = datasets.load(str(tmp_path))
+    assert found.keys == expected and found.labels.tolist() == [0, 0, 0, 1]
+    assert found.left_out.links == [("airplane/up", "")]
+
+
+def test_linked_folder_keeps_its_own_name(tmp_path: Path) -> None:
+    touch(tmp_path, "z/1.png")
+    (tmp_path / "a").symlink_to("z")
+    assert keys(tmp_path) == ["z/1.png"]
+
+
+def test_link_to_listed_image_is_left_out(tmp_path: Path) -> None:
+    touch(tmp_path, "z/1.png", "../outside.png")
+    (tmp_path / "a.png").symlink_to("z/1.png")
+    (tmp_path / "b.png").symlink_to(tmp_path.parent / "outside.png")
+    (tmp_path / "c.png").symlink_to("b.png")
+    (tmp_path / "d.png").symlink_to("nowhere.png")
+    assert keys(tmp_path) == ["b.png", "d.png", "z/1.png"], "one to nowhere is reported when it is read"
+    assert find_images(tmp_path).left_out.links == [("a.png", "z/1.png"), ("c.png", "b.png")]
+
+
+def test_image_link_between_classes_raises(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/1.png", "dog/2.png")
+    (tmp_path / "cat" / "1 again.png").symlink_to("1.png")
+    assert datasets.load(str(tmp_path)).keys == ["cat/1.png", "dog/2.png"]
+    (tmp_path / "dog" / "1.png").symlink_to("../cat/1.png")
+    with pytest.raises(IdcwhError, match=r"dog/1\.png: a link to cat/1\.png, which is listed too"):
+        datasets.load(str(tmp_path))
+
+
+def test_split_of_links_into_an_ignored_folder(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"all/{i}.png" for i in range(4)))
+    for i, place in enumerate(("train/cat", "train/dog", "test/cat", "test/dog")):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "x.png").symlink_to(f"../../all/{i}.png")
+    found = datasets.load(str(tmp_path))
+    assert found.keys == ["train/cat/x.png", "train/dog/x.png", "test/cat/x.png", "test/dog/x.png"]
+
+
+@pytest.mark.parametrize("name", ["bird", "sub"])
+def test_unreadable_folder_raises_in_every_lister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    touch(tmp_path, "airplane/0.png", "bird/1.png", "bird/sub/2.png")
+    deny(monkeypatch, name)
+    for read in (list_images, lambda path: Listing(str(path), "folder"), lambda path: datasets.load(str(path))):
+        with pytest.raises(PermissionError, match=name):
+            read(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------- folders of classes
+
+
+@pytest.mark.parametrize(("train", "test"), [("train", "test"), ("Train", "TEST")])
+def test_extra_folder_beside_splits_is_ignored(tmp_path: Path, train: str, test: str) -> None:
+    names = [f"{part}/{kind}/{i}.png" for part in (train, test) for kind in ("airplane", "bird") for i in range(2)]
+    touch(tmp_path, *names, "annotations/bird/mask.png", "__MACOSX/train/bird/x.png", "cover.png")
+    found = datasets.load(str(tmp_path))
+    assert found.keys == names and found.split == ["train"] * 4 + ["test"] * 4
+    assert found.classes == ["airplane", "bird"]
+    assert found.note == f"ignored beside {train}/ and {test}/: __MACOSX/, annotations/, cover.png"
+    assert protocols.split(found).query.tolist() == [4, 5, 6, 7]
+    assert {image.label(inside=True) for image in find_images(tmp_path).images} == {
+        "airplane",
+        "bird",
+        "annotations",
+        None,
+    }
+
+
+def test_only_train_beside_empty_folder_is_a_split(tmp_path: Path) -> None:
+    touch(tmp_path, "train/cat/1.png", "train/dog/1.png", "annotations/a.xml")
+    assert datasets.load(str(tmp_path)).classes == ["cat", "dog"]
+    touch(tmp_path, "plane/1.png")
+    assert datasets.load(str(tmp_path)).classes == ["plane", "train"], "train is a class among others"
+
+
+def test_split_without_readable_images_is_no_class(tmp_path: Path) -> None:
+    touch(tmp_path, "train/cat/1.jxl", "test/cat/1.png")
+    assert datasets.load(str(tmp_path)).split == ["test"]
+
+
+def test_system_folders_hold_no_images(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.png", "__MACOSX/a/1.png", "a/@eaDir/1.png/thumb.jpg", "lost+found/1.png", "$RECYCLE.BIN/1.png")
+    assert keys(tmp_path) == ["a/1.png"]
+
+
+def test_tar_in_class_folder_is_read(tmp_path: Path) -> None:
+    touch(tmp_path, "dog/1.png")
+    for name in ("cat/0.tar", "stray.tar"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        with tarfile.open(tmp_path / name, "w") as archive:
+            archive.addfile(tarfile.TarInfo("x/1.png"))
+    found = datasets.load(str(tmp_path))
+    assert found.keys == ["cat/0.tar/x/1.png", "dog/1.png"] and found.classes == ["cat", "dog"]
+    assert found.left_out.others == {".tar": 1}
+
+
+def test_remarks_name_the_classes(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"bird/{i}.png" for i in range(12)), "airplane/0.png")
+    assert datasets.load(str(tmp_path)).remarks() == ["2 classes: airplane (1), bird (12)"]
+    touch(tmp_path, *(f"c{i}/0.png" for i in range(40)))
+    first, *rest = datasets.load(str(tmp_path)).remarks()
+    assert first.startswith("42 classes: airplane (1), bird (12), c0 (1),") and first.endswith(" and 30 more")
+    assert not rest
+
+
+def test_output_inside_the_dataset_raises(tmp_path: Path) -> None:
+    touch(tmp_path, "data/cat/1.png")
+    (tmp_path / "link").symlink_to("data")
+    for inside in ("data", "data/runs/1", "link/runs"):
+        with pytest.raises(IdcwhError, match=r"is inside the dataset .*; expected --out outside of it"):
+            datasets.check_outside(str(tmp_path / "data"), tmp_path / inside, "--out")
+    for spec in (tmp_path / "data", tmp_path / "data.csv", "coco:data"):
+        datasets.check_outside(str(spec), tmp_path / "data2", "--out")
+
+
+# ---------------------------------------------------------------------------------------------------------- left out
+
+
+def jpeg() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def without_heif(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where pillow-heif is not installed."""
+    from idcwh_search import image_lists
+
+    monkeypatch.setattr(image_lists, "heif_installed", lambda: False)
+
+
+@pytest.mark.usefixtures("without_heif")
+def test_unsupported_types_are_counted_and_named(tmp_path: Path) -> None:
+    touch(
+        tmp_path,
+        "1.jpg",
+        *(f"a/{i}.HEIC" for i in range(3)),
+        "b.jxl",
+        "c.CR2",
+        "d.tgz",
+        "notes.txt",
+        "Thumbs.db",
+        "empty",
+    )
+    (tmp_path / "photo").write_bytes(jpeg())
+    (tmp_path / "README").write_text("no image")
+    os.mkfifo(tmp_path / "pipe")
+    found = find_images(tmp_path)
+    assert [image.key for image in found.images] == ["1.jpg"]
+    assert found.left_out.to_dict() == {
+        "skipped": {".heic": 3, ".jxl": 1, ".cr2": 1, "compressed .tgz": 1, "JPEG without a suffix": 1},
+        "links": 0,
+        "others": {".txt": 1, ".db": 1, "without a suffix": 3},
+    }
+    first, second = found.left_out.lines()
+    assert first.startswith("skipped 7 files of types that are not read: 3 .heic, ") and "the first: a/0.HEIC" in first
+    assert first.endswith("pip install pillow-heif to read .heic")
+    assert second == "ignored other files: 3 without a suffix, 1 .db, 1 .txt"
+
+
+@pytest.mark.usefixtures("without_heif")
+def test_unsupported_types_in_a_tar_are_counted(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name in ("1.png", "1.cls", "2.heic", "3", "4.json", ".5.png", "__MACOSX/6.png"):
+            member = tarfile.TarInfo(name)
+            member.size = len(jpeg())
+            archive.addfile(member, io.BytesIO(jpeg()))
+    found = find_images(tmp_path / "a.tar")
+    assert [image.key for image in found.images] == ["a.tar/1.png"]
+    assert found.left_out.skipped == [("a.tar/2.heic", ".heic"), ("a.tar/3", "JPEG without a suffix")]
+    assert found.left_out.others == {".json": 1}
+
+
+@pytest.mark.usefixtures("without_heif")
+def test_folder_of_only_unsupported_types_names_them(tmp_path: Path) -> None:
+    touch(tmp_path, "cat/1.heic", "cat/2.heic")
+    for read in (list_images, lambda path: datasets.load(str(path))):
+        with pytest.raises(IdcwhError, match=r"no images .*; skipped 2 files of types that are not read: 2 \.heic"):
+            read(tmp_path)
+    with pytest.raises(IdcwhError, match=r"1\.heic: \.heic images are not supported; pip install pillow-heif"):
+        list_images(tmp_path / "cat" / "1.heic")
+
+
+def test_heic_is_read_with_pillow_heif(tmp_path: Path) -> None:
+    heif = pytest.importorskip("pillow_heif")
+    heif.register_heif_opener()
+    upright = Image.linear_gradient("L").convert("RGB")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "a.HEIC", quality=100, exif=exif.tobytes())
+    (path,) = list_images(tmp_path)
+    expected = images.to_pixels(upright, images.Preprocess(32, 32)).astype(int)
+    assert abs(images.load_image(path, images.Preprocess(32, 32)) - expected).mean() < 2
+    Path(path).write_bytes(Path(path).read_bytes()[:300])
+    with pytest.raises(images.UnreadableImage) as caught:
+        images.load_image(path, images.Preprocess(32, 32))
+    assert "pip install" not in caught.value.reason
+
+
+# -------------------------------------------------------------------------------------------------------------- names
+
+
+def test_names_that_are_not_utf8_split_and_load(tmp_path: Path) -> None:
+    folder, name = os.fsdecode(b"vog\xe9l"), os.fsdecode(b"caf\xe9.png")
+    touch(tmp_path, f"{folder}/{name}", f"{folder}/1.png", "cat/1.png", f"cat/{name}")
+    found = datasets.load(str(tmp_path))
+    assert found.classes == ["cat", folder] and f"{folder}/{name}" in found.keys
+    split = protocols.split(found, query_per_class=1)
+    split.save(tmp_path / "split.json", found)
+    (tmp_path / "split.json").read_text("utf-8")
+    loaded = protocols.load(tmp_path / "split.json", found)
+    assert loaded.query.tolist() == split.query.tolist()
+    for text in (f"cat/{name},cat\n{folder}/{name},{'vogel'}\n", f'{{"path": "cat/{name}", "label": "cat"}}\n'):
+        file = tmp_path / ("set.csv" if text[0] == "c" else "set.jsonl")
+        file.write_bytes(os.fsencode(text))
+        assert datasets.load(str(file)).keys[0] == f"cat/{name}"
+
+
+def test_label_file_with_the_full_stem_is_read(tmp_path: Path) -> None:
+    texts = {"22.05.cls": b"cat", "22.cls": b"dog", "3.cls": b"eel"}
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, content in {**texts, "22.05.png": b"", "22.06.png": b"", "3.left.png": b""}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    found = {image.member: image.label(inside=False) for image in find_images(tmp_path / "a.tar").images}
+    assert found == {"22.05.png": "cat", "22.06.png": "dog", "3.left.png": "eel"}
+    assert shards.label(f"{tmp_path}/a.tar/22.05.png") == "cat"
