@@ -56,6 +56,24 @@ def test_unreadable_pictures_are_skipped_and_named(
     assert "skipped" in said.err and (tmp_path / "model.onnx").exists()
 
 
+@pytest.mark.parametrize("option", ["--verify", "--calibrate"])
+def test_export_reports_files_that_are_left_out(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], option: str
+) -> None:
+    for name in ("cat", "dog"):
+        shutil.copytree(PICTURES / name, tmp_path / "photos" / name)
+    (tmp_path / "photos" / "cat" / "1.jxl").touch()
+    (tmp_path / "photos" / "dog" / "bad.jpg").write_text("no image")
+    argv = [str(small()), "--onnx", "--json", "--precision", "int8", option, str(tmp_path / "photos")]
+    assert main(argv) == 3
+    said = capfd.readouterr()
+    result = json.loads(said.out)
+    assert [Path(entry["path"]).name for entry in result["skipped"]] == ["bad.jpg"]
+    assert result["left_out"]["skipped"] == {".jxl": 1} and "the first: cat/1.jxl" in said.err
+    (tmp_path / "photos" / "dog" / "bad.jpg").unlink()
+    assert main(argv) == 3, "nothing else says so"
+
+
 def test_what_was_compared_is_the_beginning_of_the_file(
     small: Any, quick: None, tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
