@@ -115,8 +115,8 @@ class LeftOut:
         found = []
         if self.skipped:
             types = Counter(kind for _, kind in self.skipped)
-            heif = sum(types[suffix] for suffix in HEIF_SUFFIXES)
-            hint = "; pip install pillow-heif to read .heic" if heif else ""
+            hint = "; pip install pillow-heif to read .heic" if not HEIF_SUFFIXES.isdisjoint(types) else ""
+            hint += "; decompress archives to .tar" if any(map(shards.compressed_suffix, types)) else ""
             found.append(
                 f"skipped {_count(len(self.skipped), 'file')} of types that are not read: {_counts(types)} "
                 f"(the first: {self.skipped[0][0]}){hint}"
@@ -364,8 +364,8 @@ def _takes(image: ImageRef, left_out: LeftOut, head: Callable[[str], bytes]) -> 
         return True
     if suffix in _UNSUPPORTED:
         left_out.skipped.append((image.key, suffix))
-    elif image.member is None and shards.is_compressed(image.path):
-        left_out.skipped.append((image.key, f"compressed {suffix}"))
+    elif image.member is None and (compressed := shards.compressed_suffix(image.path)):
+        left_out.skipped.append((image.key, compressed))
     elif not suffix and (kind := kind_of(head(image.path))) and kind != "PDF":
         left_out.skipped.append((image.key, f"{kind} without a suffix"))
     else:

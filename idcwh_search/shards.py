@@ -47,14 +47,14 @@ _remembered: OrderedDict[tuple[str, int, int], Contents] = OrderedDict()
 _lock = threading.Lock()
 
 
-def is_compressed(path: str) -> bool:
-    """Returns whether a path names a compressed archive, which has no offsets to read at."""
-    return path.lower().endswith(_COMPRESSED)
+def compressed_suffix(path: str) -> str | None:
+    """Returns the suffix of a path that names a compressed archive, which has no offsets to read at; else None."""
+    return next((suffix for suffix in _COMPRESSED if path.lower().endswith(suffix)), None)
 
 
 def is_shard(path: str) -> bool:
     """Whether a path names an archive, by its name. IdcwhError for a compressed one, which has no offsets."""
-    if is_compressed(path):
+    if compressed_suffix(path):
         raise IdcwhError(f"{path}: a compressed archive; pictures are read in place, so decompress it to a .tar first")
     return path.lower().endswith(SUFFIX)
 

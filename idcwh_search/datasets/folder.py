@@ -71,7 +71,7 @@ def _place(key: str, parts: dict[str, str]) -> tuple[str, str]:
 
 
 def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> ImageList:
-    """The images in class folders, tar files expanded; tar files elsewhere are left out, images are an error."""
+    """The images in class folders, tar files expanded; archives elsewhere are ignored, images are an error."""
     images: list[ImageRef] = []
     left_out = found.left_out
     for image in found.images:
@@ -82,6 +82,9 @@ def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> Im
         else:
             folder = Path(image.path).parent
             raise IdcwhError(f"{image.path}: an image outside any class folder; expected {folder}/<class>/*")
+    beside = [one for one in left_out.skipped if shards.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
+    left_out.skipped = [one for one in left_out.skipped if one not in beside]
+    left_out.others.update(kind for _, kind in beside)
     for link, key in left_out.links:
         if (root / link).is_file() and _place(link, parts) != _place(key, parts):
             raise IdcwhError(f"{root / link}: a link to {key}, which is listed too; expected one class for each image")

@@ -112,7 +112,11 @@ def test_compressed_archives_in_a_folder_are_not_passed_over(
     model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (pictures / "more.tar.gz").touch()
-    assert "more.tar.gz: a compressed archive" in said(capsys, build(model, pictures, tmp_path / "c.bin"))
+    assert build(model, pictures, tmp_path / "c.bin") == 3
+    assert "1 .tar.gz (the first: more.tar.gz); decompress archives to .tar" in capsys.readouterr().err
+    assert "more.tar.gz: a compressed archive" in said(
+        capsys, build(model, pictures / "more.tar.gz", tmp_path / "d.bin")
+    )
 
 
 def test_manifests_that_cannot_be_read(

@@ -141,6 +141,9 @@ def test_tar_in_class_folder_is_read(tmp_path: Path) -> None:
     found = datasets.load(str(tmp_path))
     assert found.keys == ["cat/0.tar/x/1.png", "dog/1.png"] and found.classes == ["cat", "dog"]
     assert found.left_out.others == {".tar": 1}
+    touch(tmp_path, "all.tar.gz", "cat/more.tgz")
+    left_out = datasets.load(str(tmp_path)).left_out
+    assert left_out.others == {".tar": 1, ".tar.gz": 1} and left_out.skipped == [("cat/more.tgz", ".tgz")]
 
 
 def test_remarks_name_the_classes(tmp_path: Path) -> None:
@@ -198,13 +201,13 @@ def test_unsupported_types_are_counted_and_named(tmp_path: Path) -> None:
     found = find_images(tmp_path)
     assert [image.key for image in found.images] == ["1.jpg"]
     assert found.left_out.to_dict() == {
-        "skipped": {".heic": 3, ".jxl": 1, ".cr2": 1, "compressed .tgz": 1, "JPEG without a suffix": 1},
+        "skipped": {".heic": 3, ".jxl": 1, ".cr2": 1, ".tgz": 1, "JPEG without a suffix": 1},
         "links": 0,
         "others": {".txt": 1, ".db": 1, "without a suffix": 3},
     }
     first, second = found.left_out.lines()
     assert first.startswith("skipped 7 files of types that are not read: 3 .heic, ") and "the first: a/0.HEIC" in first
-    assert first.endswith("pip install pillow-heif to read .heic")
+    assert first.endswith("; pip install pillow-heif to read .heic; decompress archives to .tar")
     assert second == "ignored other files: 3 without a suffix, 1 .db, 1 .txt"
 
 
