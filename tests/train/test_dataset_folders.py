@@ -78,9 +78,11 @@ def test_reproduce_into_the_dataset_fails(
     assert "is inside the dataset" in capsys.readouterr().err and not (data / "out").exists()
 
 
-@pytest.mark.usefixtures("capfdbinary")
 def test_train_with_names_that_are_not_utf8_resumes(
-    make_images: Callable[..., Path], tmp_path: Path, train: Callable[..., int]
+    make_images: Callable[..., Path],
+    tmp_path: Path,
+    train: Callable[..., int],
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """Split files, checkpoints, features and the keys in model.pt hold such names."""
     data, folder, name = make_images(tmp_path / "data"), os.fsdecode(b"vog\xe9l"), os.fsdecode(b"caf\xe9.png")
@@ -97,6 +99,7 @@ def test_train_with_names_that_are_not_utf8_resumes(
     assert cli.main(["--out", str(tmp_path / "again"), "--resume", "--device", "cpu"]) == 3
     again, _ = load_model(tmp_path / "again" / "model.pt")
     assert torch.equal(again.hash.weight, model.hash.weight)
+    assert b"skipped train/class1/caf\xe9.png" in capfdbinary.readouterr().err
 
 
 def test_features_of_images_in_a_tar_follow_their_bytes(
