@@ -230,7 +230,7 @@ def test_folder_of_only_unsupported_types_names_them(tmp_path: Path) -> None:
     for read in (list_images, lambda path: datasets.load(str(path))):
         with pytest.raises(IdcwhError, match=r"no images .*; skipped 2 files of types that are not read: 2 \.heic"):
             read(tmp_path)
-    with pytest.raises(IdcwhError, match=r"1\.heic: \.heic images are not supported; pip install pillow-heif"):
+    with pytest.raises(IdcwhError, match=r"1\.heic: \.heic images are not supported"):
         list_images(tmp_path / "cat" / "1.heic")
 
 
