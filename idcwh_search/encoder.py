@@ -33,7 +33,6 @@ _ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)  # or what has `read
 
 # Images a run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
 # gain nothing. A GPU wants more.
-MAX_THREADS = 1024
 _CPU_BATCH, _GPU_BATCH = 8, 64
 
 
@@ -82,8 +81,8 @@ class Encoder:
     ) -> None:
         self.path = str(Path(model).absolute())  # it is read again by `parallel`, wherever the process is by then
         self.threads = _at_least_one("threads", threads) or runtime.available_cores()
-        if self.threads > MAX_THREADS:
-            raise ValueError(f"threads must be at most {MAX_THREADS}, not {self.threads}")
+        if self.threads > runtime.MAX_THREADS:
+            raise ValueError(f"threads must be at most {runtime.MAX_THREADS}, not {self.threads}")
         devices.check_name(device)
         if preprocess is not None and not isinstance(preprocess, Preprocess):
             raise TypeError(f"preprocess: expected a Preprocess(resize, crop), not {type(preprocess).__name__}")

@@ -17,6 +17,7 @@ from typing import Any
 from .errors import IdcwhError
 
 CPU = "CPUExecutionProvider"
+MAX_THREADS = 1024
 SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 GPU_FIX = "pip install 'idcwh[gpu]'"

@@ -13,6 +13,8 @@ from idcwh_search.errors import IdcwhError, not_installed
 from idcwh_search.gpu import NO_GPU
 from idcwh_search.modelinfo import PRECISIONS
 
+from . import OPSETS
+
 if TYPE_CHECKING:
     from .export import Export, Exported
 
@@ -65,12 +67,17 @@ def parser() -> common.Parser:
         default="auto",
         help="where ONNX Runtime runs for the comparison; torch runs on the CPU (default: everywhere it can)",
     )
-    made.add_argument("--opset", type=int, metavar="N", help="ONNX opset, 18 to 23 (default: 18)")
+    made.add_argument("--opset", type=_opset, metavar="N", help="ONNX opset, 18 to 23 (default: 18)")
     made.add_argument(
         "--simplify", action="store_true", help="fold and take out what ONNX Runtime can, for other runtimes"
     )
     made.add_argument("--json", action="store_true", help="print the result as JSON")
     return made
+
+
+def _opset(text: str) -> int:
+    """argparse type: an opset that can be written."""
+    return common.whole(text, OPSETS.start, OPSETS.stop - 1)
 
 
 @common.command
@@ -130,7 +137,7 @@ def _export(options: Any) -> int:
         calibration=options.calibrate,
         limit=options.limit,
         device=options.device,
-        opset=export.graph.OPSET if options.opset is None else options.opset,
+        opset=options.opset or OPSETS.start,
         simplify=options.simplify,
         on_skip=skip,
     )

@@ -25,13 +25,14 @@ from idcwh_search.modelinfo import ModelInfo
 from idcwh_search.runtime import CPU, load_onnxruntime, session_options
 from idcwh_train.model import HashModel
 
+from . import OPSETS
+
 if TYPE_CHECKING:
     import onnx
 
 # The exporter writes 18 by itself; any other opset goes through a converter, one more step that can change the network.
 # ONNX Runtime reads 18 since 1.14, and its CUDA provider has every operator of it that is used here.
-OPSET = 18
-OPSETS = range(18, 24)  # what torch.onnx.export can write without changing it back
+OPSET = OPSETS.start
 
 
 BACKBONE = ("normalised", "features")

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..entry import open_descriptors
 from ..errors import IdcwhError, UsageError, not_installed
-from ..runtime import first_line
+from ..runtime import MAX_THREADS, first_line
 from . import progress
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
@@ -306,17 +306,29 @@ class Parser(argparse.ArgumentParser):
 
 def positive(text: str) -> int:
     """argparse type: an integer of at least 1."""
-    return _whole(text, 1)
+    return whole(text, 1)
 
 
 def natural(text: str) -> int:
     """argparse type: an integer of at least 0."""
-    return _whole(text, 0)
+    return whole(text, 0)
+
+
+def bits(text: str) -> int:
+    """argparse type: a code length."""
+    from ..codes import MAX_BITS
+
+    return whole(text, 1, MAX_BITS)
+
+
+def threads(text: str) -> int:
+    """argparse type: a number of threads."""
+    return whole(text, 1, MAX_THREADS)
 
 
 def identifier(text: str) -> int:
     """argparse type: an id."""
-    return _whole(text, 0, LARGEST_ID)
+    return whole(text, 0, LARGEST_ID)
 
 
 def add_device(add: Callable[..., Any]) -> None:
@@ -348,7 +360,8 @@ def preprocess(text: str) -> Any:
         raise argparse.ArgumentTypeError(f"{expected} ({str(error).removeprefix('preprocess: ')})") from None
 
 
-def _whole(text: str, least: int, most: int = LARGEST) -> int:
+def whole(text: str, least: int, most: int = LARGEST) -> int:
+    """argparse type, with its limits: a whole number."""
     try:
         value = int(text)
     except ValueError:

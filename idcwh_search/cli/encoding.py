@@ -34,7 +34,7 @@ def add_options(parser: Any) -> None:
     )
     common.add_device(parser.add_argument)
     parser.add_argument(
-        "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
+        "--threads", type=common.threads, metavar="N", help="threads (default: all cores given to the process)"
     )
     parser.add_argument(
         "--batch-size", type=common.positive, metavar="N", help="images a model run (default: by device)"

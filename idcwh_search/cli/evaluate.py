@@ -56,7 +56,7 @@ def parser() -> common.Parser:
     add("--top", nargs="+", type=common.positive, metavar="K", help="K of MAP@K, P@K, R@K (default 10 100 1000 5000)")
     add("--radius", type=common.natural, default=2, metavar="R", help="of P@H<=R and R@H<=R (default 2)")
     common.add_device(add)
-    add("--threads", type=common.positive, metavar="N", help="threads (default: all cores of the process)")
+    add("--threads", type=common.threads, metavar="N", help="threads (default: all cores of the process)")
 
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print JSON, curves and histograms included")
@@ -112,7 +112,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser()
     options = arguments.parse_args(argv)
     _check_usage(arguments, options)
-    names = _names(options)
+    names = _names(arguments, options)
     columns: dict[str, Column] = {}
     with ExitStack() as outputs:
         # first everything that can be wrong with inputs and outputs, then the long work
@@ -156,10 +156,13 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("--data and --save-protocol go with --model; --codes brings its own labels")
     if options.save_codes and (models, len(options.sources)) != (1, 1):
         arguments.error("--save-codes goes with exactly one --model")
+    given = protocol.given(options)
+    if options.protocol.endswith(".json") and given:
+        arguments.error(f"{options.protocol} is a saved split; {protocol.flag(next(iter(given)))} does not apply")
     if options.data and not options.protocol.endswith(".json"):
         from .. import protocols
 
-        asked = {name: value for name, value in protocol.given(options).items() if name != "database_without_train"}
+        asked = {name: value for name, value in given.items() if name != "database_without_train"}
         with arguments.checking():
             protocols.check(options.protocol, **asked)
     if options.name and len(options.name) != len(options.sources):
@@ -169,7 +172,7 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("expected a different --name for each")
 
 
-def _names(options: Any) -> list[str]:
+def _names(arguments: common.Parser, options: Any) -> list[str]:
     """What heads each column: --name, or the shortest end of the path that tells them apart."""
     if options.name:
         return list(options.name)
@@ -178,7 +181,7 @@ def _names(options: Any) -> list[str]:
         names = [str(Path(*path.parts[-parts:])) for path in paths]
         if len(set(names)) == len(names):
             return names
-    raise IdcwhError(f"{paths[0]}: given twice; give each a --name")
+    arguments.error(f"{paths[0]} is given twice; give each a --name")
 
 
 def _images(options: Any) -> Images | None:
@@ -190,13 +193,10 @@ def _images(options: Any) -> Images | None:
     if options.plots:
         datasets.check_outside(options.data, options.plots, "--plots")
     dataset = datasets.load(options.data)
-    given = protocol.given(options)
     if options.protocol.endswith(".json"):
-        if given:
-            raise IdcwhError(f"{options.protocol}: a saved split; {protocol.flag(next(iter(given)))} does not apply")
         split = protocols.load(options.protocol, dataset)
     else:
-        split = protocols.split(dataset, options.protocol, seed=options.seed, **given)
+        split = protocols.split(dataset, options.protocol, seed=options.seed, **protocol.given(options))
     common.note_all([*dataset.remarks(), *split.remarks(dataset)])
     if options.save_protocol:
         split.save(options.save_protocol, dataset)

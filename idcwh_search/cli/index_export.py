@@ -25,10 +25,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of OUT says")
     parser.add_argument("--ids", metavar="FILE", help="write the ids to this .npy, for formats without (npy, raw)")
     parser.add_argument("--force", action="store_true", help="replace existing files")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: Any) -> int:
+    with options.parser.checking():
+        interchange.format_of(options.out, options.format, options.ids)
+    if options.ids is not None and Path(options.ids).resolve() == Path(options.out).resolve():
+        options.parser.error(f"argument --ids: {options.ids} is the output for the codes as well")
     for output in (options.out, options.ids):
         if output is not None:
             common.refuse_existing(output, options.force)

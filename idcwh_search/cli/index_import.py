@@ -24,14 +24,18 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
     parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of IN says")
     parser.add_argument(
-        "--bits", type=common.positive, metavar="N", help="the code length, where whole bytes do not say it"
+        "--bits", type=common.bits, metavar="N", help="the code length, where whole bytes do not say it"
     )
     parser.add_argument("--ids", metavar="FILE", help="a .npy of ids, for formats without (npy, raw)")
     parser.add_argument("--force", action="store_true", help="replace an existing database")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: Any) -> int:
+    with options.parser.checking():
+        kind = interchange.format_of(options.source, options.format, options.ids)
+    if kind == "raw" and options.bits is None:
+        options.parser.error(f"{options.source}: raw codes do not hold the code length; pass --bits")
     check_target(options.db, CODES_BIN, options.source, options.ids)
     common.refuse_existing(options.db, options.force)
     source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)

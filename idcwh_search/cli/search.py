@@ -70,7 +70,7 @@ def parser() -> common.Parser:
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
     common.add_device(parser.add_argument)
     parser.add_argument(
-        "--threads", type=common.positive, metavar="N", help="threads (default: all cores given to the process)"
+        "--threads", type=common.threads, metavar="N", help="threads (default: all cores given to the process)"
     )
     return parser
 

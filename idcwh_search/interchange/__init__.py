@@ -59,8 +59,7 @@ def read(
     formats without (npy, raw). IdcwhError for a file that is not what it should be, OSError for none at all.
     """
     source = Path(path)
-    kind = format_of(source, format)
-    _check_ids(kind, ids)
+    kind = format_of(source, format, ids)
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
             Path(place).stat()  # an OSError that says so where there is nothing
@@ -88,8 +87,7 @@ def export(
     items of each batch.
     """
     target = Path(path)
-    kind = format_of(target, format)
-    _check_ids(kind, ids)
+    kind = format_of(target, format, ids)
     outputs = [(target, _KINDS[kind])] + ([] if ids is None else [(Path(ids), NPY)])
     if ids is not None and os.path.realpath(ids) == os.path.realpath(target):
         raise ValueError(f"ids: {ids} is the output for the codes as well; choose another name")
@@ -106,8 +104,11 @@ def export(
     return [] if kind in _TABLES else _left_out(database, kind, ids is not None)
 
 
-def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """One of FORMATS: `format`, else what the suffix of `path` says. ValueError for neither."""
+def format_of(
+    path: str | os.PathLike[str], format: str | None = None, ids: str | os.PathLike[str] | None = None
+) -> str:
+    """One of FORMATS: `format`, else what the suffix of `path` says. ValueError for neither, and for a file of `ids`
+    beside a format that has ids of its own."""
     if format is None:
         format = _SUFFIXES.get(Path(path).suffix.lower())
         if format is None:
@@ -116,12 +117,10 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
             )
     elif format not in FORMATS:
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, not {format!r}")
+    if ids is not None and format not in _WITHOUT_IDS:
+        own = f"a {format} file has ids of its own"
+        raise ValueError(f"ids: {own}; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
     return format
-
-
-def _check_ids(kind: str, ids: str | os.PathLike[str] | None) -> None:
-    if ids is not None and kind not in _WITHOUT_IDS:
-        raise ValueError(f"ids: a {kind} file has ids of its own; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
 
 
 def _writer(kind: str) -> Callable[[Database, Any, Progress], None]:

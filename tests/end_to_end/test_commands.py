@@ -245,7 +245,6 @@ def test_outputs_are_checked_before_the_work(
     nowhere = pictures / "no" / "x.html"
     assert "writable" in failure(capsys, search.main, "--db", database, "--query", pictures, "--html", nowhere)
     assert "directory" in failure(capsys, search.main, "--db", database, "--query", pictures, "--html", "")
-    assert "threads" in failure(capsys, search.main, "--db", database, "--query", pictures, "--threads", 5000)
     assert search.main(["--db", str(database), "--query-codes", ""]) == 1
 
 

@@ -61,7 +61,7 @@ def parser() -> common.Parser:
     net = p.add_argument_group("network").add_argument
     net("--backbone", metavar="NAME", help="of torchvision, timm:NAME or compact (default googlenet; scratch: compact)")
     net("--weights", metavar="FILE", help="imagenet (default; compact: none), none, or a file with a state_dict")
-    net("--bits", type=common.positive, metavar="L", nargs="+",
+    net("--bits", type=common.bits, metavar="L", nargs="+",
         help="code length (default 48); several: trained together on one backbone, a model file each")  # fmt: skip
     net("--freeze", action="store_true", help="train only the hash layer, on features computed once")
     net("--cache", type=Path, metavar="DIR", help="where features are kept (default: the user's cache folder)")
@@ -109,6 +109,8 @@ def main(argv: list[str] | None = None) -> int:
     given = _given(arguments)
     if setting["resume"] and setting["overwrite"]:
         p.error("--resume goes on with a run, --overwrite replaces it; expected one of them")
+    if setting["resume"] and setting.get("recipe"):
+        p.error("--resume keeps the settings of the run; leave --recipe out")
     if setting["resume"]:
         options = _resumed(out, given, setting)
     else:
@@ -206,8 +208,6 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
     from .methods.base import create
 
     saved: Any = resume.read(out / folder.CHECKPOINT)["options"]
-    if setting.get("recipe"):
-        raise IdcwhError("--resume keeps the settings of the run; leave --recipe out")
     try:
         options = recipes.Options(**saved)
     except (TypeError, ValueError) as error:

@@ -122,12 +122,12 @@ def train(
 
 
 def check(options: Options) -> None:
-    """What can be said of a run before a picture is read. ValueError or TypeError for a backbone that nobody knows and
-    an option that its method does not take; IdcwhError for a method that needs --freeze, and for a file of weights that
-    is not there.
+    """What can be said of a run before a picture is read. ValueError or TypeError for a backbone that nobody knows, an
+    option that its method does not take, and a method that needs --freeze; IdcwhError for a file of weights that is not
+    there.
     """
     if find(options.method).closed_form and not options.freeze:
-        raise IdcwhError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
+        raise ValueError(f"--method {options.method} has a closed form and needs fixed features; add --freeze")
     create(options.method, classes=2, bits=options.bits[0], images=2, options=options.of_method(options.bits[0]))
     if problem := backbones.unknown(options.backbone):
         raise ValueError(problem)

@@ -43,7 +43,7 @@ def parser() -> common.Parser:
     add = p.add_argument_group("what").add_argument
     add("--data", metavar="DATA", help="its images; --list says what a table needs")
     add("--methods", nargs="+", metavar="M", help="default: the paper's rows and csq, orthohash, class-code; or: all")
-    add("--bits", nargs="+", type=common.positive, metavar="L", help="code lengths (default: the paper's four)")
+    add("--bits", nargs="+", type=common.bits, metavar="L", help="code lengths (default: the paper's four)")
     add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default 3 with --freeze, else 1)")
     add("--sweeps", action="store_true", help="also IDCWH over sigma^2 and beta")
     add("--ablation", action="store_true", help="also IDCWH with each setting of the recipe taken back")
