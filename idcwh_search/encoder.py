@@ -58,7 +58,8 @@ class Encoder:
                 bits: of a code, by default as many as there are logits
 
     Afterwards `device` is what it really runs on. `bits`, `code_bytes` (of one code), `preprocess`, `classes` and
-    `method` are the model's, `info` is all it says of itself, `fingerprint` the SHA-256 of its file.
+    `method` are the model's, `info` is all it says of itself, `fingerprint` the SHA-256 of its file. A model
+    with weights in another file is refused, since its fingerprint does not cover them.
 
     Raises IdcwhError when the file is missing, no ONNX model, not one of ours, changed since it was written, or not
     what its metadata says, and when a device that was asked for cannot be had. One encoder may be used by several
@@ -93,6 +94,7 @@ class Encoder:
         content = _read(self.path)
         seal, self.fingerprint = onnx_file.examine(content)
         try:
+            onnx_file.check_self_contained(content)
             said = _said(content, seal) if preprocess is None else _contradicted(content, seal, preprocess)
             if said is not None and bits not in (None, said.bits):
                 raise IdcwhError(f"its codes have {said.bits} bits, not {bits}")

@@ -1,4 +1,5 @@
-"""The outermost layer of a model.onnx, which needs no ONNX library: its metadata, and whether it was changed.
+"""The outer layers of a model.onnx, which need no ONNX library: its metadata, whether it was changed, and whether its
+weights are in it.
 
 ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message: a sealed model is
 the model that was checked, byte for byte, with lines of metadata behind it, the last of them the SHA-256 of all before.
@@ -11,8 +12,21 @@ import hashlib
 from collections.abc import Iterator
 from enum import Enum
 
+from .errors import IdcwhError
+
 SEAL = "idcwh_sha256"
 _GRAPH, _METADATA = 7, 14  # fields of ModelProto; metadata_props is a message {1: key, 2: value}, one for each line
+# Where tensors are: kind of message -> field -> kind of the message in it.
+_INSIDE = {
+    "model": {_GRAPH: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+_EXTERNAL_DATA = 13  # of a tensor: {1: key, 2: value}, of which "location" is the file
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -58,6 +72,27 @@ def metadata(content: bytes) -> dict[str, str] | None:
     except (ValueError, IndexError, TypeError):
         return None
     return found if graph else None
+
+
+def check_self_contained(content: bytes) -> None:
+    """Raises IdcwhError for a model with weights in another file, which its SHA-256 says nothing of."""
+    messages: list[tuple[str, memoryview]] = [("model", memoryview(content))]
+    try:
+        while messages:
+            kind, message = messages.pop()
+            for field, value in _fields(message):
+                if kind == "tensor" and field == _EXTERNAL_DATA:
+                    entry = {number: bytes(text) for number, text in _fields(value)}
+                    if entry.get(1) == b"location":
+                        place = entry.get(2, b"").decode(errors="backslashreplace")
+                        raise IdcwhError(
+                            f"some of its weights are in another file, {place}, which its fingerprint does not cover; "
+                            "write it with idcwh-export, or as one file with onnx.save_model"
+                        )
+                elif inside := _INSIDE.get(kind, {}).get(field):
+                    messages.append((inside, value))
+    except (ValueError, IndexError, TypeError):  # no ONNX model: ONNX Runtime will say what is wrong
+        return
 
 
 def _fields(content: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -160,6 +160,15 @@ void seals() {
         const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(damaged), on_cpu()); });
         CHECK(has(why, "sealed.onnx: was changed after idcwh-export wrote it"));
     }
+    // Appended to a protocol buffer, a graph with an initializer whose external data has a location.
+    const std::string outside =
+        "\x3a\x16"
+        "\x2a\x14"
+        "\x6a\x12"
+        "\x0a\x08location\x12\x06m.data";
+    CHECK(refusal(ErrorCode::damaged, [&] {
+              Encoder(write(model + outside), on_cpu());
+          }).find("weights are in another file, m.data, ") != std::string::npos);
     const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(model + "x"), on_cpu()); });
     CHECK(has(why, "was changed"));
 }

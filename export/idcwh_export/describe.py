@@ -54,6 +54,7 @@ def describe(path: Path) -> Description:
         "outputs": {value.name: _shape(value) for value in model.graph.output},
     }
     try:
+        onnx_file.check_self_contained(content)
         return found | _said(ModelInfo.from_metadata(lines), changed=seal is onnx_file.Seal.BROKEN)
     except IdcwhError as error:
         return found | {"problem": str(error)}

@@ -160,6 +160,15 @@ def test_a_file_that_is_replaced_meanwhile_is_noticed(linear: Any) -> None:
 # ------------------------------------------------------------------------------------------------ refusals
 
 
+def test_weights_in_another_file_are_refused(linear: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save_model(linear.proto(12), path, save_as_external_data=True, location="m.data", size_threshold=0)
+    assert (tmp_path / "m.data").stat().st_size > 1000
+    for options in ({}, {"preprocess": linear.info(12).preprocess}):
+        with pytest.raises(IdcwhError, match=r"m\.onnx: some of its weights are in another file, m\.data, "):
+            Encoder(path, **options)
+
+
 def test_what_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("hello")
     (tmp_path / "empty.onnx").touch()

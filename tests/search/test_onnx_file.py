@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from idcwh_search import onnx_file
+from idcwh_search.errors import IdcwhError
 from idcwh_search.onnx_file import Seal
 
 LINES = {"a": "", "": "empty key", "Straße": "x" * 127, "long": "y" * 128, "longer": "z" * 20_000, "json": '{"a": 1}'}
@@ -50,6 +51,36 @@ def test_a_seal_is_whole_until_a_byte_changes() -> None:
         damaged[at] ^= 1
         state, digest = onnx_file.examine(bytes(damaged))
         assert state is not Seal.WHOLE and digest == hashlib.sha256(damaged).hexdigest()
+
+
+def weights(external: bool = True) -> onnx.TensorProto:
+    tensor = helper.make_tensor("w", TensorProto.FLOAT, [1], b"\0\0\x80?", raw=True)
+    if external:
+        onnx.external_data_helper.set_external_data(tensor, "location of m.data")
+    return tensor
+
+
+def places(external: bool) -> dict[str, onnx.ModelProto]:
+    """Models with a tensor wherever one can be."""
+    one, inner = weights(external), helper.make_graph([], "inner", [], [], [weights(external)])
+    sparse = helper.make_sparse_tensor(one, helper.make_tensor("i", TensorProto.INT64, [1], [0]), [1])
+    found = {name: model() for name in ("initializer", "sparse", "node", "nodes", "graph", "graphs", "function")}
+    found["initializer"].graph.initializer.append(one)
+    found["sparse"].graph.sparse_initializer.append(sparse)
+    for name, value in {"node": one, "nodes": [one], "graph": inner, "graphs": [inner]}.items():
+        found[name].graph.node.append(helper.make_node("Op", [], ["x"], value=value))
+    function = helper.make_function("d", "F", [], ["x"], [helper.make_node("Constant", [], ["x"], value=one)], [])
+    found["function"].functions.append(function)
+    return found
+
+
+@pytest.mark.parametrize("name", places(True))
+def test_weights_in_another_file_are_found(name: str) -> None:
+    with pytest.raises(IdcwhError, match=r"weights are in another file, location of m\.data, which"):
+        onnx_file.check_self_contained(places(True)[name].SerializeToString())
+    whole = places(False)[name]
+    whole.graph.value_info.append(helper.make_tensor_value_info("location", TensorProto.FLOAT, [1]))
+    onnx_file.check_self_contained(whole.SerializeToString())
 
 
 def test_no_seal() -> None:

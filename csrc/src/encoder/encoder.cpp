@@ -35,6 +35,10 @@ std::string read(const std::string& path) {
 
 Examined examined(const std::string& path, const std::string& model, const EncoderOptions& options) {
     Examined found = examine(model);
+    if (const std::string place = external_data(model); !place.empty())
+        throw Error(ErrorCode::damaged, path + ": some of its weights are in another file, " + place +
+                                            ", which its fingerprint does not cover; write it with idcwh-export, or as "
+                                            "one file with onnx.save_model");
     if (found.seal == Seal::broken && !options.preprocess)
         throw Error(ErrorCode::damaged,
                     path + ": was changed after idcwh-export wrote it, by damage or by a tool; " + without_metadata);

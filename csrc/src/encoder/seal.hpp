@@ -15,4 +15,7 @@ struct Examined {
 
 Examined examine(std::string_view model);
 
+// The file that some of a model's weights are in, which its SHA-256 says nothing of; empty where it holds them all.
+std::string external_data(std::string_view model);
+
 }  // namespace idcwh
