@@ -5,7 +5,8 @@ The rules, in the order in which they apply (they are part of a model: other pix
 1. The first frame of the file, at full size (no JPEG draft mode).
 2. The EXIF orientation is applied, and no other: one that only XMP has is ignored, as other programs ignore it.
    Colour profiles are ignored, as torchvision ignores them.
-3. Samples become 8-bit RGB. 16-bit samples keep their high byte, which is what Pillow does with a 16-bit RGB PNG;
+3. Samples become 8-bit RGB. 16-bit samples keep their high byte, which is what Pillow does with a 16-bit RGB PNG,
+   12-bit ones their high 8 bits;
    32-bit integers are read as 16-bit ones, clipped to 0..65535; floats within 0..1 are scaled by 255, other floats
    clipped to 0..255. CMYK, palette, grey and 1-bit pictures are converted by Pillow.
 4. Transparency, of whatever kind, is laid over white. The transparent colour of a 16-bit RGB PNG counts by its high
@@ -32,15 +33,16 @@ import math
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, PngImagePlugin
 
 from . import shards
 from .errors import IdcwhError
@@ -221,6 +223,9 @@ def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLik
         raise UnreadableImage(name, f"no pixels ({width} x {height})")
     if getattr(image, "tile", None):  # not decoded yet
         _refuse_half_pictures()
+        if image.format == "TIFF":
+            _prepare_tiff(image, name)
+    samples = _samples(image)
     try:
         transparent = _transparent_sample(image)
         with _without_xmp(image):
@@ -229,7 +234,7 @@ def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLik
         if transparent is not None:
             image = image.copy()  # the caller's stays as it is
             image.info["transparency"] = transparent
-        return _resample(_rgb(image), preprocess)
+        return _resample(_rgb(image, samples), preprocess)
     except Exception as error:  # a damaged file makes Pillow's decoders raise nearly any exception there is
         raise UnreadableImage(name, _cause(error)) from error
 
@@ -269,7 +274,7 @@ def _refuse_half_pictures() -> None:
 def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
     _refuse_half_pictures()
     try:
-        return Image.open(file, formats=_formats())
+        return Image.open(_without_large_texts(file), formats=_formats())
     except Image.UnidentifiedImageError as error:
         file.seek(0)
         raise UnreadableImage(path, _unsupported(kind_of(file.read(HEAD))) or _cause(error)) from error
@@ -288,6 +293,51 @@ def _unsupported(kind: str | None) -> str | None:
         **dict.fromkeys(("JPEG XL", "Photoshop (PSD)", "PDF", "camera raw"), "; convert it to JPEG or PNG first"),
     }
     return f"{kind} is not supported{hint[kind]}" if kind in hint else None
+
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_TEXTS = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # text, and a profile; chunks that Pillow reads up to a size, else fails
+
+
+def _without_large_texts(file: IO[bytes]) -> IO[bytes]:
+    """Returns a PNG file without the text and profile chunks for which Pillow refuses a file, or the file as it is.
+
+    Its limits guard against texts that grow when they are decompressed. They belong to the process.
+    """
+    if file.read(len(_PNG)) != _PNG:
+        file.seek(0)
+        return file
+    at, left, dropped = len(_PNG), 32 * PngImagePlugin.MAX_TEXT_CHUNK, []
+    while len(head := file.read(8)) == 8:
+        length, kind = int.from_bytes(head[:4], "big"), head[4:]
+        if kind in _TEXTS:
+            size = _text_size(kind, file.read(length))
+            left -= size
+            if size > PngImagePlugin.MAX_TEXT_CHUNK or left < 0:
+                dropped.append((at, at + 12 + length))
+        at += 12 + length
+        file.seek(at)
+    file.seek(0)
+    if not dropped:
+        return file
+    content, begin, kept = file.read(), 0, []
+    for start, end in dropped:
+        kept.append(content[begin:start])
+        begin = end
+    return io.BytesIO(b"".join([*kept, content[begin:]]))
+
+
+def _text_size(kind: bytes, data: bytes) -> int:
+    """Returns how large a chunk is when it is decompressed, as far as it matters."""
+    if kind == b"tEXt" or (kind == b"iTXt" and data.partition(b"\0")[2][:1] == b"\0"):
+        return len(data)
+    text = data.partition(b"\0")[2][1:]  # behind the keyword and a number
+    if kind == b"iTXt":  # compressed: one number more, a language, and a keyword in it
+        text = text[1:].partition(b"\0")[2].partition(b"\0")[2]
+    try:
+        return max(len(data), len(zlib.decompressobj().decompress(text, PngImagePlugin.MAX_TEXT_CHUNK + 1)))
+    except zlib.error:
+        return len(data)
 
 
 def _cause(error: Exception) -> str:
@@ -346,11 +396,54 @@ def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
     return None
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+class _Samples(NamedTuple):
+    """What the grey samples of a decoded image stand for, where Pillow does not say it by their values."""
+
+    inverted: bool = False  # 0 is white
+    unsigned: bool = False  # 32-bit samples that Pillow has as signed ones
+    shift: int = 0  # bits to 16
+
+
+_BITS, _PHOTOMETRIC, _PLANAR, _SAMPLE_FORMAT = 258, 262, 284, 339  # TIFF tags
+
+
+def _samples(image: Image.Image) -> _Samples:
+    if image.format != "TIFF":
+        return _Samples()
+    tags: Any = getattr(image, "tag_v2", {})
+    bits, kind = tags.get(_BITS, (1,))[0], tags.get(_SAMPLE_FORMAT, (1,))[0]
+    # Up to 8 bits Pillow inverts by itself.
+    return _Samples(tags.get(_PHOTOMETRIC) == 0, (bits, kind) == (32, 1), 16 - bits if 8 < bits < 16 else 0)
+
+
+# Samples that libtiff has put into the order of the machine, and Pillow would swap once more: as named, as they are.
+_SWAPPED = {"I;16BS": "I;16NS", "I;32BS": "I;32NS", "F;32BF": "F;32NF"}
+
+
+def _prepare_tiff(image: Any, name: str | os.PathLike[str]) -> None:
+    """Has an image that is not decoded yet decoded right; raises UnreadableImage where Pillow cannot."""
+    tags, tiles = image.tag_v2, image.tile
+    modes = {tile[3] if isinstance(tile[3], str) else tile[3][0] for tile in tiles}
+    by_libtiff = all(tile[0] == "libtiff" for tile in tiles)
+    wide = any(bits > 8 for bits in tags.get(_BITS, (1,)))
+    if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, (1,))) > 1 and (image.mode == "LA" or (wide and not by_libtiff)):
+        raise UnreadableImage(
+            name, f"a TIFF with separate planes of {tags[_BITS][0]}-bit samples, which is not decoded"
+        )
+    if by_libtiff and modes & set(_SWAPPED):
+        image.tile = [_with_mode(tile, _SWAPPED[tile[3][0]]) for tile in tiles]
+
+
+def _with_mode(tile: Any, mode: str) -> Any:
+    args = (mode, *tile[3][1:])
+    return tile._replace(args=args) if hasattr(tile, "_replace") else (*tile[:3], args)  # older Pillow has plain tuples
+
+
+def _rgb(image: Image.Image, samples: _Samples) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":
-        image = _eight_bit(image)
+        image = _eight_bit(image, samples)
     elif image.mode == "LAB":
         image = _from_lab(image)
     if image.mode in ("La", "RGBa"):  # premultiplied
@@ -362,7 +455,7 @@ def _rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _eight_bit(image: Image.Image) -> Image.Image:
+def _eight_bit(image: Image.Image, how: _Samples) -> Image.Image:
     """Grey samples of 16 or 32 bits, or floats, as mode L; a sample value that stands for transparent becomes white."""
     samples = np.asarray(image)
     if image.mode == "F":
@@ -370,7 +463,10 @@ def _eight_bit(image: Image.Image) -> Image.Image:
         scale = 255.0 if samples.min() >= 0.0 and samples.max() <= 1.0 else 1.0
         grey = np.clip(np.rint(samples * scale), 0, 255).astype(np.uint8)
     else:
-        grey = (np.clip(samples, 0, 65535) >> 8).astype(np.uint8)
+        samples = samples.view(np.uint32) if how.unsigned and samples.dtype == np.int32 else samples
+        grey = (np.clip(samples, 0, 65535 >> how.shift) >> (8 - how.shift)).astype(np.uint8)
+    if how.inverted:
+        grey = 255 - grey
     transparent = image.info.get("transparency")
     if isinstance(transparent, int):
         grey[samples == transparent] = 255
