@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.hits import Query, Search
+from idcwh_search import gallery
+from idcwh_search.hits import Hit, Query, Search
 
 BITS = 4  # so that nearly everything ties
 
@@ -103,3 +105,9 @@ def test_select_of_nothing_names_what_there_is(database: Path) -> None:
             db.select(key_prefixes=["a/", "c/"])
         with pytest.raises(ValueError, match="labels: expected texts"):
             db.select(labels="cat")
+
+
+def test_page_judges_a_hit_by_each_class_of_its_label() -> None:
+    hits = [Hit(1, 0, 7, None, "a|b"), Hit(2, 1, 8, None, "a"), Hit(3, 2, 9, None, "b"), Hit(4, 3, 6, None, None)]
+    page = gallery.page([gallery.Query("q", None, "a", hits)], title="", subtitle="", bits=8, locate=lambda key: None)
+    assert re.findall(r'class="hit( \w+)?"', page) == [" same", " same", " other", ""]
