@@ -49,7 +49,8 @@ _lock = threading.Lock()
 
 def compressed_suffix(path: str) -> str | None:
     """Returns the suffix of a path that names a compressed archive, which has no offsets to read at; else None."""
-    return next((suffix for suffix in _COMPRESSED if path.lower().endswith(suffix)), None)
+    lower = path.lower()
+    return next(filter(lower.endswith, _COMPRESSED)) if lower.endswith(_COMPRESSED) else None
 
 
 def is_shard(path: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -88,11 +89,17 @@ def listed(paths: Iterable[str]) -> list[Description]:
 
 def _models(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(p for p in path.rglob("*") if p.suffix in (".onnx", ".pt") and p.name != "checkpoint.pt")
+        files = (Path(folder) / name for folder, _, names in os.walk(path, onerror=_raise) for name in names)
+        yield from sorted(p for p in files if p.suffix in (".onnx", ".pt") and p.name != "checkpoint.pt")
     elif path.exists():
         yield path
     else:
         raise IdcwhError(f"{path}: no such file or folder; expected models")
+
+
+def _raise(error: OSError) -> NoReturn:
+    """A folder that cannot be read is an error: its models would be missing."""
+    raise error
 
 
 def _any(path: Path) -> Description:

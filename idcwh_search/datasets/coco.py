@@ -176,7 +176,7 @@ def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str
     def listed(parent: PurePosixPath) -> set[str]:
         try:
             return set(os.listdir(folder / parent))  # noqa: PTH208 (names only)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return set()
 
     paths = [PurePosixPath(name) for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -197,3 +198,17 @@ def test_the_protocol_on_a_small_set(tmp_path):
     assert protocols.load(tmp_path / "protocol.json", data).sha256() == split.sha256()
     literal = protocols.split(data, "coco", query=5, train=12, seed=1, database_without_train=True)
     assert len(literal.database) == 13
+
+
+def test_coco_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    spec = f"coco:{official(tmp_path)}"
+    listdir = os.listdir
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        datasets.load(spec)
+    monkeypatch.setattr(os, "listdir", listdir)
+    assert len(datasets.load(spec))
