@@ -22,6 +22,7 @@ from typing import IO, Any
 from . import shards
 from .errors import IdcwhError
 from .images import HEAD, HEIF_SUFFIXES, heif_installed, kind_of
+from .wording import counted
 
 SUFFIXES = frozenset(
     f".{name}"
@@ -118,12 +119,12 @@ class LeftOut:
             hint = "; pip install pillow-heif to read .heic" if not HEIF_SUFFIXES.isdisjoint(types) else ""
             hint += "; decompress archives to .tar" if any(map(shards.compressed_suffix, types)) else ""
             found.append(
-                f"skipped {_count(len(self.skipped), 'file')} of types that are not read: {_counts(types)} "
+                f"skipped {counted(len(self.skipped), 'file')} of types that are not read: {_counts(types)} "
                 f"(the first: {self.skipped[0][0]}){hint}"
             )
         if self.links:
             link, key = self.links[0]
-            found.append(f"not listed twice: {_count(len(self.links), 'link')} (the first: {link} is {key or '.'})")
+            found.append(f"not listed twice: {counted(len(self.links), 'link')} (the first: {link} is {key or '.'})")
         if self.others:
             found.append(f"ignored other files: {_counts(self.others)}")
         return found
@@ -140,11 +141,7 @@ class LeftOut:
 def _counts(types: Counter[str]) -> str:
     named = [f"{number:,} {kind}" for kind, number in types.most_common(_NAMED)]
     rest = len(types) - _NAMED
-    return ", ".join(named) + (f" and {_count(rest, 'more type')}" if rest > 0 else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return ", ".join(named) + (f" and {counted(rest, 'more type')}" if rest > 0 else "")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import IdcwhError
+from ..wording import counted
 from .labelled import LabelledImages, first_repeat, single_labels
 
 YEARS = ("2014", "2017")
@@ -75,7 +76,7 @@ def load(directory: str) -> LabelledImages:
     assert categories is not None
     if (i := first_repeat(keys)) is not None:
         raise IdcwhError(f"{spec}: {keys[i]} is listed twice")
-    note = f"{left_out:,} pictures without an annotation are left out" if left_out else ""
+    note = f"left out: {counted(left_out, 'image')} without an annotation" if left_out else ""
     names = [name for _, name in categories]
     paths = [root / key for key in keys]
     return LabelledImages(keys, single_labels(np.concatenate(labels)), names, paths, split, spec, note)

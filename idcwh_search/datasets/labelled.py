@@ -15,6 +15,7 @@ from .. import shards
 from ..errors import IdcwhError
 from ..image_lists import LeftOut
 from ..images import Preprocess, load_image, to_pixels
+from ..wording import counted
 
 SPLITS = ("train", "test", "")
 _NAMED = 12  # classes or folders that a line of text names
@@ -74,9 +75,11 @@ class LabelledImages:
         """Returns what people should know before the dataset is used, one line each: its classes, what was left out."""
         counts = self.labels.sum(axis=0) if self.multi_label else np.bincount(self.labels, minlength=len(self.classes))
         sizes = [f"{name} ({count:,})" for name, count in zip(self.classes, counts.tolist(), strict=True)]
-        number = len(self.classes)
-        classes = f"{number:,} {'class' if number == 1 else 'classes'}: {named(sizes)}"
-        return [classes, *([self.note] if self.note else []), *self.left_out.lines()]
+        return [
+            f"{counted(len(self.classes), 'class')}: {named(sizes)}",
+            *([self.note] if self.note else []),
+            *self.left_out.lines(),
+        ]
 
     def label_matrix(self) -> np.ndarray:
         """bool [n, C], whichever form `labels` has. For 40,000 classes take it in slices of `labels` instead."""

@@ -68,7 +68,7 @@ def test_the_official_layout(tmp_path, year, pictures):
     expected = [{"cat", "dog"}, {"ship"}, {"airplane", "bird", "ship"}, {"cat", "dog"}, {"bird"}]
     assert [{found.classes[j] for j in np.flatnonzero(row)} for row in found.labels] == expected
     assert found.multi_label and found.split == ["train"] * 3 + ["test"] * 2
-    assert found.note == "1 pictures without an annotation are left out"
+    assert found.note == "left out: 1 image without an annotation"
     with Image.open(DEMO / "ship" / sorted(p.name for p in (DEMO / "ship").iterdir())[0]) as ship:
         np.testing.assert_array_equal(found.image(1, Preprocess(32, 32)), np.asarray(ship.convert("RGB")))
 
