@@ -189,7 +189,7 @@ def test_the_protocol_on_a_small_set(tmp_path):
     data = datasets.load(f"coco:{tmp_path}")
     assert (
         len(data) == 30
-        and data.note.startswith("3 pictures")
+        and data.note.startswith("left out: 3 images")
         and data.labels.sum(axis=1).tolist() == [len(content) for content in some[:30]]
     )
     split = protocols.split(data, "coco", query=5, train=12, seed=1)
