@@ -1,19 +1,19 @@
 """Archives of plain arrays, .npz files: read without running code, each array against the CRC that its archive has.
 
-`numpy.load` takes what is no archive for a pickle, and does not come to the CRC of an array whose header was damaged
-into that of a smaller one. Which arrays a file should have, and of which kind, is for its readers to say.
+`numpy.load` takes what is no archive for a pickle. Which arrays a file should have, and of which kind, is for its
+readers to say.
 """
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX, read_array
+from numpy.lib.format import MAGIC_PREFIX
 
+from . import npy, runtime
 from .errors import IdcwhError
 
 _SUFFIX = ".npy"
@@ -39,20 +39,31 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
                 f"{path}: not an .npz archive of arrays, or cut off; expected {expected}, as numpy.savez writes them"
             )
         try:
-            with zipfile.ZipFile(file) as archive, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python's, about headers that are damaged
+            with zipfile.ZipFile(file) as archive:
                 found = [name.removesuffix(_SUFFIX) for name in archive.namelist()]
-                return {name: _array(archive, name) for name in names if name in found}, found
+                members = {name: archive.getinfo(name + _SUFFIX) for name in names if name in found}
+                _check_memory(path, sum(member.file_size for member in members.values()))
+                return {name: _array(archive, member) for name, member in members.items()}, found
+        except IdcwhError:
+            raise
         except Exception as error:  # a damaged archive gives a dozen kinds
             cause = " ".join(str(error).split()) or type(error).__name__
-            if "Object arrays" in cause:
-                cause = "it holds Python objects, which are never loaded; save plain arrays"
             raise IdcwhError(f"{path}: not an .npz archive of plain arrays, or damaged: {cause}") from None
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    with archive.open(name + _SUFFIX) as member:
-        array: np.ndarray = read_array(member, allow_pickle=False)
-        if member.read(1):  # at the end zipfile compares the CRC, so the end has to be reached
-            raise ValueError(f"{name} is longer than its header says")
+def _check_memory(path: Path, size: int) -> None:
+    """A small archive may hold arrays of any size: the system would end the process that unpacks them."""
+    limit = runtime.memory()
+    if size > limit:
+        raise IdcwhError("holds arrays that do not fit into memory", path=path, found=f"{size:,} bytes",
+                         expected=f"at most {limit:,}")  # fmt: skip
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(member) as file:
+        try:
+            array = npy.read_array(file, member.file_size)
+        except ValueError as error:
+            raise ValueError(f"{member.filename} {error}") from None
+        file.read(1)  # at the end zipfile compares the CRC, so the end has to be reached
     return array

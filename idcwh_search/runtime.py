@@ -20,6 +20,7 @@ CPU = "CPUExecutionProvider"
 MAX_THREADS = 1024
 SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
 GPU_FIX = "pip install 'idcwh[gpu]'"
 
 
@@ -31,6 +32,15 @@ def available_cores() -> int:
         if quota != "max":
             cores = min(cores, math.ceil(int(quota) / int(period)))
     return max(cores, 1)
+
+
+def memory() -> int:
+    """The bytes of memory that this process may use: the machine's, or a container's limit."""
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in _MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # "max" where there is none
+            limit = min(limit, int(file.read_text(encoding="ascii")))
+    return limit
 
 
 def load_onnxruntime() -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import npy
 from ..database import Database
 from ..errors import IdcwhError
 from ..hits import Query
@@ -68,18 +69,9 @@ def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries
 
 
 def _codes(path: str, database: Database) -> Queries:
-    from ..codes import check_codes
+    from ..codes import check_codes, code_bytes
 
-    try:
-        codes = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):  # numpy's words are about pickles
-        width = -(-database.bits // 8)
-        raise IdcwhError(
-            f"{path}: not a .npy file of plain numbers, or damaged; "
-            f"expected packed codes, uint8 (n, {width}), as numpy.save writes them"
-        ) from None
-    if not isinstance(codes, np.ndarray):
-        raise IdcwhError(f"{path}: an archive of several arrays; expected one .npy array of codes")
+    codes = npy.load(Path(path), f"packed codes, uint8 (n, {code_bytes(database.bits)})")
     codes = check_codes(np.ascontiguousarray(codes), database.bits, name=path)
     return Queries([Query(f"{path}[{i}]", code) for i, code in enumerate(codes)])
 

@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 import numpy as np
 
+from .. import npy
 from ..codes import code_bytes, pack
 from ..database import Database
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, IdcwhError
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
 
 _DATABASE_MAGIC = b"\x89IDCWH\r\n"  # docs/codes-bin.md
@@ -106,14 +107,13 @@ def _npy_ids(path: Path, codes: Rows) -> Rows:
 
 def _npy(path: Path, expected: str, *, dimensions: int, kinds: str) -> Rows:
     """Where the rows of a .npy lie. Objects, which would have to be unpickled, are refused like any other type."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     with path.open("rb") as file:
         try:
-            shape, by_column, dtype = readers[np.lib.format.read_magic(file)](file)
-        except (ValueError, KeyError) as error:
-            raise IdcwhError(f"{path}: is no .npy file ({error})") from error
+            shape, by_column, dtype = npy.read_header(file)
+        except ValueError as error:
+            raise CorruptFileError(str(error), path=path, expected=expected) from None
         offset = file.tell()
-    if dtype.kind not in kinds or len(shape) != dimensions or min(shape) < 0:
+    if dtype.kind not in kinds or len(shape) != dimensions:
         raise IdcwhError(f"{path}: holds {dtype} of shape {shape}, expected {expected}")
     if by_column and dimensions > 1 and min(shape) > 1:
         raise IdcwhError(f"{path}: is stored column by column; save numpy.ascontiguousarray of it")

@@ -211,9 +211,9 @@ def test_search_refuses(
     assert "(1, 8)" in failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / "wide.npy")
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     (tmp_path / "text.npy").write_text("codes")
-    for name in ("objects", "text"):
+    for name, problem in (("objects", "holds Python objects"), ("text", "is not an array")):
         said = failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / f"{name}.npy")
-        assert f"{name}.npy: not a .npy file of plain numbers, or damaged; expected packed codes" in said
+        assert f"{name}.npy: {problem}" in said and "expected packed codes" in said
         assert "allow_pickle" not in said
     (tmp_path / "model.onnx").unlink()
     assert "--model" in failure(capsys, search.main, "--db", database, "--query", query)

@@ -144,7 +144,7 @@ def test_an_array_that_is_longer_than_its_header_says(tmp_path):
     with zipfile.ZipFile(tmp_path / "set.npz", "w") as out:
         out.writestr("x.npy", header.getvalue() + X.tobytes())
         out.writestr("y.npy", y.getvalue())
-    with pytest.raises(IdcwhError, match="damaged: x is longer than its header says"):
+    with pytest.raises(IdcwhError, match=r"damaged: x\.npy has [\d,]+ bytes of data, its header says 288"):
         datasets.load(str(tmp_path / "set.npz"))
 
 

@@ -92,10 +92,10 @@ def npy_header(shape: tuple[int, ...], descr: str = "|u1") -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no .npy file"),
-        (b"a text, as there are many", "is no .npy file"),
+        (b"", "is not an array in .npy format"),
+        (b"a text, as there are many", "is not an array in .npy format"),
         (npy(np.zeros((3, 2), np.uint8))[:-1], "expected 134"),
-        (npy(np.zeros((3, 2), np.uint8))[:50], "is no .npy file"),
+        (npy(np.zeros((3, 2), np.uint8))[:50], "has a corrupt header"),
         (npy(np.zeros((3, 2), np.uint8)) + b"\0", "expected 134"),
         (npy_header((2**61, 1)), f"expected {2**61 + 128}"),
         (npy_header((-1, 1)), "shape .-1, 1."),
@@ -107,7 +107,7 @@ def npy_header(shape: tuple[int, ...], descr: str = "|u1") -> bytes:
         (npy(np.zeros(3, np.uint8)), r"shape \(3,\)"),
         (npy(np.zeros((), np.uint8)), r"shape \(\)"),
         (npy(np.asfortranarray(np.zeros((3, 2), np.uint8))), "column by column"),
-        (npy(np.array([[None, {}]]), allow_pickle=True), "holds object"),
+        (npy(np.array([[None, {}]]), allow_pickle=True), "holds Python objects"),
         (npy_header((0, 8193)), "codes of 8193 bytes"),
     ],
 )
