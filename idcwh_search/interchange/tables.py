@@ -29,27 +29,49 @@ from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_un
 _METADATA = b"idcwh"
 _FIRST_ROWS = 64  # that are read to tell the code length
 _CHECKSUM = 16  # bytes, as they are in codes.bin
+_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _COLUMNS = ("id", "key", "label", "code")
 _OURS = (*_COLUMNS, "stamp", "checksum")  # which in other people's tables may be anything
 
 
 def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
-    """A Parquet ("parquet") or Arrow IPC ("arrow") file. Keys are strings, or binary if one of them is no UTF-8."""
+    """Writes a Parquet ("parquet") or Arrow IPC ("arrow") file. Columns of keys and labels are strings, or binary where
+    one of their values is not UTF-8.
+    """
+    texts = {"key": pa.string(), "label": pa.string()}
+    while True:
+        try:
+            _write(database, file, kind, texts, progress)
+            return
+        except _NotText as found:
+            texts[found.column] = pa.binary()
+            file.seek(0)
+            file.truncate()
+            progress = None
+
+
+class _NotText(Exception):
+    """A column has a value that is not UTF-8."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+
+def _text_array(column: str, values: list[str | None], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(kind):
+        return pa.array([None if value is None else os.fsencode(value) for value in values], kind)
     try:
-        _write(database, file, kind, pa.string(), progress)
+        return pa.array(values, kind)
     except UnicodeEncodeError:
-        file.seek(0)
-        file.truncate()
-        _write(database, file, kind, pa.binary(), None)
+        raise _NotText(column) from None
 
 
-def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType, progress: Progress) -> None:
+def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.DataType], progress: Progress) -> None:
     width = code_bytes(database.bits)
     about = json.dumps({"bits": database.bits, "model": database.manifest})
     columns = [
         pa.field("id", pa.int64(), nullable=False),
-        pa.field("key", key_type),
-        pa.field("label", pa.string()),
+        *(pa.field(name, text) for name, text in texts.items()),
         pa.field("code", pa.binary(width), nullable=False),
     ]
     stamped = bool(database.stamps().any())
@@ -66,13 +88,10 @@ def _write(database: Database, file: BinaryIO, kind: str, key_type: pa.DataType,
     with writer:
         for ids in batches_of(database.ids):
             codes = np.ascontiguousarray(database.get(ids))
-            keys: list[Any] = database.keys(ids)
-            if pa.types.is_binary(key_type):
-                keys = [None if key is None else os.fsencode(key) for key in keys]
             arrays = [
                 pa.array(ids),
-                pa.array(keys, key_type),
-                pa.array(database.labels(ids), pa.string()),
+                _text_array("key", database.keys(ids), texts["key"]),
+                _text_array("label", database.labels(ids), texts["label"]),
                 pa.Array.from_buffers(pa.binary(width), len(ids), [None, pa.py_buffer(codes)]),
             ]
             if stamped:
@@ -93,8 +112,8 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
         said, model = _about(path, schema)
         if said is not None and bits not in (None, said):
             raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
-        if bits is None and said is None and first is not None and _is_list(first.column("code").type):
-            code_column = first.column("code")
+        code_column = None if first is None else _plain(first.column("code"))
+        if bits is None and said is None and code_column is not None and _is_list(code_column.type):
             refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
         bits = said if bits is None else bits
         bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
@@ -144,7 +163,7 @@ def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
 def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator[Items]:
     with _reading(path, kind):
         for batch in _batches(path, kind, known):
-            columns = {name: batch.column(name) for name in known if _column_of(path, batch.schema, name)}
+            columns = {name: _plain(batch.column(name)) for name in known if _column_of(path, batch.schema, name)}
             keys, labels = (_texts(columns[name]) if name in columns else None for name in ("key", "label"))
             ids = _ids(path, columns["id"]) if "id" in columns else None
             stamps = _stamps(path, columns["stamp"]) if "stamp" in columns else None
@@ -159,9 +178,21 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, UnicodeError, OSError) as error:
-        name = {"parquet": "Parquet", "arrow": "Arrow IPC"}[kind]
+        name = {"parquet": "a Parquet", "arrow": "an Arrow IPC"}[kind]
         reason = " ".join(str(error).split())
-        raise IdcwhError(f"{path}: cannot be read as a {name} file of codes: {reason}") from error
+        raise IdcwhError(f"{path}: cannot be read as {name} file of codes: {reason}") from error
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column without dictionaries and views, as Polars writes them, which few functions of pyarrow take."""
+    if pa.types.is_dictionary(column.type):
+        return _plain(column.dictionary).take(column.indices)
+    name = str(column.type)  # pyarrow has tests of these types since version 16
+    if name in _VIEWS:
+        return pa.array(column.to_pylist(), _VIEWS[name])
+    if name.startswith(("list_view<", "large_list_view<")):
+        return pa.array(column.to_pylist(), pa.large_list(column.type.value_type))
+    return column
 
 
 def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
@@ -182,7 +213,7 @@ def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
         bits, model = check_bits(about["bits"]), about["model"]
         if not isinstance(model, dict):
             raise TypeError(f"model is {model!r}")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last: lists in lists in lists
         raise IdcwhError(f"{path}: its metadata 'idcwh' is not what an export writes ({error})") from error
     return bits, model
 
@@ -262,6 +293,4 @@ def _texts(column: pa.Array) -> list[str | None]:
     """Texts of a column of strings, file names as bytes, or what can be cast to strings (numbers, categories)."""
     if _is_bytes(column.type):
         return [None if value is None else os.fsdecode(value) for value in column.to_pylist()]
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     return column.cast(pa.string()).to_pylist()

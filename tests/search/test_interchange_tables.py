@@ -316,3 +316,54 @@ def test_without_pyarrow_one_line_names_the_extra(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "pyarrow is not installed" in done.stderr and "idcwh[arrow]" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="this pyarrow has no views")
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("codes", ["binary_view", "dictionary", "list_view"])
+def test_views_and_dictionaries_of_polars_are_read(codes, stream, tmp_path):
+    rows = [bytes([i, 255 - i]) for i in range(250)]
+    code = {
+        "binary_view": lambda: pa.array(rows, pa.binary_view()),
+        "dictionary": lambda: pa.array(rows).dictionary_encode(),
+        "list_view": lambda: pa.array([list(row) for row in rows], pa.list_view(pa.uint8())),
+    }[codes]()
+    keys = [None if i % 7 == 3 else f"\u00fc/{i}.png" for i in range(250)]
+    names = pa.array(["cat", "dog", "a name that is longer than the twelve bytes of a view"], pa.string_view())
+    numbers = [None if i % 5 == 2 else i % 3 for i in range(250)]
+    label = pa.DictionaryArray.from_arrays(pa.array(numbers, pa.uint32()), names)  # a Categorical
+    table = pa.table({"code": code, "key": pa.array(keys, pa.string_view()), "label": label})
+    path = tmp_path / "polars.arrow"
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(str(path), table.schema) as file:
+        file.write_table(table, max_chunksize=90)
+    found = interchange.read(path)
+    assert found.bits == 16
+    items = found.items()
+    assert [bytes(row) for row in items.codes] == rows
+    assert items.keys == keys
+    assert items.labels == [None if i is None else names[i].as_py() for i in numbers]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_labels_that_are_not_utf8_come_back(suffix, tmp_path):
+    keys, labels = ["a", None, "c"], ["caf\udce9", None, "d\u00e9j\u00e0"]
+    with ih.Database.create(tmp_path / "codes.bin", 16) as db:
+        db.add(np.arange(6, dtype=np.uint8).reshape(3, 2), keys=keys, labels=labels)
+        interchange.export(db, tmp_path / f"codes{suffix}")
+    table = load(tmp_path / f"codes{suffix}")
+    assert (
+        table["label"].to_pylist() == [b"caf\xe9", None, "d\u00e9j\u00e0".encode()] and table["key"].to_pylist() == keys
+    )
+    interchange.read(tmp_path / f"codes{suffix}").save(tmp_path / "back.bin")
+    with ih.Database.open(tmp_path / "back.bin") as db:
+        assert (db.keys(), db.labels()) == (keys, labels)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("depth", [3_000, 100_000])
+def test_metadata_nested_too_deep_is_one_line(depth, suffix, tmp_path):
+    deep = '{"bits": 16, "model": {"a": ' + "[" * depth + "]" * depth + "}}"
+    table = pa.table({"code": pa.array([b"ab"])}).replace_schema_metadata({b"idcwh": deep.encode()})
+    path = write(table, tmp_path / f"deep{suffix}")
+    with pytest.raises(IdcwhError, match="its metadata 'idcwh' is not what an export writes"):
+        interchange.read(path)

@@ -107,7 +107,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The records of a log.jsonl. IdcwhError for another file."""
     try:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise IdcwhError(f"{path}: not the log of a training ({error})") from None
     if not all(isinstance(record, dict) and isinstance(record.get("epoch"), int) for record in records):
         raise IdcwhError(f"{path}: not the log of a training: each line should be one of an epoch")

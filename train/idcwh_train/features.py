@@ -202,7 +202,7 @@ def _load(file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: 
             return Features(torch.from_numpy(x), kept, failed)
     except FileNotFoundError:
         return None
-    except (IdcwhError, KeyError, ValueError):
+    except (IdcwhError, KeyError, ValueError, RecursionError):
         pass
     note(f"features: {file} is damaged or of other images; computed again")
     return None

@@ -60,7 +60,7 @@ def guessed(text: str) -> Any:
         return _BOOLEANS[word]
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -182,7 +182,7 @@ def _protocol(folder: Path) -> dict[str, Any] | None:
         content = json.loads((folder / PROTOCOL).read_bytes())
         sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
         return {"name": content["protocol"], "seed": content["seed"], "sizes": sizes, "sha256": content["sha256"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # of a cell that failed before there was one
 
 
