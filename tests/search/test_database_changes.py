@@ -265,6 +265,21 @@ def test_compact_of_segments_never_grows(tmp_path: Path, starts: list[int]) -> N
         assert db.info()["segments"] == 1 and path.stat().st_size < 2 * 8 * 5000 + 16_384
 
 
+@pytest.mark.parametrize(
+    "columns", [{"keys": ["a"]}, {"labels": ["a"]}, {"stamps": [1]}, {"keys": ["a"], "labels": ["b"]}]
+)
+def test_compact_of_different_columns_never_grows(tmp_path: Path, columns: dict[str, list]) -> None:
+    """An item with a label costs those that have none nothing."""
+    path, codes = tmp_path / "c.bin", random_codes(20_002, 16)
+    with ih.Database.create(path, 16) as db:
+        db.add(codes[:1], **columns)
+        db.add(codes[1:20_001])
+        db.add(codes[20_001:], **columns)
+        before, after = sizes(path, db)
+        assert after <= before
+        assert pairs(*(a[0] for a in db.search(codes[:1], 20))) == ranking(codes, np.arange(20_002), codes[0])[:20]
+
+
 def test_keys_are_removed_while_others_change_them(tmp_path: Path) -> None:
     """Looked up and removed in one step: a key that is there all the time is removed, whatever ids it has meanwhile."""
     codes = random_codes(1, 16)

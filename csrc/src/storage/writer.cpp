@@ -44,6 +44,33 @@ std::uint64_t write_removals(Appender& out, std::uint64_t commit, const Items& i
     return record.finish();
 }
 
+// A column that only some rows of a record have takes room for all of them.
+std::uint64_t bytes_of_columns(unsigned columns) {
+    return 4 * (columns & 1) + 4 * (columns >> 1 & 1) + 4 * (columns >> 2 & 1) + sizeof(Checksum) * (columns >> 3 & 1);
+}
+unsigned columns_of(const Source& source) {
+    return unsigned{source.has_keys()} | unsigned{source.has_labels()} << 1 | unsigned{source.has_stamps()} << 2 |
+           unsigned{source.has_checksums()} << 3;
+}
+
+// The sources in their order, those together that take no more room in one record than apart.
+std::vector<std::vector<const Source*>> alike(const std::vector<const Source*>& sources) {
+    constexpr std::uint64_t record = 256;  // bytes of a record, beside what its rows take
+    std::vector<std::vector<const Source*>> groups;
+    std::uint64_t rows = 0;
+    unsigned columns = 0;
+    for (const Source* source : sources) {
+        const unsigned its = columns_of(*source);
+        const std::uint64_t wasted =
+            rows * bytes_of_columns(its & ~columns) + source->size() * bytes_of_columns(columns & ~its);
+        if (groups.empty() || wasted > record) groups.emplace_back(), rows = 0, columns = 0;
+        groups.back().push_back(source);
+        rows += source->size();
+        columns |= its;
+    }
+    return groups;
+}
+
 // Whether the dead rows of a segment are so many that the living are better written anew.
 bool worth_rewriting(const Next& next) {
     const std::size_t rows = next.entry->items->rows(), dead = rows - next.live;
@@ -85,7 +112,9 @@ Commit write_new(File& file, const Header& header, std::uint64_t number, std::st
     commit.number = number;
     commit.next_id = next_id;
     commit.records = {write_manifest(out, number, manifest)};
-    for (const std::uint64_t offset : write_items(out, header.bits, number, items)) commit.records.push_back(offset);
+    for (const auto& group : alike(items))
+        for (const std::uint64_t offset : write_items(out, header.bits, number, group))
+            commit.records.push_back(offset);
     for (const Source* source : items) commit.items += source->size();
     seal(file, out, commit);
     write_mark(file, header, commit);
