@@ -11,6 +11,7 @@ from typing import Any
 from ..database import Database
 from ..errors import IdcwhError
 from ..manifest import KeyNames, images_root, move_images, open_encoder
+from ..wording import counted
 from . import common, encoding
 from .changes import Changes
 from .listing import Listing
@@ -95,7 +96,7 @@ def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) 
         gone[_folder(key)] += 1
     whole = [name for name, number in gone.items() if name and number >= FEW and number == left[name]]
     if len(lost) == len(there):
-        what = f"all {len(there):,} items"
+        what = f"all {counted(len(there), 'item')}"
     elif whole:
         what = f"all {gone[whole[0]]:,} items of the folder {whole[0]}"
     elif len(lost) >= FEW and len(lost) > MOST_PRUNED * len(there):
