@@ -45,7 +45,9 @@ def test_outputs_replace_only_their_kind(
         assert refused in said(capsys, search.main([*query, "--html", str(target)]))
         assert refused in said(capsys, build(other, pictures, target, "--force"))
         assert refused in said(capsys, build(other, pictures, target, "--force", "--resume"))
-        assert refused in said(capsys, index.main(["import", str(codes), "--db", str(target), "--force"]))
+        assert refused in said(
+            capsys, index.main(["import", str(codes), "--format", "npy", "--db", str(target), "--force"])
+        )
         save = ["--model", str(other), "--data", str(PICTURES), "--save-codes", str(target)]
         assert refused in said(capsys, evaluate.main(save))
     assert {path: path.read_bytes() for path in before} == before

@@ -189,7 +189,9 @@ def test_report_says_when_settings_differ(of, name, said, tmp_path):
         make_cell(tmp_path, method, 12, seed, 1.0)
     for variant in (Variant("sigma2", 1.0), Variant(plan.ABLATION, "lr")):
         make_cell(tmp_path, "idcwh", 12, 0, 1.0, variant)
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80)
+    make_cell(
+        tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80, min_steps=2800
+    )
     assert not warned()
     for path in (tmp_path / "cells").glob(f"*{of}.json" if of != "*" else "*.json"):
         content = json.loads(path.read_text())
@@ -305,7 +307,17 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
     make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, "sigma2"), method_options=own)
     make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, "smoothing"), method_options={"smoothing": 0.0})
     for bits in (12, 24, 48):
-        make_cell(tmp_path, "idcwh", bits, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80)
+        make_cell(
+            tmp_path,
+            "idcwh",
+            bits,
+            0,
+            1.0,
+            Variant(plan.ABLATION, plan.WHOLE),
+            recipe="paper",
+            epochs=80,
+            min_steps=2800,
+        )
     found = ablation()
     assert found["single"][1:] == ["not run", "not run"]
     assert found["sigma2"][1:] == ["the same", "not run"]
@@ -327,9 +339,11 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
 
 def test_the_whole_recipe_is_the_same_where_nothing_of_it_differs(tmp_path):
     make_cell(tmp_path, "idcwh", 12, 0, 1.0)
-    make_cell(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80)
-    make_cell(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, lr=0.5)
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80)
+    make_cell(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80, min_steps=2800)
+    make_cell(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, min_steps=2800, lr=0.5)
+    make_cell(
+        tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80, min_steps=2800
+    )
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     part = text[text.index("What IDCWH's parts are worth") :]
     assert row_of(part, "all of the paper's settings")[1:] == ["not run", "the same"]

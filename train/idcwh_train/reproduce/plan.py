@@ -27,7 +27,7 @@ WHOLE = "recipe"
 
 _FIRST = ("idcwh", "idcwh-single", "dcwh")  # what one wants to see first
 # What decides how long a cell takes stays as it is: the ablation compares at equal cost.
-_COST = ("epochs", "min_steps", "resize", "crop", "start_crop", "precision")
+_COST = ("epochs", "min_steps", "min_steps", "resize", "crop", "start_crop", "precision")
 _NOT_ABLATED = {"data", "protocol", *OPTIONS, "seed", "backbone", "weights", "freeze", "keep", "bits", *_COST}
 _NOT_ABLATED |= {"method", "method_options", "length_options"}
 
