@@ -82,6 +82,7 @@ def split(
 ) -> Split:
     """Split a set by a protocol of `NAMES`.
 
+    query_per_class or query 0         no queries: all images train and are the database, and nothing can be evaluated
     query_per_class, train_per_class   belong to `per-class`; without the second, all but the queries train. With `own`
                                        they take that many of each class's test and training pictures.
     query, train                       the same over all classes, of pictures that have a label: for `overall`, `own`,
@@ -120,7 +121,7 @@ def check(
     """ValueError for an unknown protocol, and for options of `split` that contradict it or each other."""
     if name not in NAMES:
         raise ValueError(f"unknown protocol {name!r}; expected one of {', '.join(NAMES)}")
-    if (query_per_class or train_per_class) and (query or train):
+    if (query_per_class, train_per_class) != (None, None) and (query, train) != (None, None):
         raise ValueError("numbers of pictures: give them a class (query and train per class) or over all, not both")
     if unseen_classes and name not in UNSEEN:
         raise ValueError(f"protocol {name}: the number of unseen classes belongs to {', '.join(UNSEEN)}")
@@ -131,7 +132,7 @@ def check(
     elif name in _DEFINED_ON:
         if counts is not None:
             raise ValueError(f"{name} fixes the number of images a class; use the protocol per-class for others")
-    elif (name == "per-class" and not query_per_class) or (name == "overall" and not query):
+    elif (name == "per-class" and query_per_class is None) or (name == "overall" and query is None):
         flag = "queries a class (--query-per-class)" if name == "per-class" else "queries (--query)"
         raise ValueError(f"protocol {name}: say how many {flag}")
 
@@ -158,9 +159,9 @@ def draw(seed: int, key: str) -> bytes:
 
 
 def _counts(query_each: int | None, train_each: int | None, query: int | None, train: int | None) -> _Counts | None:
-    if query_each or train_each:
-        return _Counts(query_each or None, train_each or None, True)
-    return _Counts(query or None, train or None, False) if query or train else None
+    if (query_each, train_each) != (None, None):
+        return _Counts(query_each, train_each, True)
+    return None if (query, train) == (None, None) else _Counts(query, train, False)
 
 
 # -------------------------------------------------------------------------------------------------------- the rules
@@ -214,7 +215,7 @@ def _coco(dataset: LabelledImages, seed: int, counts: _Counts | None) -> Split:
     if counts is None:
         _require(dataset, "coco")
     given = counts or _Counts(None, None, False)
-    numbers = _Counts(given.query or 5_000, given.train or 10_000, False)
+    numbers = _Counts(5_000 if given.query is None else given.query, given.train or 10_000, False)
     return _drawn(dataset, "coco", seed, numbers, _labelled(dataset, np.arange(len(dataset))))
 
 

@@ -47,12 +47,17 @@ class Split:
             rows = getattr(self, part)
             if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and rows[0] < 0) or np.any(np.diff(rows) <= 0):
                 raise ValueError(f"{part}: expected ascending int64 row numbers, each once")
-            if not len(rows):
+            if not len(rows) and not (part == "query" and self.without_queries):
                 hint = "none of the pictures fits" if part == "query" else "give more pictures, or take fewer queries"
                 raise IdcwhError(f"protocol {self.name}: the {part} part is empty; {hint}")
         for part in ("database", "train"):
             if common := len(np.intersect1d(self.query, getattr(self, part), assume_unique=True)):
                 raise IdcwhError(f"protocol {self.name}: {common} queries are also in the {part} part")
+
+    @property
+    def without_queries(self) -> bool:
+        """Whether no queries were asked for: there is nothing to evaluate."""
+        return 0 in (self.options.get("query_per_class"), self.options.get("query"))
 
     def describe(self) -> str:
         """One line for people: the sizes, how many training pictures the database holds, the unseen classes."""
@@ -128,7 +133,7 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
         )
     try:
         result = Split(query, train, database, name, seed, options, unseen)
-        last = max(rows[-1] for rows in (query, train, database))
+        last = max(rows[-1] for rows in (query, train, database) if len(rows))
         if result.sha256() != hashes or last >= len(dataset):
             raise IdcwhError("damaged, the lists do not have the saved SHA-256")
         check_unseen(result, dataset)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import code_sets, plots, report
 from ..code_sets import CodeSet
-from ..errors import IdcwhError
+from ..errors import IdcwhError, UsageError
 from ..evaluation import Evaluation
 from ..files import NPZ, check_target, replacing
 from ..metrics import CUTS
@@ -197,6 +197,9 @@ def _images(options: Any) -> Images | None:
         split = protocols.load(options.protocol, dataset)
     else:
         split = protocols.split(dataset, options.protocol, seed=options.seed, **protocol.given(options))
+    if split.without_queries:
+        where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query 0"
+        raise UsageError(f"{where}: no queries, so there is nothing to evaluate")
     common.note_all([*dataset.remarks(), *split.remarks(dataset)])
     if options.save_protocol:
         split.save(options.save_protocol, dataset)

@@ -13,9 +13,10 @@ from . import common
 def add_options(add: Callable[..., Any]) -> None:
     """Add a flag for each of `splits.OPTIONS`, absent from the namespace unless it is given."""
     number = {"type": common.positive, "metavar": "N", "default": argparse.SUPPRESS}
-    add("--query-per-class", help="queries of each class", **number)
+    queries = {**number, "type": common.natural}
+    add("--query-per-class", help="queries per class; 0: none, all images train", **queries)
     add("--train-per-class", help="training images of each class", **number)
-    add("--query", help="queries over all classes, for pictures with several labels", **number)
+    add("--query", help="queries over all classes, for multi-label images; 0: none, all images train", **queries)
     add("--train", help="training images over all classes, likewise", **number)
     add("--database-without-train", action="store_true", default=argparse.SUPPRESS, help="leave out training images")
     add("--unseen-classes", help="of protocol unseen: classes that do not train (default: a quarter)", **number)

@@ -378,6 +378,13 @@ def test_mistakes_with_models(model, images, tmp_path, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "images", "split.json", "text.onnx"]
 
 
+def test_eval_without_queries_is_wrong_usage(model, images, tmp_path, capsys):
+    folder, _ = images
+    data = ["--model", model, "--data", folder]
+    _, err = run(capsys, *data, "--query-per-class", "0", status=2)
+    assert "error: --query-per-class or --query 0: no queries, so there is nothing to evaluate" in err
+
+
 def has_gpu():
     from idcwh_search import devices
 

@@ -352,3 +352,15 @@ def test_the_flags_are_the_options():
         found = flags.given(parser.parse_args([flags.flag(name), *value]))
         assert found == {name: 3 if value else True}
         assert name in inspect.signature(protocols.split).parameters
+
+
+@pytest.mark.parametrize(
+    "options", [{"query_per_class": 0}, {"query": 0}, {"query_per_class": 0, "train_per_class": 3}]
+)
+def test_split_without_queries_keeps_every_image(options, tmp_path):
+    data = labelled([0, 1] * 5, ["train"] * 7 + ["test"] * 3)
+    split = protocols.split(data, "auto", **options)
+    assert len(split.query) == 0 and split.without_queries and split.database.tolist() == list(range(10))
+    assert len(split.train) == (6 if "train_per_class" in options else 10)
+    split.save(tmp_path / "split.json", data)
+    assert protocols.load(tmp_path / "split.json", data).sha256() == split.sha256()

@@ -31,6 +31,39 @@ def flips(path: Path, step: int) -> Iterator[None]:
     path.write_bytes(whole)
 
 
+@pytest.mark.parametrize("seconds", [1e9, -1.0])
+def test_features_of_an_interrupted_run_are_kept(tmp_path, monkeypatch, capsys, seconds):
+    """Written when it is interrupted, and, in case it is killed, now and then."""
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    for i in range(11):
+        Image.new("RGB", (32, 32), (i * 20, 10, 99)).save(tmp_path / "images" / "a" / f"{i:02d}.png")
+    (tmp_path / "images" / "a" / "05.png").write_text("no image")
+    network = nn.Sequential(nn.Conv2d(3, 24, 32), nn.Flatten())
+    model = Embedder(network, 24, (0.5,) * 3, (0.5,) * 3)
+    data, cpu, cache = datasets.load(str(tmp_path / "images")), torch.device("cpu"), tmp_path / "cache"
+    given = (model, data, np.arange(11), Preprocess(32, 32), cpu)
+    true, read_one, read, until = features.compute(*given), features.read_one, [], [8]
+
+    def stopping(dataset, rows, preprocess):
+        if until[0] in rows:
+            raise KeyboardInterrupt
+        read.extend(rows.tolist())
+        return read_one(dataset, rows, preprocess)
+
+    monkeypatch.setattr(features, "read_one", stopping)
+    monkeypatch.setattr(features, "_SECONDS_BETWEEN_PARTS", seconds)
+    monkeypatch.setattr(features, "ahead", map)
+    with pytest.raises(KeyboardInterrupt):
+        features.extract(*given, cache)
+    assert read == list(range(8)) and len(list(cache.glob("*.part.npz"))) == (1 if seconds > 0 else 2)
+    until[0] = 99
+    found = features.extract(*given, cache)
+    assert read == list(range(11)) and "7 images of an interrupted run" in capsys.readouterr().err
+    assert torch.equal(found.x, true.x) and found.rows.tolist() == true.rows.tolist() and found.failed == true.failed
+    assert [file.suffixes for file in cache.iterdir()] == [[".npz"]]
+    assert torch.equal(features.extract(*given, cache).x, true.x) and len(read) == 11
+
+
 # ---------------------------------------------------------------------------------------------------- feature cache
 
 
@@ -49,7 +82,7 @@ class Cached:
         self.file = next(self.cache.iterdir())
         self.computed = 0
 
-        def compute(*_: object) -> features.Features:
+        def compute(*_: object, **options: object) -> features.Features:
             self.computed += 1
             return self.true
 

@@ -69,7 +69,7 @@ def test_unknown_names() -> None:
         ("epochs", "abc", "a whole number of at least 1, not 'abc'"),
         ("epochs", True, "a whole number of at least 1, not True"),
         ("pad", -1, "a whole number of at least 0, not -1"),
-        ("query", -3, "a whole number of at least 1, or none, not -3"),
+        ("query", -3, "a whole number of at least 0, or none, not -3"),
         ("start_crop", 7, "a whole number of at least 8, or none, not 7"),
         ("weights", 5, "a name, not 5"),
         ("weights", None, "a name, not None"),
@@ -124,7 +124,7 @@ def test_values_as_people_write_them(name: str, text: str, value: Any) -> None:
         ("epochs", "2.5", "a whole number of at least 1, not '2.5'"),
         ("average", "null", "a share from 0 up to, not including, 1, not 'null'"),
         ("lr", "nan", "a number of at least 0, not nan"),
-        ("query", "-3", "a whole number of at least 1, or none, not -3"),
+        ("query", "-3", "a whole number of at least 0, or none, not -3"),
     ],
 )
 def test_what_people_write_wrong(name: str, text: str, expected: str) -> None:

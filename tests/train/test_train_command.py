@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -288,3 +289,30 @@ def test_a_class_that_never_trains_has_no_center(images, net, tmp_path, cached):
     assert len(unseen) == 1
     assert content["centers"].isnan().all(dim=1).nonzero().flatten().tolist() == unseen
     assert content["centers"].isnan().sum() == 12
+
+
+def test_train_on_all_images_then_says_how_good_and_what_next(images, net, tmp_path, cached, capsys):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--validation", "0.2", "--out", str(out)]
+    assert cli.main([*command, "--query-per-class", "0", *cached]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    split = json.loads((out / "protocol.json").read_text())
+    assert len(split["train"]["rows"]) == len(split["database"]["rows"]) == 42 and split["query"]["rows"] == []
+    assert re.fullmatch(
+        r"MAP \d\.\d{4} at 12 bits: 6 held-out images searched among 36 training images", lines[-3]
+    )  # fmt: skip
+    assert lines[-2] == f"next: idcwh-export {out}/model.pt --onnx"
+    assert lines[-1] == f"next: idcwh-index build --model {out}/model.onnx --images {images} --db {out}/codes.bin"
+
+
+def test_train_with_nothing_held_out_says_it_is_not_measured(images, net, tmp_path, cached, capsys):
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--validation", "0", *cached]
+    assert cli.main([*command, "--query-per-class", "0", "--out", str(tmp_path / "run")]) == 0
+    assert "the model was not measured: no image was held out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--query-per-class", "--query"])
+def test_evaluate_without_queries_is_wrong_usage(images, net, tmp_path, cached, capsys, option):
+    command = ["--data", str(images), *net, "--freeze", "--evaluate", "--out", str(tmp_path / "run"), *cached]
+    assert cli.main([*command, option, "0"]) == 2
+    assert "error: --evaluate: this split has no queries" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from typing import Any
 from idcwh_search import protocols
 from idcwh_search.cli import common, protocol
 from idcwh_search.errors import IdcwhError
+from idcwh_search.wording import counted
 
 from . import folder, methods, recipes, values
 
@@ -144,6 +145,8 @@ def main(argv: list[str] | None = None) -> int:
             return common.DONE
         _say(outcome, setting["json"])
         status = _report(outcome, out, list(folder.model_names(options.bits).values()))
+        if outcome.finished:
+            common.note_all([*_quality(outcome, options), *_next(options, out, given.get("data", options.data))])
         if importlib.util.find_spec("matplotlib"):
             try:
                 curves.draw(out)
@@ -185,6 +188,31 @@ def _say(outcome: Any, as_json: bool) -> None:
     for title, evaluations_of in outcome.variants.items():
         for bits, found in evaluations_of.items():
             common.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {found.database:,} database images")
+
+
+def _quality(outcome: Any, options: recipes.Options) -> list[str]:
+    """Lines that say how good the model is on images it was not trained on, as far as that was measured."""
+    from .progress import named
+
+    if outcome.held and options.keep == "last":
+        maps = {bits: outcome.record.get(named("map", bits, options.bits)) for bits in options.bits}
+        on = f"{counted(outcome.held, 'held-out image')} searched among {counted(outcome.trained, 'training image')}"
+        return [f"MAP {value:.4f} at {bits} bits: {on}" for bits, value in maps.items() if value is not None]
+    if not outcome.held and not outcome.evaluations:
+        return ["the model was not measured: no image was held out (--validation SHARE holds some out)"]
+    return []
+
+
+def _next(options: recipes.Options, out: Path, data: str) -> list[str]:
+    """The commands that usually follow, with the paths of this run."""
+    model = out / folder.model_names(options.bits)[max(options.bits)]
+    files = Path(data).is_dir() or Path(data).suffix.lower() in (".csv", ".jsonl", ".ndjson")
+    words = [
+        ["idcwh-export", model, "--onnx"],
+        ["idcwh-index", "build", "--model", model.with_suffix(".onnx"), "--images", data if files else "IMAGES",
+         "--db", out / "codes.bin"],
+    ]  # fmt: skip
+    return [f"next: {shlex.join(map(str, command))}" for command in words]
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import time
@@ -27,6 +28,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.files import OWN_NAME, NotWritten, replacing
 from idcwh_search.images import Preprocess
+from idcwh_search.wording import counted
 
 from . import inference
 from .fold import folded
@@ -34,6 +36,7 @@ from .model import Embedder
 from .reading import Batch, ahead, read, read_one
 
 _ONNXRUNTIME = "onnxruntime"
+_SECONDS_BETWEEN_PARTS = 30.0  # what a killed process loses at most
 _BATCH = {"cpu": 4, "cuda": 128}
 """Images at a time. On a CPU the activations of four images stay in the cache: twice as fast as 32."""
 
@@ -63,26 +66,66 @@ def extract(
     key = "" if cache is None else _key(model, dataset, rows, preprocess, device)
     file = None if cache is None else cache / f"{key}.npz"
     if file is not None and (found := _load(file, key, model, dataset, rows)):
-        note(f"features: {len(found.rows):,} images from {file}")
+        note(f"features: {counted(len(found.rows), 'image')} from {file}")
         return found
-    started = time.monotonic()
-    features = compute(model, dataset, rows, preprocess, device)
-    count, seconds = len(features.x), time.monotonic() - started
-    note(f"features: {count:,} images in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
-    if file is not None:
-        _keep(features, key, file)
+    started, parts = time.monotonic(), None if file is None else _Parts(file, key, model, dataset, rows)
+    before = parts.load() if parts else None
+    if before is not None:
+        note(f"features: {counted(len(before.rows), 'image')} of an interrupted run from {file.parent if file else ''}")
+    features = compute(model, dataset, rows, preprocess, device, before=before, keep=parts.keep if parts else None)
+    count, seconds = len(features.x) - (len(before.x) if before else 0), time.monotonic() - started
+    note(f"features: {counted(count, 'image')} in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
+    if file is not None and parts is not None and _keep(features, key, file):
+        parts.remove()
     return features
 
 
-def _keep(features: Features, key: str, file: Path) -> None:
-    """For the next run; this one goes on also where the disk is full or the place not to be written."""
+class _Parts:
+    """Files of the features that were computed before an interruption, each named after the first row it holds."""
+
+    def __init__(self, file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> None:
+        self._file, self._key, self._model, self._dataset, self._rows = file, key, model, dataset, rows
+        self._next = 0  # of `rows`, where the next part begins
+
+    def load(self) -> Features | None:
+        """Returns what there is of the first rows; None where there is nothing."""
+        found = []
+        while part := _load(self._name(), self._part_key(), self._model, self._dataset, self._rows[self._next :], True):
+            found.append(part)
+            self._next += len(part.rows) + len(part.failed)
+        if not found:
+            return None
+        failed = {key: why for part in found for key, why in part.failed.items()}
+        return Features(torch.cat([part.x for part in found]), np.concatenate([part.rows for part in found]), failed)
+
+    def keep(self, features: Features) -> None:
+        """Writes the features of the rows that follow the last part."""
+        if _keep(features, self._part_key(), self._name()):
+            self._next += len(features.rows) + len(features.failed)
+
+    def remove(self) -> None:
+        """Deletes the parts, once the whole is there."""
+        for part in self._file.parent.glob(f"{self._file.stem}.*.part.npz"):
+            part.unlink(missing_ok=True)
+
+    def _name(self) -> Path:
+        return self._file.with_suffix(f".{self._next}.part.npz")
+
+    def _part_key(self) -> str:
+        return f"{self._key} from {self._next}"
+
+
+def _keep(features: Features, key: str, file: Path) -> bool:
+    """Writes features for the next run. Returns False, with a note, where the disk is full or not to be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file, OWN_NAME) as out:
             failed = np.array(json.dumps(features.failed))
             np.savez(out, key=np.array(key), x=features.x.numpy(), rows=features.rows, failed=failed)
+        return True
     except (NotWritten, OSError) as error:
         note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
+        return False
 
 
 def default_cache() -> Path:
@@ -97,10 +140,15 @@ def compute(
     preprocess: Preprocess,
     device: torch.device,
     precision: str = "float32",
+    before: Features | None = None,
+    keep: Callable[[Features], None] | None = None,
 ) -> Features:
     """The features of pictures `rows` of the set as everything is encoded: eval mode, no augmentation, batch norm
     folded away. The backbone computes in `precision` on CUDA, always in float32 on a CPU, for many pictures through
     ONNX Runtime where it is installed.
+
+    before: of the first rows, computed already by an earlier call, up to the end of a batch.
+    keep: called with the features that are new, now and then and when the computation is interrupted.
     """
     size = _BATCH[device.type]
     generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
@@ -120,7 +168,8 @@ def compute(
                 return torch.zeros(0, model.features), batch
             return network((batch.pixels.to(device).float() - mean) / std).float().cpu(), batch
 
-    plan = [rows[i : i + size] for i in range(0, len(rows), size)]
+    done = 0 if before is None else len(before.rows) + len(before.failed)
+    plan = [rows[i : i + size] for i in range(done, len(rows), size)]
     if device.type == "cpu":  # a thread a batch, each with one core: nobody waits for the slowest part of an operator
         work = ahead(lambda some: forward(read_one(dataset, some, preprocess)), plan)
     else:
@@ -129,13 +178,33 @@ def compute(
     # and the holes would be too small for the next buffers (18 GB for 60,000 pictures).
     x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
     failed: dict[str, str] = {}
-    with one_thread(device), progress_bar(total=len(rows), desc="encoding", unit="image") as bar:
-        for part, batch in work:
-            x[n : n + len(part)] = part
-            kept[n : n + len(part)] = batch.rows.numpy()
-            n += len(part)
-            failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
-            bar.update(len(batch.rows) + len(batch.failed))
+    if before is not None:
+        n = len(before.rows)
+        x[:n], kept[:n], failed = before.x, before.rows, dict(before.failed)
+    saved = at = (n, len(failed))  # rows that are kept, and whole: images that were read, and that were not
+    saved_at = time.monotonic()
+
+    def save() -> None:
+        nonlocal saved, saved_at
+        new = dict(itertools.islice(failed.items(), saved[1], at[1]))
+        if keep is not None and at != saved:
+            keep(Features(x[saved[0] : at[0]].clone(), kept[saved[0] : at[0]], new))
+        saved, saved_at = at, time.monotonic()
+
+    with one_thread(device), progress_bar(total=len(rows), initial=done, desc="encoding", unit="image") as bar:
+        try:
+            for part, batch in work:
+                x[n : n + len(part)] = part
+                kept[n : n + len(part)] = batch.rows.numpy()
+                n += len(part)
+                failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
+                at = (n, len(failed))
+                bar.update(len(batch.rows) + len(batch.failed))
+                if time.monotonic() - saved_at > _SECONDS_BETWEEN_PARTS:
+                    save()
+        except BaseException:
+            save()
+            raise
     model.backbone.train(training)
     return Features(x[:n].clone() if n < len(x) else x, kept[:n], failed)
 
@@ -193,11 +262,16 @@ def _picture(dataset: LabelledImages, row: int) -> bytes:
         return bytes(32)
 
 
-def _load(file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> Features | None:
-    """What `extract` kept of these rows; None where nothing is kept, or not what was asked for, which is said."""
+def _load(
+    file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray, first: bool = False
+) -> Features | None:
+    """What `extract` kept of these rows, or of the `first` of them; None where nothing is kept, or not what was asked
+    for, which is said."""
     try:
         content, _ = npz.read(file, ("key", "x", "rows", "failed"), "features")
         x, kept, failed = content["x"], content["rows"], json.loads(str(content["failed"]))
+        if first:
+            rows = rows[: len(kept) + len(failed)]
         if str(content["key"]) == key and _asked(x, kept, failed, model, dataset, rows):
             return Features(torch.from_numpy(x), kept, failed)
     except FileNotFoundError:

@@ -116,7 +116,7 @@ def _lengths(bits: int | Iterable[int]) -> tuple[int, ...]:
 def _kinds() -> dict[str, values.Kind]:
     by_type = {"bool": values.BOOLEAN, "int": values.whole(0), "float": values.AT_LEAST_0, "str": values.TEXT}
     counts = (
-        "query_per_class", "train_per_class", "query", "train", "unseen_classes",
+        "train_per_class", "train", "unseen_classes",
         "resize", "crop", "epochs", "batch_size",
     )  # fmt: skip
     shares = ("validation", "erase", "warmup", "average", "dropout", "momentum")

@@ -16,7 +16,7 @@ import torch
 from idcwh_search import datasets, protocols
 from idcwh_search.cli.common import note, note_all
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, UsageError
 from idcwh_search.evaluation import Evaluation
 from idcwh_search.image_lists import LeftOut
 from idcwh_search.protocols import Split
@@ -51,6 +51,7 @@ class Outcome:
     variants: of the other splits of the protocol's family (protocols.variants), by title, likewise.
     unmeasured: of either, by title, why there is no evaluation.
     left_out: files of the dataset's folder that are not among its images.
+    trained, held: numbers of training images, and of images that were held out.
     """
 
     finished: bool
@@ -60,6 +61,8 @@ class Outcome:
     variants: dict[str, dict[int, Evaluation]]
     unmeasured: dict[str, str]
     left_out: LeftOut
+    trained: int
+    held: int
 
 
 def train(
@@ -112,6 +115,8 @@ def train(
         if saved is not None:
             resuming.check(out, saved, identity)
         note_all([*dataset.remarks(), split.describe(), *split.remarks(dataset)])
+        if evaluate and split.without_queries:
+            raise UsageError("--evaluate: this split has no queries; leave --evaluate out, or ask for queries")
         to_evaluate = protocols.variants(dataset, split) if evaluate else {}
         backbone = backbones.create(options.backbone, weights, options.crop, options.seed)
         if weights != options.weights:
@@ -202,7 +207,8 @@ class _Run:
                 unmeasured[title] = str(why)
         split, failed = self.split.sha256(), dict(sorted(self.workers.merged(self.source.failed).items()))
         own = next((title for title, of in self.to_evaluate.items() if of.sha256() == split), self.split.name)
-        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured, self.dataset.left_out)
+        counts = len(self.prepared.train), len(self.prepared.held)
+        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured, self.dataset.left_out, *counts)
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""
