@@ -207,8 +207,8 @@ class _Run:
                 unmeasured[title] = str(why)
         split, failed = self.split.sha256(), dict(sorted(self.workers.merged(self.source.failed).items()))
         own = next((title for title, of in self.to_evaluate.items() if of.sha256() == split), self.split.name)
-        counts = len(self.prepared.train), len(self.prepared.held)
-        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured, self.dataset.left_out, *counts)
+        left_out, counts = self.dataset.left_out, (len(self.prepared.train), len(self.prepared.held))
+        return Outcome(finished, self.record, failed, found.pop(own, {}), found, unmeasured, left_out, *counts)
 
     def go(self, saved: dict[str, Any] | None) -> bool:
         """Train to the end, or until interrupted (then False), and write model.pt."""
