@@ -66,6 +66,25 @@ def test_outputs_replace_only_their_kind(
     assert page.read_bytes().startswith(b"<!doctype html>") and build(model, pictures, database, "--force") == 0
 
 
+@pytest.mark.parametrize("more", [(), ("--resume",)])
+def test_build_keeps_permissions_and_follows_links(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    for name in ("codes.bin", "c" * 255):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        real, link = tmp_path / "other" / name, tmp_path / name
+        link.symlink_to(real)
+        for target in (link, tmp_path / "loop"):
+            target.is_symlink() or target.symlink_to(target)
+            assert "is a link that leads nowhere" in said(capsys, build(model, pictures, target, "--force", *more))
+        real.touch(mode=0o600)
+        for _ in range(2):
+            assert build(model, pictures, link, "--force", *more) == 0
+        assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o600 and len(ih.Database.open(link)) == 6
+        assert [path.name for path in real.parent.iterdir()] == [name]
+        real.unlink()
+
+
 def test_a_label_that_was_mended_reaches_the_database(
     model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

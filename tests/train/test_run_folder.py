@@ -74,6 +74,18 @@ def test_overwrite_with_a_file_of_others_is_refused(images, net, tmp_path, cache
     assert cli.main([*command, "--overwrite"]) == 0 and cli.main([*command, "--overwrite"]) == 0
 
 
+def test_overwrite_keeps_permissions(images, net, tmp_path, cached):
+    out = tmp_path / "run"
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]
+    assert cli.main(command) == 0
+    files = [path for path in out.iterdir() if path.is_file()]
+    assert {path.name for path in files} == {"model.pt", "checkpoint.pt", "log.jsonl", "protocol.json"}
+    for path in files:
+        path.chmod(0o600)
+    assert cli.main([*command, "--overwrite"]) == 0
+    assert {path.name: path.stat().st_mode & 0o777 for path in out.iterdir()} == {path.name: 0o600 for path in files}
+
+
 def test_two_processes_do_not_train_into_one_folder(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]

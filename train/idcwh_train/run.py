@@ -191,6 +191,7 @@ class _Run:
             len(self.dataset.classes), self.options, prepared.device, workers,
         )  # fmt: skip
         self.record: Record = {}
+        self.modes: dict[str, int] = {}  # permissions of the files that this run replaces
         self.best: dict[str, Any] | None = None
         self._saved_at = time.monotonic()
         self._kept = "no checkpoint was written before"
@@ -240,12 +241,23 @@ class _Run:
         log = self.out / folder.LOG
         if saved is None:
             for earlier in (*folder.results(self.out), self.out / folder.PROTOCOL):
+                with contextlib.suppress(FileNotFoundError):
+                    self.modes[earlier.name] = earlier.stat().st_mode & 0o777
                 earlier.unlink(missing_ok=True)  # never to be taken for this one's
-            self.split.save(self.out / folder.PROTOCOL, self.dataset)
+            self.split.save(self._place(folder.PROTOCOL), self.dataset)
             log.write_bytes(b"")
         else:
             resuming.cut_log(log, saved["log_bytes"])
         return log
+
+    def _place(self, name: str) -> Path:
+        """The path of a file of the run, which has the permissions of the one that it replaces."""
+        path = self.out / name
+        mode = self.modes.pop(name, None)
+        if mode is not None and not path.exists():
+            path.touch(mode=0o600)
+            path.chmod(mode)
+        return path
 
     def _solve(self) -> None:
         """A method in closed form: one pass over all training images instead of epochs."""
@@ -306,7 +318,7 @@ class _Run:
             "best": self.best,
             "failed": self.source.failed,
         }
-        checkpoint.write(self.out / folder.CHECKPOINT, content)
+        checkpoint.write(self._place(folder.CHECKPOINT), content)
         self._saved_at = time.monotonic()
         self._note_kept()
 
@@ -349,7 +361,7 @@ class _Run:
         pictures = sample.draw(self.dataset, self.split.train, self.prepared.preprocess, self.options.seed)
         names = folder.model_names(self.options.bits)
         for (bits, name), method in zip(names.items(), self.trainer.methods, strict=True):
-            self._save_model(self.out / name, bits, method, pictures)
+            self._save_model(self._place(name), bits, method, pictures)
 
     def _save_model(self, path: Path, bits: int, method: Method, pictures: dict[str, Any]) -> None:
         content = {
