@@ -14,6 +14,7 @@ from .images import Preprocess
 FORMAT = "1"
 PRECISIONS = ("fp32", "fp16", "int8")
 VERIFIED = "idcwh_verified"
+TRAINING = "idcwh_training_images"
 WITHOUT = (
     "expected one written by idcwh-export; to use it all the same, say what it expects: "
     "--preprocess RESIZE,CROP, or Encoder(path, preprocess=Preprocess(resize=..., crop=...))"
@@ -28,7 +29,7 @@ class ModelInfo:
     bits: code length. preprocess: how a picture becomes pixels. classes: names in label order. method, backbone: as
     in model.pt. source_sha256: of that model.pt. precision: what its network computes in, one of PRECISIONS.
     verified: what idcwh-export found when it compared the file with model.pt (docs/export.md); None where it says
-    nothing of it.
+    nothing of it. training_images: which images it was trained on (training_images.py), where that is recorded.
     """
 
     bits: int
@@ -39,6 +40,7 @@ class ModelInfo:
     source_sha256: str
     precision: str = "fp32"
     verified: dict[str, Any] | None = None
+    training_images: dict[str, Any] | None = None
 
     @property
     def code_bytes(self) -> int:
@@ -58,6 +60,7 @@ class ModelInfo:
             "idcwh_source_sha256": self.source_sha256,
             "idcwh_precision": self.precision,
             **({} if self.verified is None else {VERIFIED: json.dumps(self.verified)}),
+            **({} if self.training_images is None else {TRAINING: json.dumps(self.training_images)}),
         }
 
     @classmethod
@@ -86,6 +89,7 @@ class ModelInfo:
             source_sha256=meta.get("idcwh_source_sha256", ""),
             precision=_precision(meta),
             verified=_json(meta, VERIFIED, dict) if VERIFIED in meta else None,
+            training_images=_json(meta, TRAINING, dict) if TRAINING in meta else None,
         )
 
 

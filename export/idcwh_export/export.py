@@ -121,6 +121,7 @@ def export_onnx(
         method=content["method"],
         backbone=content["backbone"],
         source_sha256=hashlib.sha256(source.read_bytes()).hexdigest(),
+        training_images=recorded if isinstance(recorded := content["training"].get("images"), dict) else None,
     )
     with contextlib.ExitStack() as stack:
         files = {precision: stack.enter_context(replacing(target, KIND)) for precision, target in targets.items()}

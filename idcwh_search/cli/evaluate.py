@@ -18,6 +18,7 @@ from ..evaluation import Evaluation
 from ..files import NPZ, check_target, replacing
 from ..metrics import CUTS
 from ..splits import KIND as SPLIT
+from ..wording import counted
 from . import common, protocol
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Column:
     """What is printed of one source."""
 
     evaluation: Evaluation
-    origin: dict[str, str]
+    origin: dict[str, Any]
 
 
 @common.command
@@ -125,13 +126,14 @@ def main(argv: list[str] | None = None) -> int:
         if options.plots:
             plots.prepare(Path(options.plots), plots.NAMES)
         for source, name, found in zip(options.sources, names, opened, strict=True):
-            origin = {source.kind: source.path}
+            origin: dict[str, Any] = {source.kind: source.path}
             if isinstance(found, CodeSet):
                 codes = found
             else:
                 assert images is not None  # _check_usage: --model has --data
+                trained = _trained_on(found, name, images)
                 codes = _encode(found, name, images)
-                origin |= {"fingerprint": found.fingerprint, "device": found.device}
+                origin |= {"fingerprint": found.fingerprint, "device": found.device, "queries_trained_on": trained}
             if codes_file:
                 codes.save(codes_file)
             columns[name] = Column(_evaluate(source, codes, options), origin)
@@ -204,6 +206,29 @@ def _images(options: Any) -> Images | None:
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
     return Images(dataset, split)
+
+
+def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
+    """Returns how many queries are training images of the model, which is reported; None where it is not known."""
+    from .. import training_images
+
+    dataset, queries, recorded = images.dataset, images.split.query, encoder.info.training_images
+    found = training_images.count(recorded, dataset, queries)
+    if recorded is None or found is None:
+        common.note(f"{name}: does not record its training images; whether queries are among them is not known")
+    elif found:
+        common.note(
+            f"warning: {name}: {found:,} of {counted(len(queries), 'query')} are among its "
+            f"{counted(recorded['images'], 'training image')}, so its numbers are too high; use its own split "
+            "(--protocol protocol.json of its run), or other images"
+        )
+    elif not training_images.count(recorded, dataset, np.arange(len(dataset))):
+        common.note(
+            f"{name}: none of its {counted(recorded['images'], 'training image')} is in {dataset.spec} by name and "
+            "size; whether queries were trained on under other names is not known"
+        )
+        return None
+    return found
 
 
 def _encode(encoder: Encoder, name: str, images: Images) -> CodeSet:

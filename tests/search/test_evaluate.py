@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
+from idcwh_search import onnx_file, training_images
 from idcwh_search.cli.evaluate import main
 
 SIDE, BITS = 8, 8
@@ -293,7 +294,9 @@ def test_a_model_on_a_folder_equals_numpy(model, images, capsys):
     assert 0.4 < r.map < 1  # neither hopeless nor trivial, or the comparison would say little
     content = json.loads(out)
     (entry,) = content["evaluations"]
-    assert {k: v for k, v in entry.items() if k not in ("name", "model", "fingerprint", "device")} == r.to_dict()
+    assert {
+        k: v for k, v in entry.items() if k not in ("name", "model", "fingerprint", "device", "queries_trained_on")
+    } == r.to_dict()
     assert content["protocol"]["training_in_database"] == content["protocol"]["training"] == 9
     assert content["protocol"]["sha256"] == split.sha256()
     assert "on cpu" in err and "36 images" in err
@@ -383,6 +386,39 @@ def test_eval_without_queries_is_wrong_usage(model, images, tmp_path, capsys):
     data = ["--model", model, "--data", folder]
     _, err = run(capsys, *data, "--query-per-class", "0", status=2)
     assert "error: --query-per-class or --query 0: no queries, so there is nothing to evaluate" in err
+
+
+def trained_on(model, target, folder, per_class):
+    """The model again, which records the training images of a split of a folder."""
+    dataset, split = split_of(folder, query_per_class=per_class)
+    recorded = training_images.record(dataset, split.train)
+    lines = {"idcwh_training_images": json.dumps(recorded)}
+    target.write_bytes(onnx_file.with_metadata(model.read_bytes(), lines))
+    return target, set(split.train.tolist())
+
+
+def test_eval_on_training_images_warns_with_counts(model, images, tmp_path, capsys):
+    folder, _ = images
+    path, trained = trained_on(model, tmp_path / "trained.onnx", folder, 2)
+    _, err = run(capsys, "--model", path, "--data", folder, "--query-per-class", "2")
+    assert "warning" not in err and "training image" not in err
+    out, err = run(capsys, "--model", path, "--data", folder, "--query-per-class", "5", "--seed", "1", "--json")
+    asked = split_of(folder, query_per_class=5, seed=1)[1].query.tolist()
+    seen = len(trained & set(asked))
+    assert 0 < seen < len(asked)
+    assert f"{seen} of {len(asked)} queries are among its {len(trained)} training images" in err
+    assert json.loads(out)["evaluations"][0]["queries_trained_on"] == seen
+
+
+def test_eval_says_where_training_images_are_not_known(model, images, tmp_path, capsys):
+    folder, _ = images
+    _, err = run(capsys, "--model", model, "--data", folder, "--query-per-class", "2")
+    assert "does not record its training images" in err
+    path, _ = trained_on(model, tmp_path / "trained.onnx", folder, 2)
+    for n, file in enumerate(sorted(folder.rglob("*.png"))):
+        file.rename(file.with_name(f"renamed{n}.png"))
+    _, err = run(capsys, "--model", path, "--data", folder, "--query-per-class", "2")
+    assert "none of its" in err and "is in" in err
 
 
 def has_gpu():

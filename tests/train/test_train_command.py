@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets, protocols, training_images
 from idcwh_search.codes import pack
 from idcwh_search.images import Preprocess
 from idcwh_search.metrics import evaluate
@@ -316,3 +316,14 @@ def test_evaluate_without_queries_is_wrong_usage(images, net, tmp_path, cached, 
     command = ["--data", str(images), *net, "--freeze", "--evaluate", "--out", str(tmp_path / "run"), *cached]
     assert cli.main([*command, option, "0"]) == 2
     assert "error: --evaluate: this split has no queries" in capsys.readouterr().err
+
+
+def test_model_records_its_training_images(images, net, tmp_path, cached):
+    command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--validation", "0.2", *cached]
+    _, content = load_model(run_until(tmp_path / "run", command))
+    dataset = datasets.load(str(images))
+    split = protocols.split(dataset, "own")
+    recorded = content["training"]["images"]
+    assert recorded["images"] == len(split.train)
+    assert training_images.count(recorded, dataset, split.train) == len(split.train)
+    assert training_images.count(recorded, dataset, split.query) == 0

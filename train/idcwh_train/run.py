@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets, protocols, training_images
 from idcwh_search.cli.common import note, note_all
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError, UsageError
@@ -379,12 +380,17 @@ class _Run:
                 "kept": self.trainer.position.epoch if self.best is None else self.best["epoch"],
                 "protocol": {"name": self.split.name, "sha256": self.split.sha256()},
                 "options": self.options.to_dict(),
+                "images": training_images.record(self.dataset, self.prepared.rows[self._trained()]),
                 "weights": self.prepared.backbone.weights,
                 "metrics": {name: value for name, value in self.record.items() if name not in CLOCKS},
                 "torch": str(torch.__version__),
             },
         }
         checkpoint.save_model(path, self.network.model(bits), content)
+
+    def _trained(self) -> np.ndarray:
+        """Positions of the training images, those that were held out included: `--keep best` chose by them."""
+        return torch.cat([self.prepared.train, self.prepared.held]).sort().values.numpy()
 
     def _centers(self, method: Method) -> torch.Tensor | None:
         """The centers that training moved; NaN for a class without a training image, which has only what it started
