@@ -128,6 +128,27 @@ static void null_handles(void) {
     CHECK(idcwh_database_path(NULL) == NULL && idcwh_builder_size(NULL) == 0);
 }
 
+// A file of another kind is never replaced.
+static void replaced(void) {
+    static const char text[] = "important";
+    char kept_text[sizeof text] = {0};
+    idcwh_database* db = NULL;
+    idcwh_builder* builder = NULL;
+    FILE* file = fopen(other_path, "wb");
+    CHECK(file && fwrite(text, 1, sizeof text, file) == sizeof text && fclose(file) == 0);
+    REFUSED(IDCWH_DAMAGED, "other.bin|already exists|remove it", idcwh_database_create(other_path, bits, NULL, 1, &db));
+    REFUSED(IDCWH_DAMAGED, "other.bin|already exists", idcwh_builder_create(other_path, bits, NULL, 1, &builder));
+    file = fopen(other_path, "rb");
+    CHECK(file && fread(kept_text, 1, sizeof text, file) == sizeof text && fclose(file) == 0);
+    CHECK(memcmp(kept_text, text, sizeof text) == 0);
+    CHECK(truncate(other_path, 0) == 0);
+    for (int i = 0; i < 2; ++i) {  // an empty file, then a database
+        CHECK(idcwh_database_create(other_path, bits, NULL, 1, &db) == IDCWH_OK);
+        idcwh_database_free(db);
+    }
+    unlink(other_path);
+}
+
 // What only a database knows is no crash on the snapshot of an index.
 static void snapshot_of_an_index(void) {
     idcwh_index* index = NULL;
@@ -156,6 +177,7 @@ int main(void) {
     bad_changes();
     bad_views();
     null_handles();
+    replaced();
     snapshot_of_an_index();
     unlink(path);
     CHECK(rmdir(folder) == 0);  // no temporary file is left either
