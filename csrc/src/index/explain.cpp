@@ -25,7 +25,7 @@ std::string duration(double nanoseconds) {
 
 Explanation explained(const View& view, const Where& where, const Request& request) {
     const Selections selections(view, view.segments(), where);
-    auto paths = detail::paths(view, selections, request.of_part(selections.eligible));
+    auto paths = detail::paths(view, selections, request.of_part(selections.eligible, false));
     view.check();
     Explanation explanation{std::move(paths.front()), {}};
     explanation.others.assign(std::make_move_iterator(paths.begin() + 1), std::make_move_iterator(paths.end()));

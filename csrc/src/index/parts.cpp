@@ -42,7 +42,7 @@ std::vector<Part> parts_of(Selections& selections, const Request& request, const
         whole.options.rows = selection.rows;
         whole.options.threads = options.threads ? options.threads : threads;
         whole.options.interrupt = options.interrupt;
-        if (structure_pays(segment, request.of_part(selection.eligible)))
+        if (structure_pays(segment, request.of_part(selection.eligible, cost::scattered(selection.rows))))
             add_structure(parts, selection, whole);
         else
             parts.push_back(whole);

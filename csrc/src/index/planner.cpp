@@ -12,20 +12,19 @@
 namespace idcwh::detail {
 namespace {
 
-// A scan skips what a filter leaves out, but not for nothing: below a quarter of the rows it gathers them one by one.
-double filtered(double share) { return std::min(1.0, 4 * share); }
-
 double scan_ns(const Segment& segment, std::size_t first, const Request& request) {
     if (first >= segment.rows) return 0;
-    const Codes codes{nullptr, segment.rows - first, segment.bits};
-    const std::size_t nq = request.nq ? request.nq : 1;
-    const double share = static_cast<double>(request.eligible) / static_cast<double>(segment.live);
-    return cost::call_ns + (cost::scan_ns(codes, nq) / static_cast<double>(nq) - cost::call_ns) * filtered(share);
+    const std::size_t rows = segment.rows - first;
+    // As many of these as of all rows are eligible.
+    const auto eligible = static_cast<std::size_t>(static_cast<double>(request.eligible) * static_cast<double>(rows) /
+                                                   static_cast<double>(segment.rows));
+    return cost::plain_ns(request.work, {nullptr, rows, segment.bits}, std::max<std::size_t>(request.nq, 1), eligible,
+                          request.scattered);
 }
 
 double structure_ns(const Segment& segment, const Request& request) {
     if (!segment.structures || request.eligible == 0) return std::numeric_limits<double>::infinity();
-    return segment.structures->expected_ns(request, segment.live) +
+    return segment.structures->expected_ns(request) +
            scan_ns(segment, segment.structures->covered, request);
 }
 
@@ -33,7 +32,7 @@ double structure_ns(const Segment& segment, const Request& request) {
 Path scans(const View& view, const Selections& selections, const Request& request) {
     Path path{"scan", 0, ""};
     for (const Selection& part : selections.each)
-        path.nanoseconds += scan_ns(*part.segment, 0, request.of_part(part.eligible));
+        path.nanoseconds += scan_ns(*part.segment, 0, request.of_part(part.eligible, cost::scattered(part.rows)));
     path.because = std::to_string(selections.eligible) + " of " + std::to_string(view.live) + " codes of " +
                    std::to_string(code_bytes(view.bits)) + " bytes, " +
                    (request.nq >= cost::batch ? "which the queries of a batch read together" : "read once a query");
@@ -49,7 +48,7 @@ Path with_structures(const Selections& selections, const Request& request, Uses 
     std::size_t scanned = 0;
     for (const Selection& part : selections.each) {
         const Segment& segment = *part.segment;
-        const Request asked = request.of_part(part.eligible);
+        const Request asked = request.of_part(part.eligible, cost::scattered(part.rows));
         if (!uses(segment, asked)) {
             path.nanoseconds += scan_ns(segment, 0, asked);
             scanned += segment.rows;
@@ -81,7 +80,7 @@ bool structure_pays(const Segment& segment, const Request& request) {
 std::vector<Path> paths(const View& view, const Selections& selections, const Request& request) {
     const auto any = [&](auto uses) {
         return std::any_of(selections.each.begin(), selections.each.end(),
-                           [&](const Selection& part) { return uses(*part.segment, request.of_part(part.eligible)); });
+                           [&](const Selection& part) { return uses(*part.segment, request.of_part(part.eligible, cost::scattered(part.rows))); });
     };
     const auto there = [](const Segment& segment, const Request&) { return segment.structures != nullptr; };
     const Path scan = scans(view, selections, request);

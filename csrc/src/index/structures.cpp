@@ -21,14 +21,10 @@ StructureInfo Structures::info() const {
     return {name(), covered, memory(), groups ? groups->describe() : multi->describe()};
 }
 
-double Structures::expected_ns(const Request& request, std::size_t live) const {
+double Structures::expected_ns(const Request& request) const {
     if (groups) return groups->expected_ns(request.work, request.wanted, request.nq, request.eligible);
     switch (request.work) {
-        case Work::topk: {
-            // A filter lets a share of the candidates through: as many more have to be looked at.
-            const double share = static_cast<double>(request.eligible) / static_cast<double>(live);
-            return multi->expected_ns_topk(static_cast<std::size_t>(static_cast<double>(request.wanted) / share));
-        }
+        case Work::topk: return multi->expected_ns_topk(request.wanted, request.eligible);
         case Work::radius:
         case Work::count: return multi->expected_ns_radius(static_cast<unsigned>(request.wanted));
         default: return std::numeric_limits<double>::infinity();

@@ -29,11 +29,12 @@ struct Request {
     std::size_t nq;
     std::size_t wanted;    // k, or the radius
     std::size_t eligible;  // rows
+    bool scattered = false;  // these rows may have others between them
 
-    // What it asks of a part with so many eligible rows.
-    Request of_part(std::size_t rows) const {
+    // The request to a part with so many eligible rows.
+    Request of_part(std::size_t rows, bool scattered) const {
         const bool within = work == Work::radius || work == Work::count;
-        return {work, nq, within ? wanted : std::min(wanted, rows), rows};
+        return {work, nq, within ? wanted : std::min(wanted, rows), rows, scattered};
     }
 };
 
@@ -51,9 +52,8 @@ struct Structures {
     std::size_t memory() const;
     StructureInfo info() const;
     const char* name() const;
-    // For one query of the request, over the covered rows of a segment with `live` codes; infinite for work that it
-    // does not do.
-    double expected_ns(const Request& request, std::size_t live) const;
+    // For one query of the request, over the covered rows; infinite for work that it does not do.
+    double expected_ns(const Request& request) const;
 
     std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                      std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) const;

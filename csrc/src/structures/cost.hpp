@@ -1,4 +1,5 @@
-// What a scan costs: the measure that every structure is held against.
+// The cost of a scan, which every structure is compared with, and how much may be lost on the way to a cheaper answer.
+// One place decides: index/planner.cpp. A structure that turns out to be slower than expected stops within its budget.
 //
 // Nanoseconds on a Zen 3 core, rounded; other processors differ, but mostly by the same factor for the scan and for the
 // structures, and only ratios decide.
@@ -7,6 +8,7 @@
 #include <idcwh/search.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 
 namespace idcwh {
@@ -33,5 +35,60 @@ inline double scan_ns(const Codes& codes, std::size_t nq) {
     const double row = std::max(least_row_ns, bytes * (nq < batch ? read : tile_byte_ns));
     return static_cast<double>(nq) * (call_ns + row * static_cast<double>(codes.size));
 }
+
+// Whether the rows that are searched may have others between them.
+inline bool scattered(const Rows& rows) { return rows.kind != Rows::Kind::all && rows.kind != Rows::Kind::range; }
+
+// One of nq queries over the `eligible` rows of these codes. scattered: they do not follow one another. Below a quarter
+// of the rows a scan gathers such rows one by one, which costs about four times as much for each.
+inline double scan_ns(const Codes& codes, std::size_t nq, std::size_t eligible, bool scattered) {
+    if (nq == 0 || eligible == 0 || codes.size == 0) return call_ns;
+    const double share = static_cast<double>(eligible) / static_cast<double>(codes.size);
+    const double all = scan_ns(codes, nq) / static_cast<double>(nq) - call_ns;
+    return call_ns + all * (scattered ? std::min(1.0, 4 * share) : share);
+}
+
+inline constexpr double add_ns = 1;                // a distance or a row that is counted
+inline constexpr double place_ns = 1.5;            // a row of a full ranking while the results fit the caches,
+inline constexpr double place_far_ns = 5;          // and when they do not
+inline constexpr std::size_t placed_near = 1 << 17;  // rows of such results
+
+inline double ranking_ns(std::size_t rows) {
+    return static_cast<double>(rows) * (rows <= placed_near ? place_ns : place_far_ns);
+}
+
+// The same for one query of each kind of search.
+inline double plain_ns(Work work, const Codes& codes, std::size_t nq, std::size_t eligible, bool scattered) {
+    switch (work) {
+        case Work::histogram:
+            return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible);
+        case Work::rank:
+            return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible) +
+                   ranking_ns(eligible);
+        default: return scan_ns(codes, nq, eligible, scattered);
+    }
+}
+
+// What searches by a structure may lose, where they give up and are scanned in the end. Each search may spend a tenth
+// of its scan. A search that ended for less leaves the difference to later ones, up to one scan: so any sequence of
+// searches costs at most 1.1 times its scans, and a search that needs, say, half a scan still pays. Shared by threads.
+class Allowance {
+public:
+    // What a search may spend before it gives up.
+    double most(double scan) const {
+        return share * scan + std::min(saved_.load(std::memory_order_relaxed), scan);
+    }
+    // A search has spent so much; complete: it needs no scan.
+    void settle(double scan, double spent, bool complete) {
+        const double gain = (1 + share) * scan - spent - (complete ? 0 : scan);
+        double saved = saved_.load(std::memory_order_relaxed);
+        while (!saved_.compare_exchange_weak(saved, std::clamp(saved + gain, 0.0, scan), std::memory_order_relaxed)) {
+        }
+    }
+
+private:
+    static constexpr double share = 0.1;
+    std::atomic<double> saved_{0};
+};
 
 }  // namespace idcwh::cost

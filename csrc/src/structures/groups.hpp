@@ -68,13 +68,10 @@ public:
     const DirectTable* table() const { return table_.get(); }
     const MultiIndex* multi() const { return multi_.get(); }  // over the distinct codes, where they are many
 
-    // Of one query of nq. wanted: k, or the radius. eligible: rows that may be returned.
+    // Of one query of nq. wanted: k, or the radius. eligible: rows that may be returned; others cost a pass over these.
     double expected_ns(Work work, std::size_t wanted, std::size_t nq, std::size_t eligible) const;
     // Of the part of it that finds the groups.
     double near_ns(Work work, std::size_t wanted, std::size_t nq) const;
-    // Whether a search by groups is worth it where rows are left out: they cost a pass over the others. The functions
-    // below fall back to a scan of the rows where it is not.
-    bool pays(Work work, std::size_t wanted, std::size_t nq, std::size_t eligible) const;
 
 private:
     Groups() = default;

@@ -36,7 +36,6 @@ void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* que
     check(codes, queries, nq, options);
     check_counts(counts, nq, std::size_t{codes.bits} + 1);
     const RowSet rows(options.rows, codes.size);
-    if (!groups.pays(Work::histogram, 0, nq, rows.count)) return idcwh::histogram(codes, queries, nq, counts, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     const std::size_t bins = static_cast<std::size_t>(codes.bits) + 1, bytes = code_bytes(codes.bits);

@@ -218,7 +218,6 @@ std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* q
     const RowSet rows(options.rows, codes.size);
     if (rows.count == 0 || nq == 0) return rows.count;
     check_results(distances, ids, nq, rows.count);
-    if (!groups.pays(Work::rank, 0, nq, rows.count)) return idcwh::rank(codes, queries, nq, distances, ids, options);
     Stop stop(options.interrupt);
     rank_groups(Selected(groups, rows), codes, queries, nq, rows.count, distances, ids, options, stop);
     return rows.count;

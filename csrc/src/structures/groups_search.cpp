@@ -100,7 +100,6 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
-    if (!groups.pays(Work::topk, k, nq, rows.count)) return idcwh::topk(codes, queries, nq, k, distances, ids, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
@@ -126,7 +125,6 @@ Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* que
                const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
-    if (!groups.pays(Work::ties, k, nq, rows.count)) return idcwh::topk_ties(codes, queries, nq, k, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
@@ -148,7 +146,6 @@ Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* querie
             const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
-    if (!groups.pays(Work::radius, radius, nq, rows.count)) return idcwh::radius(codes, queries, nq, radius, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
@@ -166,8 +163,6 @@ void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries
     check(codes, queries, nq, options);
     check_counts(counts, nq, 1);
     const RowSet rows(options.rows, codes.size);
-    if (!groups.pays(Work::count, radius, nq, rows.count))
-        return idcwh::count(codes, queries, nq, radius, counts, options);
     const Selected selected(groups, rows);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));

@@ -38,42 +38,58 @@ std::size_t MultiIndex::memory() const {
     return bytes;
 }
 
+bool MultiIndex::run(const Codes& codes, const std::uint8_t* query, multi::Receiver& receiver, double scan_ns,
+                     double patience_ns) const {
+    const bool unlimited = std::isinf(scan_ns);
+    double spent = 0;
+    const bool complete = multi::search(tables_, codes, query, receiver,
+                                        {scan_ns, unlimited ? scan_ns : allowance_.most(scan_ns), patience_ns}, spent);
+    if (!unlimited) allowance_.settle(scan_ns, spent, complete);
+    return complete;
+}
+
+// Searches for some of the codes, counting what each step costs.
 void MultiIndex::sample(const Codes& codes) {
     const double scan = cost::scan_ns(codes, 1);
-    const auto query = [&](std::size_t i) {
-        return codes.data + (2 * i + 1) * codes.size / (2 * samples) * code_bytes(codes.bits);
-    };
-    struct Sink {
+    struct TopkSink {
         Nearest nearest;
         std::int32_t limit() const { return nearest.limit(); }
         std::int32_t limit_from(std::size_t row) const { return nearest.limit_from(static_cast<std::int64_t>(row)); }
         void take(std::size_t row, std::int32_t distance) { nearest.add(static_cast<std::int64_t>(row), distance); }
     };
-    for (std::size_t k = 1; k <= codes.size / 100; k *= 10) {
+    struct RadiusSink {
+        std::int32_t radius;
+        std::int32_t limit() const { return radius; }
+        void take(std::size_t, std::int32_t) {}
+    };
+    // The mean cost of a query; a query that gives up costs a scan as well.
+    const auto mean = [&](auto sink_of, double patience) {
         double sum = 0;
         for (std::size_t i = 0; i < samples; ++i) {
-            Sink sink{Nearest(k, codes.bits)};
-            multi::SinkReceiver<Sink> receiver(sink);
+            const std::size_t row = (2 * i + 1) * codes.size / (2 * samples);
+            auto sink = sink_of();
+            multi::SinkReceiver<decltype(sink)> receiver(sink);
             double spent = 0;
-            const bool complete = multi::search(tables_, codes, query(i), receiver, scan, patient * scan, &spent);
+            const bool complete = multi::search(tables_, codes, codes.data + row * code_bytes(codes.bits), receiver,
+                                                {scan, scan, patience}, spent);
             sum += spent + (complete ? 0 : scan);
         }
-        topk_ns_.push_back(cost::call_ns + sum / samples);
-        if (sum >= samples * scan) break;
+        return sum / samples;
+    };
+    for (std::size_t k = 1; k <= codes.size / 100; k *= 10) {
+        topk_ns_.push_back(mean([&] { return TopkSink{Nearest(k, codes.bits)}; }, patient * scan));
+        if (topk_ns_.back() >= scan) break;
     }
     for (int radius = 0; radius <= static_cast<int>(codes.bits); ++radius) {
-        double sum = 0;
-        for (std::size_t i = 0; i < samples; ++i) {
-            const auto values = multi::chunk_values(tables_, query(i));
-            multi::Shells shells(tables_, values.data());
-            sum += shells.rest_ns(radius, shells.cheapest(radius), 0);
-        }
-        radius_ns_.push_back(cost::call_ns + sum / samples);
-        if (sum >= samples * scan) break;
+        radius_ns_.push_back(mean([&] { return RadiusSink{radius}; }, 0));
+        if (radius_ns_.back() >= scan) break;
     }
 }
 
-double MultiIndex::expected_ns_topk(std::size_t k) const {
+double MultiIndex::expected_ns_topk(std::size_t k, std::size_t eligible) const {
+    // A filter lets a share of the candidates through: as many more have to be visited.
+    if (eligible < size()) k = static_cast<std::size_t>(static_cast<double>(k) * static_cast<double>(size()) /
+                                                        static_cast<double>(std::max<std::size_t>(eligible, 1)));
     const double at = std::log10(static_cast<double>(std::max<std::size_t>(k, 1)));
     const auto below = static_cast<std::size_t>(at);
     const double share = at - static_cast<double>(below);

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "cost.hpp"
 #include "multi_index_search.hpp"
 #include "multi_index_table.hpp"
 
@@ -44,31 +45,34 @@ public:
     //   std::int32_t limit_from(std::size_t) const   optional: the same for this row and all after it (where equal
     //                                                distances are wanted in row order, later rows may not be)
     //   void take(std::size_t row, std::int32_t distance)
-    // False when it gave up because the rest would cost more than what is left of budget_ns: then the sink has a part.
-    // Until it has found something near, the rest looks dear; so much as patience_ns is spent without asking whether it
-    // is.
+    // False when it gave up, because a scan, which costs scan_ns, looked cheaper, or because it had spent what the
+    // allowance of this index gives: then the sink has a part. Infinite scan_ns: it never gives up. Before the first
+    // close match the remaining cost is overestimated, so the cost check starts only after patience_ns.
     template <class Sink>
-    bool search(const Codes& codes, const std::uint8_t* query, Sink& sink, double budget_ns,
+    bool search(const Codes& codes, const std::uint8_t* query, Sink& sink, double scan_ns,
                 double patience_ns = 0) const {
         multi::SinkReceiver<Sink> receiver(sink);
-        return multi::search(tables_, codes, query, receiver, budget_ns, patience_ns);
+        return run(codes, query, receiver, scan_ns, patience_ns);
     }
 
-    // What a query costs that is like the codes (one of them), k nearest of unfiltered rows; and within a radius.
-    double expected_ns_topk(std::size_t k) const;
+    // The mean cost of a query that is one of the codes: the k nearest of so many eligible rows; and within a radius.
+    double expected_ns_topk(std::size_t k, std::size_t eligible) const;
     double expected_ns_radius(unsigned radius) const;
 
 private:
+    bool run(const Codes& codes, const std::uint8_t* query, multi::Receiver& receiver, double scan_ns,
+             double patience_ns) const;
     void sample(const Codes& codes);
     double dear() const;
 
     multi::Tables tables_;
     std::vector<double> topk_ns_;    // for k = 1, 10, 100 ...: the mean over a sample
-    std::vector<double> radius_ns_;  // for radius 0, 1, 2 ...
+    std::vector<double> radius_ns_;  // for radius 0, 1, 2 ...: the same
+    mutable cost::Allowance allowance_;
 };
 
-// Exact, and equal to the functions of the same name in search.hpp: what looks cheaper by a scan is scanned, and
-// queries that gave up are scanned together at the end.
+// Exact, and equal to the functions of the same name in search.hpp: queries that gave up are scanned together at the
+// end.
 std::size_t topk(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
                  std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options = {});
 Hits radius(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,

@@ -14,8 +14,6 @@
 namespace idcwh {
 namespace {
 
-constexpr double thin = 0.02;  // of the rows: a filter that leaves less is better served by a scan of what it leaves
-
 struct TopkSink {
     Nearest nearest;
     const std::int64_t* ids;
@@ -59,10 +57,9 @@ struct CountSink {
     void take(std::size_t row, std::int32_t) { count += eligible(row); }
 };
 
-// What one query may cost: a scan of the eligible rows.
-double budget(const Codes& codes, std::size_t nq, const SearchOptions& options) {
-    const Codes searched{codes.data, eligible(codes, options), codes.bits};
-    return cost::scan_ns(searched, nq) / static_cast<double>(nq);
+// One query by a scan of the eligible rows.
+double scan_ns(const Codes& codes, std::size_t nq, const SearchOptions& options) {
+    return cost::scan_ns(codes, nq, eligible(codes, options), cost::scattered(options.rows));
 }
 
 // Runs search(q) for all queries on the threads of the options; returns the queries for which it was false.
@@ -103,16 +100,13 @@ std::size_t topk(const MultiIndex& index, const Codes& codes, const std::uint8_t
     const std::size_t rows = eligible(codes, options);
     k = std::min(k, rows);
     if (k == 0 || nq == 0) return k;
-    const double most = budget(codes, nq, options), share = static_cast<double>(rows) / static_cast<double>(codes.size);
-    const auto ranks = static_cast<std::size_t>(static_cast<double>(k) / share);  // without the filter
-    const double expected = index.expected_ns_topk(ranks);
-    if (share < thin || expected > most || !distances || !ids)
-        return topk(codes, queries, nq, k, distances, ids, options);
+    check_results(distances, ids, nq, k);
+    const double scan = scan_ns(codes, nq, options), expected = index.expected_ns_topk(k, rows);
 
     const std::size_t bytes = code_bytes(codes.bits);
     const auto left = run_queries(nq, options, [&](std::size_t q) {
         TopkSink sink{Nearest(k, codes.bits), options.ids, RowTest(options.rows)};
-        if (!index.search(codes, queries + q * bytes, sink, most, std::min(1.5 * expected, 0.6 * most))) return false;
+        if (!index.search(codes, queries + q * bytes, sink, scan, std::min(1.5 * expected, 0.6 * scan))) return false;
         sink.nearest.finish(distances + q * k, ids + q * k);
         return true;
     });
@@ -131,15 +125,14 @@ std::size_t topk(const MultiIndex& index, const Codes& codes, const std::uint8_t
 Hits radius(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
             const SearchOptions& options) {
     check(codes, queries, nq, options);
-    const double most = nq ? budget(codes, nq, options) : 0;
-    if (nq == 0 || index.expected_ns_radius(radius) > most) return idcwh::radius(codes, queries, nq, radius, options);
-
+    if (nq == 0) return idcwh::radius(codes, queries, nq, radius, options);
+    const double scan = scan_ns(codes, nq, options);
     const std::size_t bytes = code_bytes(codes.bits);
     const auto reach = static_cast<std::int32_t>(std::min(radius, codes.bits));
     std::vector<std::vector<Neighbor>> found(nq);
     const auto left = run_queries(nq, options, [&](std::size_t q) {
         RadiusSink sink{reach, options.ids, RowTest(options.rows), {}};
-        if (!index.search(codes, queries + q * bytes, sink, most)) return false;
+        if (!index.search(codes, queries + q * bytes, sink, scan)) return false;
         std::sort(sink.found.begin(), sink.found.end());
         found[q] = std::move(sink.found);
         return true;
@@ -170,15 +163,14 @@ Hits radius(const MultiIndex& index, const Codes& codes, const std::uint8_t* que
 void count(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
            std::int64_t* counts, const SearchOptions& options) {
     check(codes, queries, nq, options);
-    const double most = nq ? budget(codes, nq, options) : 0;
-    if (nq == 0 || index.expected_ns_radius(radius) > most || !counts)
-        return count(codes, queries, nq, radius, counts, options);
-
+    check_counts(counts, nq, 1);
+    if (nq == 0) return;
+    const double scan = scan_ns(codes, nq, options);
     const std::size_t bytes = code_bytes(codes.bits);
     const auto reach = static_cast<std::int32_t>(std::min(radius, codes.bits));
     const auto left = run_queries(nq, options, [&](std::size_t q) {
         CountSink sink{reach, RowTest(options.rows)};
-        if (!index.search(codes, queries + q * bytes, sink, most)) return false;
+        if (!index.search(codes, queries + q * bytes, sink, scan)) return false;
         counts[q] = sink.count;
         return true;
     });

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../dispatch.hpp"
+#include "cost.hpp"
 #include "multi_index_shells.hpp"
 
 namespace idcwh::multi {
@@ -27,20 +28,21 @@ constexpr std::size_t long_bucket = 1024;    // entries from which a bucket is r
 constexpr std::size_t short_lookup = 48;     // entries up to which a bucket that was looked up is measured one by one
 constexpr std::size_t copy = 32;             // bytes copied at once; at most load_slack
 constexpr std::size_t first_lookups = 1 << 16;  // look-ups collected before repetitions are dropped the first time
-constexpr double trial = 0.05;                  // of the budget: spent before asking whether the rest is worth it
-constexpr double trust = 0.8;                   // of the budget: what is expected to cost more is not gone on with
+constexpr double trial = 0.05;  // of a scan: spent before asking whether the rest is worth it
+constexpr double trust = 0.8;   // of a scan: a search that is expected to cost more gives up
 
 class Search {
 public:
-    Search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns,
-           double patience_ns)
+    Search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
+           const Budget& budget)
         : tables_(tables),
           primary_(tables.table[0]),
           codes_(codes),
           query_(query),
           receiver_(receiver),
-          budget_(budget_ns),
-          ask_at_(std::max(trial * budget_ns, patience_ns)),
+          scan_(budget.scan_ns),
+          most_(std::min(trust * budget.scan_ns, budget.most_ns)),
+          ask_at_(std::max(trial * budget.scan_ns, budget.patience_ns)),
           rest_(Field(tables.bits, primary_.chunk.width, primary_.entry_bits).of_code(query)),
           values_(chunk_values(tables, query)),
           shells_(tables, values_.data()) {}
@@ -49,6 +51,7 @@ public:
         for (;;) {
             if (finished() || shells_.all_seen()) return true;
             table_ = shells_.cheapest(receiver_.limit());
+            if (!pay(shells_.take_counted(), count_ns)) return false;
             shell_ = shells_.done(table_) + 1;
             entries_ = 0;
             buckets_ = 0;
@@ -81,12 +84,21 @@ private:
     // Nothing unseen is near enough. Holds in the middle of a shell, too.
     bool finished() const { return receiver_.limit() < shells_.covered(); }
 
-    // Whether to go on. Nothing is lost by a trial; after it the rest must be cheaper than a scan.
+    // Every step is paid for before it is done. False, and the search gives up, when it costs more than is left.
+    bool pay(double ns) {
+        gave_up_ = gave_up_ || spent_ + ns > most_;
+        if (!gave_up_) spent_ += ns;
+        return !gave_up_;
+    }
+    bool pay(std::size_t count, double ns) { return pay(static_cast<double>(count) * ns); }
+
+    // Whether to continue. Nothing is lost by a trial; after it the rest must look cheaper than a scan.
     bool worth_it() {
+        if (gave_up_) return false;
         if (spent_ < ask_at_) return true;
-        ask_at_ = spent_ + trial / 2 * budget_;
+        ask_at_ = spent_ + trial / 2 * scan_;
         const double partly = buckets_ / choose(tables_.table[table_].chunk.width, static_cast<unsigned>(shell_));
-        gave_up_ = spent_ + shells_.rest_ns(receiver_.limit(), table_, std::min(partly, 1.0)) >= trust * budget_;
+        gave_up_ = spent_ + shells_.rest_ns(receiver_.limit(), table_, std::min(partly, 1.0)) >= trust * scan_;
         return !gave_up_;
     }
 
@@ -134,7 +146,7 @@ private:
                 __builtin_prefetch(from + last);
             }
             buckets_ += static_cast<double>(coming);
-            spent_ += static_cast<double>(coming) * bucket_ns;
+            if (!pay(coming, bucket_ns)) return;
             coming = shell.next(ahead, step);
             for (std::size_t i = 0; i < coming; ++i) __builtin_prefetch(&table.begins[ahead[i]]);
         }
@@ -184,7 +196,7 @@ private:
             if (wanted < shells_.covered()) break;
             const std::int32_t limit = entry_limit(wanted);
             if (table.entry_bytes == 0) {
-                spent_ += static_cast<double>(piece) * entry_ns;
+                if (!pay(piece, entry_ns)) return false;
                 for (std::size_t i = 0; i < piece; ++i) keep(at + i, 0);
             } else {
                 const std::uint8_t* const from = table.entries.data() + at * table.entry_bytes;
@@ -198,7 +210,7 @@ private:
     }
 
     std::size_t scan(const std::uint8_t* entries, std::size_t count, std::size_t bytes, std::int32_t limit) {
-        spent_ += static_cast<double>(count) * entry_ns;
+        if (!pay(count, entry_ns)) return 0;
         return kernels_.scan(entries, count, bytes, reinterpret_cast<const std::uint8_t*>(&query_entry_),
                              static_cast<std::uint32_t>(limit), hits_);
     }
@@ -215,7 +227,7 @@ private:
     }
 
     void drop_repeated() {
-        spent_ += static_cast<double>(lookups_.size()) * candidate_ns;
+        if (!pay(lookups_.size(), candidate_ns)) return lookups_.clear();
         std::sort(lookups_.begin(), lookups_.end());
         lookups_.erase(std::unique(lookups_.begin(), lookups_.end()), lookups_.end());
         drop_at_ = std::max(first_lookups, 2 * lookups_.size());
@@ -225,6 +237,7 @@ private:
     void look_up() {
         if (gave_up_ || finished()) return;
         drop_repeated();
+        if (gave_up_) return;
         query_entry_ = rest_;
         constexpr std::size_t far = 24, near = 12;
         const std::size_t count = lookups_.size();
@@ -247,8 +260,7 @@ private:
         const int distance = static_cast<int>(ones(bucket ^ values_[0]));
         const std::size_t begin = primary_.begins[bucket], end = primary_.begins[bucket + 1];
         const std::int32_t limit = receiver_.limit() - distance;
-        spent_ += lookup_ns;
-        if (limit < 0) return;
+        if (!pay(lookup_ns) || limit < 0) return;
         if (end - begin <= short_lookup || primary_.entry_bytes == 0) {
             for (std::size_t at = begin; at < end; ++at) {
                 const std::uint64_t difference = primary_.entry(at) ^ rest_;
@@ -258,7 +270,7 @@ private:
             }
             return;
         }
-        for (std::size_t at = begin; at < end; at += max_block_rows) {
+        for (std::size_t at = begin; at < end && !gave_up_; at += max_block_rows) {
             const std::size_t piece = std::min(max_block_rows, end - at);
             const std::size_t count =
                 scan(primary_.entries.data() + at * primary_.entry_bytes, piece, primary_.entry_bytes, limit);
@@ -281,18 +293,18 @@ private:
 
     // Gives the candidates that are seen for the first time to the receiver.
     void settle() {
-        if (candidates_ == 0) return;
-        spent_ += static_cast<double>(candidates_) * candidate_ns;
+        const std::size_t candidates = candidates_;
+        candidates_ = 0;
+        if (candidates == 0 || !pay(candidates, candidate_ns)) return;
         std::size_t count = 0;
-        for (std::size_t i = 0; i < candidates_; ++i) {
+        for (std::size_t i = 0; i < candidates; ++i) {
             if (!fresh(primary_.entry(candidate_[i].row) ^ rest_)) continue;
             __builtin_prefetch(&tables_.rows[candidate_[i].row]);
             candidate_[count++] = candidate_[i];
         }
-        candidates_ = 0;
         for (std::size_t i = 0; i < count; ++i) candidate_[i].row = tables_.rows[candidate_[i].row];
-        if (!tables_.whole()) count = measure(count);
-        spent_ += static_cast<double>(count) * found_ns;
+        if (!tables_.whole()) count = pay(count, measure_ns) ? measure(count) : 0;
+        if (!pay(count, found_ns)) return;
         receiver_.take(candidate_, count);
     }
 
@@ -313,7 +325,6 @@ private:
             if (distance > limit || !fresh_far(row)) continue;
             candidate_[count++] = {candidate_[i - ahead].row, distance};
         }
-        spent_ += static_cast<double>(candidates) * measure_ns;
         return count;
     }
 
@@ -331,8 +342,8 @@ private:
     const std::uint8_t* query_;
     Receiver& receiver_;
     const kernels::Kernels& kernels_ = active_kernels();
-    const double budget_;
-    double ask_at_, spent_ = 0;
+    const double scan_, most_;
+    double ask_at_, spent_ = cost::call_ns;
     bool gave_up_ = false;
 
     const std::uint64_t rest_;                 // the query's bits behind chunk 0, as in an entry of the primary
@@ -358,12 +369,12 @@ private:
 
 }  // namespace
 
-bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns,
-            double patience_ns, double* spent_ns) {
+bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
+            const Budget& budget, double& spent_ns) {
     // On the heap: its buffers are too much for the stacks of small threads.
-    const auto search = std::make_unique<Search>(tables, codes, query, receiver, budget_ns, patience_ns);
+    const auto search = std::make_unique<Search>(tables, codes, query, receiver, budget);
     const bool complete = search->run();
-    if (spent_ns) *spent_ns = search->spent();
+    spent_ns = search->spent();
     return complete;
 }
 

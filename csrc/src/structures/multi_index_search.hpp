@@ -47,9 +47,15 @@ private:
     Sink& sink_;
 };
 
-// False when it gave up. The codes are read only where they have more than 64 bits. spent_ns, where given, receives
-// what the search did, in the nanoseconds of cost.hpp.
-bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver, double budget_ns,
-            double patience_ns, double* spent_ns = nullptr);
+// False when it gave up. The codes are read only where they have more than 64 bits.
+//   scan_ns      what a scan of the same rows costs: a search that looks as expensive is not continued
+//   most_ns      no more is spent than this
+//   patience_ns  so much is spent without asking how expensive the rest looks
+//   spent_ns     receives what the search did, in the nanoseconds of cost.hpp
+struct Budget {
+    double scan_ns, most_ns, patience_ns = 0;
+};
+bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
+            const Budget& budget, double& spent_ns);
 
 }  // namespace idcwh::multi

@@ -53,6 +53,7 @@ void Shells::count_next(std::size_t t) {
     std::uint32_t values[512];
     std::size_t entries = 0;
     const std::size_t count = shell.next(values, 512);
+    counted_ += count;
     for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(&table.begins[values[i]]);
     for (std::size_t i = 0; i < count; ++i) entries += table.begins[values[i] + 1] - table.begins[values[i]];
     state.entries = static_cast<double>(entries);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "multi_index_table.hpp"
@@ -11,6 +12,7 @@ namespace idcwh::multi {
 
 // Nanoseconds on Zen 3 with memory far larger than the caches (csrc/bench/multi_index.cpp).
 inline constexpr double bucket_ns = 28;     // finding a bucket and copying a short one
+inline constexpr double count_ns = 3;       // reading only how many entries a bucket has
 inline constexpr double entry_ns = 0.5;     // streaming one of its entries through the kernels
 inline constexpr double lookup_ns = 110;    // a bucket of the primary that another table's entry leads to
 inline constexpr double candidate_ns = 15;  // an entry near enough: has it been seen, and where is it
@@ -61,6 +63,8 @@ public:
     std::size_t cheapest(std::int32_t limit);
     // The next shell of table t, done(t) + 1, has been visited and had so many entries.
     void finish(std::size_t t, std::size_t entries);
+    // How many buckets cheapest() has counted since the last call.
+    std::size_t take_counted() { return std::exchange(counted_, 0); }
     // True when some table has been seen to its end.
     bool all_seen() const { return all_seen_; }
 
@@ -82,6 +86,7 @@ private:
     const Tables& tables_;
     std::vector<State> state_;
     int covered_ = 0;
+    std::size_t counted_ = 0;
     bool all_seen_ = false;
 };
 
