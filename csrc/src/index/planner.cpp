@@ -8,6 +8,7 @@
 #include "index/selection.hpp"
 #include "index/structures.hpp"
 #include "structures/cost.hpp"
+#include "structures/groups.hpp"
 
 namespace idcwh::detail {
 namespace {
@@ -16,8 +17,14 @@ double scan_ns(const Segment& segment, std::size_t first, const Request& request
     if (first >= segment.rows) return 0;
     const std::size_t rows = segment.rows - first;
     // As many of these as of all rows are eligible.
-    const auto eligible = static_cast<std::size_t>(static_cast<double>(request.eligible) * static_cast<double>(rows) /
-                                                   static_cast<double>(segment.rows));
+    auto eligible = static_cast<std::size_t>(static_cast<double>(request.eligible) * static_cast<double>(rows) /
+                                             static_cast<double>(segment.rows));
+    // Groups first count what a filter leaves of each; a scan for the k nearest ends at the first k codes that are equal
+    // to the query, which among repeated codes are soon found.
+    const Groups* const groups = segment.structures ? segment.structures->groups.get() : nullptr;
+    if (groups && request.work == Work::topk && request.eligible < segment.live)
+        eligible = std::min(eligible, static_cast<std::size_t>(static_cast<double>(request.wanted) /
+                                                               groups->repeated()));
     return cost::plain_ns(request.work, {nullptr, rows, segment.bits}, std::max<std::size_t>(request.nq, 1), eligible,
                           request.scattered);
 }

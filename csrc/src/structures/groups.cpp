@@ -64,6 +64,10 @@ std::unique_ptr<Groups> Groups::build(const Codes& codes, const std::int64_t* id
     groups->offsets_.resize(numbering.sizes.size() + 1);
     std::partial_sum(numbering.sizes.begin(), numbering.sizes.end(), groups->offsets_.begin() + 1);
     groups->largest_ = *std::max_element(numbering.sizes.begin(), numbering.sizes.end());
+    for (const std::uint32_t rows : numbering.sizes) {
+        const double share = static_cast<double>(rows) / static_cast<double>(codes.size);
+        groups->repeated_ += share * share;
+    }
     groups->make_lists(threads, stop);
     if (groups->distinct() <= narrow_groups) {
         groups->narrow_ = HugeArray<std::uint16_t>(codes.size);

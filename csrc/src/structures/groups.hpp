@@ -37,6 +37,8 @@ public:
     std::size_t size() const { return size_; }  // rows
     std::size_t distinct() const { return offsets_.size() - 1; }
     std::size_t largest() const { return largest_; }
+    // The mean share of the rows that equal one of them.
+    double repeated() const { return repeated_; }
     std::size_t memory() const;
     std::string describe() const;
 
@@ -78,6 +80,7 @@ private:
     void make_lists(unsigned threads, Stop& stop);
 
     std::size_t size_ = 0, largest_ = 0;
+    double repeated_ = 0;
     unsigned bits_ = 0;
     std::vector<std::uint8_t> codes_;
     std::vector<std::uint32_t> offsets_;  // [distinct + 1] into places_

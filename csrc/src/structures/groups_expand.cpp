@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 
 namespace idcwh {
 namespace {
@@ -42,20 +41,14 @@ void Expander::by_distance(const std::vector<GroupHit>& hits) {
 void Expander::put(Place place) { *out_++ = selected_.groups().id(place, ids_); }
 
 void Expander::put_first(Group group, std::size_t take) {
-    for (const Place* place = selected_.groups().begin(group); take > 0; ++place)
-        if (selected_.contains(*place)) put(*place), --take;
+    const Place* const first = selected_.begin(group);
+    std::for_each(first, first + take, [&](Place place) { put(place); });
 }
 
 void Expander::put_sorted(const GroupHit* begin, const GroupHit* end, std::size_t take) {
     places_.clear();
-    for (const GroupHit* hit = begin; hit != end; ++hit) {
-        const Place *first = selected_.groups().begin(hit->group), *last = selected_.groups().end(hit->group);
-        if (selected_.everything())
-            places_.insert(places_.end(), first, last);
-        else
-            std::copy_if(first, last, std::back_inserter(places_),
-                         [&](Place place) { return selected_.contains(place); });
-    }
+    for (const GroupHit* hit = begin; hit != end; ++hit)
+        places_.insert(places_.end(), selected_.begin(hit->group), selected_.end(hit->group));
     sort_places(places_, spare_, std::bit_width(selected_.groups().size()));
     for (std::size_t i = 0; i < take; ++i) put(places_[i]);
 }
@@ -64,14 +57,13 @@ void Expander::put_sorted(const GroupHit* begin, const GroupHit* end, std::size_
 void Expander::put_lowest(const GroupHit* begin, const GroupHit* end, std::size_t take) {
     const auto later = [](const Run& a, const Run& b) { return a.at > b.at; };
     const auto advance = [&](Run& run) {
-        while (run.next != run.end && !selected_.contains(*run.next)) ++run.next;
         if (run.next == run.end) return false;
         run.at = *run.next++;
         return true;
     };
     runs_.clear();
     for (const GroupHit* hit = begin; hit != end; ++hit) {
-        Run run{0, selected_.groups().begin(hit->group), selected_.groups().end(hit->group)};
+        Run run{0, selected_.begin(hit->group), selected_.end(hit->group)};
         if (advance(run)) runs_.push_back(run);
     }
     std::make_heap(runs_.begin(), runs_.end(), later);

@@ -36,7 +36,7 @@ void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* que
     check(codes, queries, nq, options);
     check_counts(counts, nq, std::size_t{codes.bits} + 1);
     const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows);
+    const Selected selected(groups, rows, Selected::Needs::counts);
     Stop stop(options.interrupt);
     const std::size_t bins = static_cast<std::size_t>(codes.bits) + 1, bytes = code_bytes(codes.bits);
     std::fill(counts, counts + nq * bins, 0);

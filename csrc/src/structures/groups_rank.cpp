@@ -151,10 +151,10 @@ private:
 
     void put_selected(const std::vector<std::uint16_t>& measured, Turns& turns) const {
         groups_.with_group_of([&](const auto* group_of) {
-            for (std::size_t place = 0; place < groups_.size(); ++place)
-                if (selected_.contains(static_cast<Place>(place)))
-                    put<Room::cut>(turns.next[measured[group_of[place]]],
-                                   ids_ ? ids_[place] : static_cast<std::int64_t>(place), turns.end);
+            selected_.each_place([&](std::size_t place) {
+                put<Room::cut>(turns.next[measured[group_of[place]]],
+                               ids_ ? ids_[place] : static_cast<std::int64_t>(place), turns.end);
+            });
         });
     }
 
@@ -219,7 +219,7 @@ std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* q
     if (rows.count == 0 || nq == 0) return rows.count;
     check_results(distances, ids, nq, rows.count);
     Stop stop(options.interrupt);
-    rank_groups(Selected(groups, rows), codes, queries, nq, rows.count, distances, ids, options, stop);
+    rank_groups(Selected(groups, rows, Selected::Needs::counts), codes, queries, nq, rows.count, distances, ids, options, stop);
     return rows.count;
 }
 

@@ -100,7 +100,7 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows);
+    const Selected selected(groups, rows, Selected::Needs::places);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
     if (k == 0 || nq == 0) return k;
@@ -125,7 +125,7 @@ Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* que
                const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows);
+    const Selected selected(groups, rows, Selected::Needs::places);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
     std::vector<std::vector<GroupHit>> found(nq);
@@ -146,7 +146,7 @@ Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* querie
             const SearchOptions& options) {
     check(codes, queries, nq, options);
     const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows);
+    const Selected selected(groups, rows, Selected::Needs::places);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
     std::vector<std::vector<GroupHit>> found(nq);
@@ -163,7 +163,7 @@ void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries
     check(codes, queries, nq, options);
     check_counts(counts, nq, 1);
     const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows);
+    const Selected selected(groups, rows, Selected::Needs::counts);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
     search_groups(
