@@ -133,14 +133,18 @@ def main() -> int:
     parser.add_argument("--where", choices=WHERE, nargs="+", default=WHERE)
     parser.add_argument("--bits", type=int, default=128)
     parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=0.3, help="seconds per row, at least five rounds (default 0.3)")
+    parser.add_argument(
+        "--seconds", type=float, default=0.3, help="seconds per row, at least five rounds (default 0.3)"
+    )
     parser.add_argument("--least", type=float, default=0.0, help="print rows from this ratio on (default 0)")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     here = common.machine("numpy", "faiss-cpu", "faiss-gpu")
     print(common.describe(here))
-    print(f"{'data':<10} {'where':<6} {'op':<8} {'queries':<7} {'scan us':>10} {'optimized us':>12} {'ratio':>7} "
-          f"{'faiss us':>10}  path")
+    print(
+        f"{'data':<10} {'where':<6} {'op':<8} {'queries':<7} {'scan us':>10} {'optimized us':>12} {'ratio':>7} "
+        f"{'faiss us':>10}  path"
+    )
     rows = [row for kind in options.data for row in compare(kind, options)]
     worst = max(row["seconds"]["optimized"] / row["seconds"]["scan"] for row in rows)
     print(f"largest ratio {worst:.2f} of {len(rows)} rows")

@@ -239,6 +239,8 @@ class Database(_Readable, Adding):
     def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
         """Build what makes searches faster, in at most `memory` bytes beyond the file; results do not change.
 
+        memory: None for 128 bytes per code and 1 MiB for each segment.
+
         It is in memory, for this handle, whether it reads or writes: the file stays as it is. What is added or taken
         up by `refresh` later is scanned until it is much, then it is covered as well. One structure is faster than
         several: `compact` first, where the file is yours. `structures`, `explain` and `drop_structures` are as for a

@@ -73,6 +73,8 @@ class HammingIndex(Searchable):
     def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
         """Build what makes searches faster, in at most `memory` bytes beyond codes and ids; results do not change.
 
+        memory: None for 128 bytes per code and 1 MiB. Wide codes are indexed by as many of their bits as fit.
+
         Later adds and removes keep it up to date: new codes are scanned until they are many, then it is built anew.
         `structures` tells what was built, `explain` what a search would do with it, `drop_structures` gives the
         memory back.

@@ -40,6 +40,12 @@ Data make(const char* kind, std::size_t n, unsigned bits, std::uint32_t seed) {
                 code[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
         } else if (name == "equal" || (name == "most" && random() % 10)) {
             std::memcpy(code, centers.data(), bytes);
+        } else if (name == "prefix") {  // the first half constant
+            std::memset(code, 7, bytes / 2);
+        } else if (name == "bytes") {  // every second byte constant
+            for (std::size_t i = 0; i < bytes; i += 2) code[i] = 7;
+        } else if (name == "bucket" && random() % 10 < 6) {  // one huge bucket
+            std::memcpy(code, centers.data(), bytes - 2);
         }
     }
     if (name == "sorted") {
@@ -179,7 +185,10 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
         nearest_without_a_scan(data, *index);
     }
     CHECK(idcwh::MultiIndex::build(codes, index->memory(), 2, nullptr));
-    CHECK(!idcwh::MultiIndex::build(codes, index->memory() - 1, 2, nullptr));
+    // Only wide codes are indexed by some of their bits.
+    const auto less = idcwh::MultiIndex::build(codes, index->memory() - 1, 2, nullptr);
+    CHECK(bits > 100 ? less && less->memory() < index->memory() : !less);
+    if (less) topk_equals(data, *less, {}), radius_equals(data, *less, {}), nearest_without_a_scan(data, *less);
 
     std::vector<std::int64_t> ids(n);
     std::iota(ids.begin(), ids.end(), std::int64_t{1} << 40);
@@ -213,6 +222,42 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
         }
 }
 
+// The work of searches, counted step by step: it stays within the budget of each, and that of a sequence within 1.1
+// times its scans, though those that give up are scanned as well.
+void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
+    namespace multi = idcwh::multi;
+    const Data data = make(kind, n, bits, bits);
+    const idcwh::Codes codes = data.codes();
+    const auto tables = multi::build_tables(codes, multi::cut(bits, n, no_limit), 2, nullptr);
+    const double scan = idcwh::cost::scan_ns(codes, 1);
+    const Bytes queries = some_queries(data);
+    idcwh::cost::Allowance allowance;
+    double work = 0, scans = 0;
+    for (std::size_t turn = 0; turn < 60; ++turn) {
+        const std::uint8_t* const query = queries.data() + turn % 4 * data.bytes();
+        struct Sink {
+            idcwh::Nearest nearest;
+            std::int32_t radius;
+            std::size_t taken = 0;
+            std::int32_t limit() const { return radius < 0 ? nearest.limit() : radius; }
+            void take(std::size_t row, std::int32_t distance) {
+                ++taken;
+                if (radius < 0) nearest.add(static_cast<std::int64_t>(row), distance);
+            }
+        } sink{idcwh::Nearest(10, bits), std::vector{-1, 0, 1, 4, static_cast<int>(bits / 8)}[turn % 5]};
+        multi::SinkReceiver<Sink> receiver(sink);
+        const double most = allowance.most(scan);
+        double spent = 0;
+        const bool complete = multi::search(tables, codes, query, receiver, {scan, most}, spent);
+        CHECK(spent <= most && static_cast<double>(sink.taken) * multi::found_ns <= spent);
+        CHECK(most <= 1.1 * scan);
+        allowance.settle(scan, spent, complete);
+        work += spent + (complete ? 0 : scan);
+        scans += scan;
+        CHECK(work <= 1.1 * scans * (1 + 1e-9));
+    }
+}
+
 void refuses() {
     const Bytes few = check::random_codes(1000, 64, 1);
     CHECK(!idcwh::MultiIndex::build({few.data(), 1000, 64}, no_limit, 1, nullptr));
@@ -238,6 +283,11 @@ int main() {
     for (const char* kind : {"uniform", "clustered", "equal", "most", "sorted"}) all_of(kind, 64, 70001);
     for (const unsigned bits : {8u, 15u, 16u, 17u, 24u, 31u, 32u, 33u, 48u, 63u, 65u, 96u, 100u, 128u, 256u})
         all_of("clustered", bits, 66000);
+    for (const char* kind : {"prefix", "bytes", "bucket"}) {
+        for (const unsigned bits : {64u, 128u}) all_of(kind, bits, 66000);
+        for (const unsigned bits : {64u, 128u, 512u}) work_is_bounded(kind, bits, 140000);
+    }
+    for (const char* kind : {"uniform", "clustered", "equal", "most"}) work_is_bounded(kind, 128, 140000);
     all_of("uniform", 24, 80000);
     all_of("uniform", 40, 80000);
     return check::finish();

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
+from idcwh_search import _core
 
 
 def clustered(rng, n, bits, centers, flip):
@@ -21,6 +22,14 @@ DATA = {
         rng.integers(0, 2, (n, bits), dtype=np.uint8), axis=1, bitorder="little"
     ),
     "clustered": lambda rng, n, bits: clustered(rng, n, bits, 10, 0.02),
+    "constant first half": lambda rng, n, bits: np.concatenate(
+        [np.full((n, bits // 16), 7, np.uint8), rng.integers(0, 256, (n, bits // 16), dtype=np.uint8)], axis=1
+    ),
+    "one huge bucket": lambda rng, n, bits: np.where(
+        (rng.random(n) < 0.6)[:, None] & (np.arange(bits // 8) < bits // 8 - 2),
+        np.uint8(7),
+        rng.integers(0, 256, (n, bits // 8), dtype=np.uint8),
+    ),
     "all equal": lambda rng, n, bits: np.repeat(clustered(rng, 1, bits, 1, 0.0), n, axis=0),
 }
 
@@ -72,6 +81,52 @@ def test_memory_is_bounded_by_the_argument(rng):
     assert index.structures() == []
     index.optimize(memory=2_000_000)
     assert sum(entry["bytes"] for entry in index.structures()) <= 2_000_000
+
+
+def test_optimize_wide_codes_stays_within_default_memory(rng):
+    index = ih.HammingIndex(4096)
+    index.add(DATA["uniform"](rng, 70_000, 4096))
+    index.optimize()
+    (built,) = index.structures()
+    assert 0 < built["bytes"] <= 128 * 70_000 + (1 << 20)
+    np.testing.assert_array_equal(index.search(index.codes[:3], 1)[1][:, 0], [0, 1, 2])
+
+
+def test_explain_skewed_codes_promises_no_shortcut(rng):
+    index = ih.HammingIndex(128)
+    index.add(DATA["constant first half"](rng, 200_000, 128))
+    index.optimize()
+    explained = index.explain(radius=0)
+    (scan,) = [path for path in (explained, *explained.others) if path.path == "scan"]
+    (multi,) = [path for path in (explained, *explained.others) if path.path == "multi-index"]
+    assert explained.path == "scan" and multi.nanoseconds > scan.nanoseconds
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("isa", [entry["name"] for entry in ih.isa() if entry["supported"]])
+def test_optimized_index_filtered_equals_scan(isa, data, rng):
+    n, bits = 70_000, 128
+    plain, optimized = ih.HammingIndex(bits), ih.HammingIndex(bits)
+    codes = DATA[data](rng, n, bits)
+    plain.add(codes)
+    optimized.add(codes)
+    optimized.optimize()
+    queries = np.concatenate([np.tile(codes[:2], (20, 1)), codes[-1:] ^ 1])
+    active = next(entry["name"] for entry in ih.isa() if entry["active"])
+    try:
+        filters = (None, np.arange(5, n, 97), (n - 900, n), rng.random(n) < 0.3)
+        for where in filters:
+            for batch in (queries, queries[-1:]):
+                _core.set_isa("portable")
+                want = [*plain.search(batch, 10, where), *plain.range_search(batch, 1, where)]
+                want += [*plain.search_ties(batch[:3], 10, where), plain.count(batch, 20, where)]
+                _core.set_isa(isa)
+                have = [*optimized.search(batch, 10, where), *optimized.range_search(batch, 1, where)]
+                have += [*optimized.search_ties(batch[:3], 10, where), optimized.count(batch, 20, where)]
+                for a, b in zip(have, want, strict=True):
+                    np.testing.assert_array_equal(a, b)
+    finally:
+        _core.set_isa(active)
 
 
 def test_explain_names_the_path_and_why(rng):

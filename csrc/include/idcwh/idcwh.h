@@ -175,7 +175,7 @@ IDCWH_API int idcwh_index_reserve(idcwh_index* index, size_t size);
 // Builds what makes searches faster and never changes a result, within `memory` bytes beyond the codes and ids, and
 // drops what was built before.
 typedef struct idcwh_optimize_options {
-    size_t memory;  // 0: no bound
+    size_t memory;  // 0: 128 bytes per code and 1 MiB
     unsigned threads;
     idcwh_interrupt interrupt;
     void* interrupt_context;

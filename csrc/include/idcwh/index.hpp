@@ -79,7 +79,8 @@ struct StructureInfo {
 };
 
 struct OptimizeOptions {
-    std::size_t memory = static_cast<std::size_t>(-1);  // bytes that structures may take, beyond the codes and ids
+    static constexpr std::size_t default_memory = static_cast<std::size_t>(-1);  // 128 bytes per code and 1 MiB
+    std::size_t memory = default_memory;  // bytes that structures may take, beyond the codes and ids
     unsigned threads = 0;
     const Interrupt* interrupt = nullptr;
 };

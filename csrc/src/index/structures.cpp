@@ -68,9 +68,12 @@ std::shared_ptr<const Structures> build_structures(const Segment& segment, const
     structures->covered = segment.rows;
     structures->by_row = segment.ascending;
     const Codes codes = segment.view();
-    structures->groups = Groups::build(codes, segment.order_ids(), options.memory, options.threads, options.interrupt);
+    constexpr std::size_t bytes_per_code = 128, bytes_more = std::size_t{1} << 20;
+    const bool given = options.memory != OptimizeOptions::default_memory;
+    const std::size_t memory = given ? options.memory : bytes_per_code * segment.rows + bytes_more;
+    structures->groups = Groups::build(codes, segment.order_ids(), memory, options.threads, options.interrupt);
     if (!structures->groups)
-        structures->multi = MultiIndex::build(codes, options.memory, options.threads, options.interrupt);
+        structures->multi = MultiIndex::build(codes, memory, options.threads, options.interrupt);
     return structures->groups || structures->multi ? structures : nullptr;
 }
 

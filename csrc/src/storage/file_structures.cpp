@@ -14,9 +14,12 @@ std::shared_ptr<const FileView> with_structures(const FileView& view, const Opti
     const auto segments = view.segments();
     auto entries = view.entries();
     OptimizeOptions rest = options;
+    const auto take = [&rest](std::size_t bytes) {
+        if (rest.memory != OptimizeOptions::default_memory) rest.memory -= std::min(rest.memory, bytes);
+    };
     for (auto& entry : entries) {
         if (anew) entry.structures.reset(), entry.tried = false;
-        if (entry.structures) rest.memory -= std::min(rest.memory, entry.structures->memory());
+        if (entry.structures) take(entry.structures->memory());
     }
     std::vector<std::size_t> order(entries.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -26,7 +29,7 @@ std::shared_ptr<const FileView> with_structures(const FileView& view, const Opti
         if (entries[i].tried) continue;
         entries[i].structures = detail::build_structures(segments[i], rest);
         entries[i].tried = true;
-        if (entries[i].structures) rest.memory -= std::min(rest.memory, entries[i].structures->memory());
+        if (entries[i].structures) take(entries[i].structures->memory());
     }
     view.check();  // or they may be of zeros, where the file was cut off
     return std::make_shared<const FileView>(view, std::move(entries));

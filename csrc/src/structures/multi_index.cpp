@@ -25,9 +25,10 @@ std::unique_ptr<MultiIndex> MultiIndex::build(const Codes& codes, std::size_t me
                                               const Interrupt* interrupt) {
     check(codes, nullptr, 0, {});
     if (codes.size < least_size || codes.size >> 32 || codes.bits < least_bits) return nullptr;
-    if (multi::tables_bytes(codes.bits, codes.size) > memory) return nullptr;
+    const auto chunks = multi::cut(codes.bits, codes.size, memory);
+    if (chunks.empty()) return nullptr;
     auto index = std::make_unique<MultiIndex>();
-    index->tables_ = multi::build_tables(codes, threads ? threads : pool::available_threads(), interrupt);
+    index->tables_ = multi::build_tables(codes, chunks, threads ? threads : pool::available_threads(), interrupt);
     index->sample(codes);
     return index;
 }

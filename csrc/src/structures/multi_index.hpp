@@ -32,7 +32,7 @@ namespace idcwh {
 class MultiIndex {
 public:
     // Null when the codes are too few (below 65,536) or too many (2^32 or more), too short (below 8 bits), or when
-    // memory (bytes) does not suffice.
+    // memory (bytes) does not suffice. Of wide codes it indexes as many bits as the memory suffices for.
     static std::unique_ptr<MultiIndex> build(const Codes& codes, std::size_t memory, unsigned threads,
                                              const Interrupt* interrupt);
 

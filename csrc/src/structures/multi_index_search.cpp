@@ -98,7 +98,7 @@ private:
         if (spent_ < ask_at_) return true;
         ask_at_ = spent_ + trial / 2 * scan_;
         const double partly = buckets_ / choose(tables_.table[table_].chunk.width, static_cast<unsigned>(shell_));
-        gave_up_ = spent_ + shells_.rest_ns(receiver_.limit(), table_, std::min(partly, 1.0)) >= trust * scan_;
+        gave_up_ = spent_ + shells_.rest_ns(receiver_.limit(), table_, std::min(partly, 1.0), trust * scan_) >= trust * scan_;
         return !gave_up_;
     }
 

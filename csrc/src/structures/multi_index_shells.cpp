@@ -90,7 +90,7 @@ void Shells::finish(std::size_t t, std::size_t entries) {
     if (state.done == static_cast<int>(width)) all_seen_ = true;
 }
 
-double Shells::rest_ns(std::int32_t limit, std::size_t t, double partly) const {
+double Shells::rest_ns(std::int32_t limit, std::size_t t, double partly, double enough) const {
     const auto next_cost = [&](std::size_t i, int further) {
         const State& state = state_[i];
         const int shell = state.done + 1 + further;
@@ -106,7 +106,7 @@ double Shells::rest_ns(std::int32_t limit, std::size_t t, double partly) const {
     for (std::size_t i = 0; i < count; ++i) next[i] = next_cost(i, 0);
     double ns = next[t] * (1 - partly);
     next[t] = next_cost(t, ++further[t]);
-    for (int covered = covered_ + 1; covered <= limit; ++covered) {
+    for (int covered = covered_ + 1; covered <= limit && ns < enough; ++covered) {
         const auto best = static_cast<std::size_t>(std::min_element(next.begin(), next.end()) - next.begin());
         if (state_[best].done + 1 + further[best] > static_cast<int>(tables_.table[best].chunk.width)) break;
         ns += next[best];

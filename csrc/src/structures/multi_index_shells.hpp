@@ -69,7 +69,8 @@ public:
     bool all_seen() const { return all_seen_; }
 
     // What is left until all codes up to limit have been seen; `partly`: the share of the next shell of t that is done.
-    double rest_ns(std::int32_t limit, std::size_t t, double partly) const;
+    // Not added up beyond `enough`.
+    double rest_ns(std::int32_t limit, std::size_t t, double partly, double enough) const;
 
 private:
     struct State {

@@ -76,20 +76,27 @@ std::vector<Chunk> cut(unsigned bits, std::size_t n) {
     return chunks;
 }
 
-std::size_t tables_bytes(unsigned bits, std::size_t n) {
-    const auto chunks = cut(bits, n);
+// Bytes that the tables of n codes take.
+static std::size_t tables_bytes(unsigned bits, std::size_t n, const std::vector<Chunk>& chunks) {
     std::size_t bytes = n * (bytes_for(primary_entry_bits(bits, chunks[0])) + sizeof(std::uint32_t));
     bytes += n * bytes_for(chunks[0].width) * (chunks.size() - 1);
     for (const Chunk& chunk : chunks) bytes += ((std::size_t{1} << chunk.width) + 1) * sizeof(std::uint32_t);
     return bytes;
 }
 
-Tables build_tables(const Codes& codes, unsigned threads, const Interrupt* interrupt) {
+std::vector<Chunk> cut(unsigned bits, std::size_t n, std::size_t memory) {
+    auto chunks = cut(bits, n);
+    while (tables_bytes(bits, n, chunks) > memory && chunks.size() > least_chunks) chunks.pop_back();
+    if (tables_bytes(bits, n, chunks) > memory) chunks.clear();
+    return chunks;
+}
+
+Tables build_tables(const Codes& codes, const std::vector<Chunk>& chunks, unsigned threads,
+                    const Interrupt* interrupt) {
     Tables tables;
     tables.bits = codes.bits;
     tables.size = codes.size;
     tables.rows = HugeArray<std::uint32_t>(codes.size);
-    const auto chunks = cut(codes.bits, codes.size);
     for (std::size_t t = 0; t < chunks.size(); ++t) {
         const unsigned bits = t ? chunks[0].width : primary_entry_bits(codes.bits, chunks[0]);
         const std::size_t bytes = bytes_for(bits), buckets = std::size_t{1} << chunks[t].width;

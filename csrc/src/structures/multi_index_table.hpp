@@ -47,11 +47,13 @@ struct Tables {
     bool whole() const { return bits <= 64; }
 };
 
-// Bytes that the tables of n codes take.
-std::size_t tables_bytes(unsigned bits, std::size_t n);
+// The same within so many bytes of tables: wide codes have as many chunks as fit, but at least `least_chunks`, and the
+// bits behind them no table. None where these do not fit either.
+inline constexpr std::size_t least_chunks = 8;
+std::vector<Chunk> cut(unsigned bits, std::size_t n, std::size_t memory);
 
 // Fills the tables on up to `threads` threads. Throws Error(interrupted).
-Tables build_tables(const Codes& codes, unsigned threads, const Interrupt* interrupt);
+Tables build_tables(const Codes& codes, const std::vector<Chunk>& chunks, unsigned threads, const Interrupt* interrupt);
 
 // A code's value of each chunk.
 std::vector<std::uint32_t> chunk_values(const Tables& tables, const std::uint8_t* code);
