@@ -42,7 +42,7 @@ def alternate(
     """Run the candidates in turn, round after round, so that what else the machine does meets all of them alike.
 
     Stops after `seconds` in all, but not before `least` rounds and at the latest after `most`. Returns the seconds of
-    every round by name; compare their medians. clock: `time.thread_time` for work that one thread does on a busy machine.
+    every round by name; compare their medians. clock: `time.thread_time` for one thread on a busy machine.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for run in candidates.values():

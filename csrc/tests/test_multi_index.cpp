@@ -10,6 +10,7 @@
 
 #include "check.hpp"
 #include "structures/multi_index.hpp"
+#include "structures/multi_index_shells.hpp"
 #include "structures/nearest.hpp"
 
 namespace {
