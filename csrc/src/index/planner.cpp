@@ -19,20 +19,19 @@ double scan_ns(const Segment& segment, std::size_t first, const Request& request
     // As many of these as of all rows are eligible.
     auto eligible = static_cast<std::size_t>(static_cast<double>(request.eligible) * static_cast<double>(rows) /
                                              static_cast<double>(segment.rows));
-    // Groups first count what a filter leaves of each; a scan for the k nearest ends at the first k codes that are equal
-    // to the query, which among repeated codes are soon found.
+    // Groups first count what a filter leaves of each; a scan for the k nearest ends at the first k codes that are
+    // equal to the query, which among repeated codes are soon found.
     const Groups* const groups = segment.structures ? segment.structures->groups.get() : nullptr;
     if (groups && request.work == Work::topk && request.eligible < segment.live)
-        eligible = std::min(eligible, static_cast<std::size_t>(static_cast<double>(request.wanted) /
-                                                               groups->repeated()));
+        eligible =
+            std::min(eligible, static_cast<std::size_t>(static_cast<double>(request.wanted) / groups->repeated()));
     return cost::plain_ns(request.work, {nullptr, rows, segment.bits}, std::max<std::size_t>(request.nq, 1), eligible,
                           request.scattered);
 }
 
 double structure_ns(const Segment& segment, const Request& request) {
     if (!segment.structures || request.eligible == 0) return std::numeric_limits<double>::infinity();
-    return segment.structures->expected_ns(request) +
-           scan_ns(segment, segment.structures->covered, request);
+    return segment.structures->expected_ns(request) + scan_ns(segment, segment.structures->covered, request);
 }
 
 // Scans of all segments.
@@ -86,8 +85,9 @@ bool structure_pays(const Segment& segment, const Request& request) {
 
 std::vector<Path> paths(const View& view, const Selections& selections, const Request& request) {
     const auto any = [&](auto uses) {
-        return std::any_of(selections.each.begin(), selections.each.end(),
-                           [&](const Selection& part) { return uses(*part.segment, request.of_part(part.eligible, cost::scattered(part.rows))); });
+        return std::any_of(selections.each.begin(), selections.each.end(), [&](const Selection& part) {
+            return uses(*part.segment, request.of_part(part.eligible, cost::scattered(part.rows)));
+        });
     };
     const auto there = [](const Segment& segment, const Request&) { return segment.structures != nullptr; };
     const Path scan = scans(view, selections, request);

@@ -72,8 +72,7 @@ std::shared_ptr<const Structures> build_structures(const Segment& segment, const
     const bool given = options.memory != OptimizeOptions::default_memory;
     const std::size_t memory = given ? options.memory : bytes_per_code * segment.rows + bytes_more;
     structures->groups = Groups::build(codes, segment.order_ids(), memory, options.threads, options.interrupt);
-    if (!structures->groups)
-        structures->multi = MultiIndex::build(codes, memory, options.threads, options.interrupt);
+    if (!structures->groups) structures->multi = MultiIndex::build(codes, memory, options.threads, options.interrupt);
     return structures->groups || structures->multi ? structures : nullptr;
 }
 

@@ -27,8 +27,8 @@ struct View;
 struct Request {
     Work work;
     std::size_t nq;
-    std::size_t wanted;    // k, or the radius
-    std::size_t eligible;  // rows
+    std::size_t wanted;      // k, or the radius
+    std::size_t eligible;    // rows
     bool scattered = false;  // these rows may have others between them
 
     // The request to a part with so many eligible rows.

@@ -2,8 +2,8 @@
 //
 // How a row gets from memory into lanes depends on its width alone, and is a class each below. How bits are counted
 // depends on the instruction set, and is the parameter Count: Count::bytes(x) counts in each byte, Count::words(x) in
-// each 64-bit word, and Count::words(x, y) in each 64-bit word of both together. Reads may run past the sixteen rows by `overrun` bytes, but never past the block: its last rows are
-// done one by one.
+// each 64-bit word, and Count::words(x, y) in each 64-bit word of both together. Reads may run past the sixteen rows by
+// `overrun` bytes, but never past the block: its last rows are done one by one.
 #pragma once
 
 #include "masks.hpp"
@@ -197,8 +197,8 @@ struct Rows48 {
     }
     IDCWH_INLINE __m256i four(const std::uint8_t* p) const {
         const __m256i ab = two(p), cd = two(p + 96);
-        return _mm256_permute4x64_epi64(
-            _mm256_add_epi64(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd)), 0xd8);
+        return _mm256_permute4x64_epi64(_mm256_add_epi64(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd)),
+                                        0xd8);
     }
     IDCWH_INLINE __m256i sixteen(const std::uint8_t* p, std::size_t) const {
         return pack_words_in_order(four(p), four(p + 192), four(p + 384), four(p + 576));
@@ -247,8 +247,7 @@ struct RowsLong {
         if (i + 32 <= bytes) {
             const __m256i code = load256(query + i);
             for (std::size_t r = 0; r < rows; ++r)
-                sums[r] = _mm256_add_epi64(sums[r],
-                                           Count::words(_mm256_xor_si256(load256(p + r * bytes + i), code)));
+                sums[r] = _mm256_add_epi64(sums[r], Count::words(_mm256_xor_si256(load256(p + r * bytes + i), code)));
             i += 32;
         }
         if (i < bytes) {

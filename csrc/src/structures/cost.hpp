@@ -48,9 +48,9 @@ inline double scan_ns(const Codes& codes, std::size_t nq, std::size_t eligible, 
     return call_ns + all * (scattered ? std::min(1.0, 4 * share) : share);
 }
 
-inline constexpr double add_ns = 1;                // a distance or a row that is counted
-inline constexpr double place_ns = 1.5;            // a row of a full ranking while the results fit the caches,
-inline constexpr double place_far_ns = 5;          // and when they do not
+inline constexpr double add_ns = 1;                  // a distance or a row that is counted
+inline constexpr double place_ns = 1.5;              // a row of a full ranking while the results fit the caches,
+inline constexpr double place_far_ns = 5;            // and when they do not
 inline constexpr std::size_t placed_near = 1 << 17;  // rows of such results
 
 inline double ranking_ns(std::size_t rows) {
@@ -60,8 +60,7 @@ inline double ranking_ns(std::size_t rows) {
 // The same for one query of each kind of search.
 inline double plain_ns(Work work, const Codes& codes, std::size_t nq, std::size_t eligible, bool scattered) {
     switch (work) {
-        case Work::histogram:
-            return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible);
+        case Work::histogram: return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible);
         case Work::rank:
             return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible) +
                    ranking_ns(eligible);
@@ -75,9 +74,7 @@ inline double plain_ns(Work work, const Codes& codes, std::size_t nq, std::size_
 class Allowance {
 public:
     // What a search may spend before it gives up.
-    double most(double scan) const {
-        return share * scan + std::min(saved_.load(std::memory_order_relaxed), scan);
-    }
+    double most(double scan) const { return share * scan + std::min(saved_.load(std::memory_order_relaxed), scan); }
     // A search has spent so much; complete: it needs no scan.
     void settle(double scan, double spent, bool complete) {
         const double gain = (1 + share) * scan - spent - (complete ? 0 : scan);

@@ -219,7 +219,8 @@ std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* q
     if (rows.count == 0 || nq == 0) return rows.count;
     check_results(distances, ids, nq, rows.count);
     Stop stop(options.interrupt);
-    rank_groups(Selected(groups, rows, Selected::Needs::counts), codes, queries, nq, rows.count, distances, ids, options, stop);
+    rank_groups(Selected(groups, rows, Selected::Needs::counts), codes, queries, nq, rows.count, distances, ids,
+                options, stop);
     return rows.count;
 }
 

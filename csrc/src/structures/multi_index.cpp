@@ -89,8 +89,9 @@ void MultiIndex::sample(const Codes& codes) {
 
 double MultiIndex::expected_ns_topk(std::size_t k, std::size_t eligible) const {
     // A filter lets a share of the candidates through: as many more have to be visited.
-    if (eligible < size()) k = static_cast<std::size_t>(static_cast<double>(k) * static_cast<double>(size()) /
-                                                        static_cast<double>(std::max<std::size_t>(eligible, 1)));
+    if (eligible < size())
+        k = static_cast<std::size_t>(static_cast<double>(k) * static_cast<double>(size()) /
+                                     static_cast<double>(std::max<std::size_t>(eligible, 1)));
     const double at = std::log10(static_cast<double>(std::max<std::size_t>(k, 1)));
     const auto below = static_cast<std::size_t>(at);
     const double share = at - static_cast<double>(below);

@@ -28,8 +28,8 @@ constexpr std::size_t long_bucket = 1024;    // entries from which a bucket is r
 constexpr std::size_t short_lookup = 48;     // entries up to which a bucket that was looked up is measured one by one
 constexpr std::size_t copy = 32;             // bytes copied at once; at most load_slack
 constexpr std::size_t first_lookups = 1 << 16;  // look-ups collected before repetitions are dropped the first time
-constexpr double trial = 0.05;  // of a scan: spent before asking whether the rest is worth it
-constexpr double trust = 0.8;   // of a scan: a search that is expected to cost more gives up
+constexpr double trial = 0.05;                  // of a scan: spent before asking whether the rest is worth it
+constexpr double trust = 0.8;                   // of a scan: a search that is expected to cost more gives up
 
 class Search {
 public:
@@ -98,7 +98,8 @@ private:
         if (spent_ < ask_at_) return true;
         ask_at_ = spent_ + trial / 2 * scan_;
         const double partly = buckets_ / choose(tables_.table[table_].chunk.width, static_cast<unsigned>(shell_));
-        gave_up_ = spent_ + shells_.rest_ns(receiver_.limit(), table_, std::min(partly, 1.0), trust * scan_) >= trust * scan_;
+        gave_up_ =
+            spent_ + shells_.rest_ns(receiver_.limit(), table_, std::min(partly, 1.0), trust * scan_) >= trust * scan_;
         return !gave_up_;
     }
 
