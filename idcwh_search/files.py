@@ -186,6 +186,14 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
                 Path(path).unlink()
 
 
+def cache_folder(name: str) -> Path | None:
+    """Returns a folder in the user's cache folder; None for a user who has none: no HOME, and no entry in passwd."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / name
+    except RuntimeError:
+        return None
+
+
 def is_at(handle: int, path: StrPath) -> bool:
     """Whether an open file is the one that is there now: it may have been removed, and another made."""
     with contextlib.suppress(FileNotFoundError):

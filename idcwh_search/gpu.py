@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .errors import IdcwhError
+from .files import cache_folder
 from .runtime import CPU, GPU_FIX, SILENT, both_or, first_line, load_onnxruntime, session_options
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
@@ -223,7 +225,9 @@ def _cache(model: bytes, precision: str) -> Path:
     """Where the engines of one model lie. An engine holds weights, but ONNX Runtime names it by the graph alone: two
     trainings of one backbone must not meet in one folder.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / "tensorrt"
+    folder = cache_folder("tensorrt")
+    if folder is None:
+        raise IdcwhError("the engines of TensorRT need a folder; set HOME or XDG_CACHE_HOME")
     folder /= f"{hashlib.sha256(model).hexdigest()}-{precision}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import contextlib
+import getpass
 import io
 import logging
 import os
@@ -56,6 +57,7 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
         with _signals(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
             logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports a cache folder it cannot write
+            _name_user()
             return body(argv)
     except KeyboardInterrupt:
         return _end(INTERRUPTED, "interrupted")
@@ -68,6 +70,14 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
         if message is None or os.environ.get("IDCWH_TRACEBACK"):
             raise
         return _end(USAGE if isinstance(error, UsageError) else FAILED, f"error: {message}")
+
+
+def _name_user() -> None:
+    """Names the user of the process where nothing else does, as in some containers: PyTorch requires a name."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = f"uid_{os.getuid()}"
 
 
 def _end(status: int, line: str) -> int:

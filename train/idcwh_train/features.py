@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from idcwh_search import npz, shards
 from idcwh_search.cli.common import describe, note, progress_bar
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import OWN_NAME, NotWritten, replacing
+from idcwh_search.files import OWN_NAME, NotWritten, cache_folder, replacing
 from idcwh_search.images import Preprocess
 from idcwh_search.wording import counted
 
@@ -77,6 +76,8 @@ def extract(
     note(f"features: {counted(count, 'image')} in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
     if file is not None and parts is not None and _keep(features, key, file):
         parts.remove()
+    elif file is None and default_cache() is None:
+        note("features: not kept for the next run (there is no home folder); --cache names a folder")
     return features
 
 
@@ -128,9 +129,9 @@ def _keep(features: Features, key: str, file: Path) -> bool:
         return False
 
 
-def default_cache() -> Path:
-    """Where features are kept unless told otherwise: the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / "features"
+def default_cache() -> Path | None:
+    """Where features are kept unless told otherwise: the user's cache folder, if there is one."""
+    return cache_folder("features")
 
 
 def compute(
