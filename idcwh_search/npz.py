@@ -27,7 +27,7 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
     """
     try:
         file = path.open("rb")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
         raise IdcwhError(f"{path}: cannot be read: {error.strerror}") from None

@@ -275,7 +275,7 @@ def _load(
             rows = rows[: len(kept) + len(failed)]
         if str(content["key"]) == key and _asked(x, kept, failed, model, dataset, rows):
             return Features(torch.from_numpy(x), kept, failed)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (IdcwhError, KeyError, ValueError, RecursionError):
         pass
