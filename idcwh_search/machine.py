@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 from pathlib import Path
 from typing import Any
+
+from ._core import available_cores
 
 # The flags that decide which kernels run, in our engine, in PyTorch and in ONNX Runtime.
 _FLAGS = (
@@ -28,7 +29,7 @@ def processor() -> dict[str, Any]:
         "cpu": fields.get("model name") or platform.processor() or platform.machine(),
         "family": f"{fields.get('cpu family', '?')}/{fields.get('model', '?')}",
         "flags": [flag for flag in _FLAGS if flag in has],
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": available_cores(),
         "platform": platform.platform(),
     }
 

@@ -7,31 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import math
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ._core import available_cores as available_cores
 from .errors import IdcwhError
 
 CPU = "CPUExecutionProvider"
 MAX_THREADS = 1024
 SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
 GPU_FIX = "pip install 'idcwh[gpu]'"
-
-
-def available_cores() -> int:
-    """The cores this process may use: its affinity mask, and a container's CPU quota, rounded up."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = _QUOTA.read_text(encoding="ascii").split()
-        if quota != "max":
-            cores = min(cores, math.ceil(int(quota) / int(period)))
-    return max(cores, 1)
 
 
 def memory() -> int:
