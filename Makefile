@@ -8,14 +8,14 @@ SOURCES := setup.py pyproject.toml csrc/sources.txt csrc/sources_encoder.txt $(s
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-python test-cpp test-sanitize test-arm test-wheel fuzz lint style tidy bench clean
+.PHONY: demo test test-python test-cpp test-sanitize test-arm test-aarch64-linux-gnu test-arm-linux-gnueabihf test-wheel fuzz lint style tidy bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train, export, index, search and evaluate on real images; ends with a picture to look at"
 	@echo "make test    all tests, Python and C++"
 	@echo "make test-sanitize, test-arm, fuzz, test-wheel"
-	@echo "             the C++ tests under sanitizers, for 64-bit ARM, with made-up calls; what a wheel holds for C and C++"
+	@echo "             the C++ tests under sanitizers, for ARM, with made-up calls; what a wheel holds for C and C++"
 	@echo "make lint    ruff, mypy, stubtest, clang-format, clang-tidy"
 	@echo "make bench   the engine beside faiss, encoding beside ONNX Runtime alone"
 
@@ -50,10 +50,11 @@ test-sanitize: $(VENV)/dev.stamp
 	$(call cmake,thread,-DIDCWH_SANITIZE=thread,thread_tests)
 	IDCWH_TEST_SECONDS=30 $(BIN)/ctest --test-dir build/thread --output-on-failure -j 2 -L threads
 
-# Needs g++-aarch64-linux-gnu and qemu-user.
-test-arm: $(VENV)/dev.stamp
-	$(call cmake,aarch64,--toolchain $(CURDIR)/csrc/cmake/aarch64-linux-gnu.cmake,portability_tests)
-	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j2 -L portability
+# 64 and 32 bits. Needs g++-aarch64-linux-gnu, g++-arm-linux-gnueabihf and qemu-user.
+test-arm: test-aarch64-linux-gnu test-arm-linux-gnueabihf
+test-aarch64-linux-gnu test-arm-linux-gnueabihf: test-%: $(VENV)/dev.stamp
+	$(call cmake,$*,--toolchain $(CURDIR)/csrc/cmake/$*.cmake,portability_tests)
+	$(BIN)/ctest --test-dir build/$* --output-on-failure -j2 -L portability
 
 # Needs clang, whose warnings are errors here. What a fuzzer finds it leaves in build/fuzz. That of databases makes its files
 # itself; no allocation may be much larger than a file.

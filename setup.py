@@ -28,6 +28,7 @@ core = Pybind11Extension(
     sources=SOURCES + BINDINGS,
     depends=HEADERS,
     include_dirs=["csrc/include", "csrc/src"],
+    define_macros=[("_FILE_OFFSET_BITS", "64")],  # as in CMakeLists.txt
     cxx_std=20,
     extra_compile_args=["-O2", "-fvisibility=hidden", "-g0"],
 )

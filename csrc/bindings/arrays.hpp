@@ -7,6 +7,7 @@
 
 #include <idcwh/search.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -71,6 +72,13 @@ inline long long whole_of(const py::object& value, const char* name, long long l
     return number;
 }
 
+// A whole number of rows, bytes or the like, from `least` on; what memory cannot address is the largest size there is.
+inline std::size_t size_of(const py::object& value, const char* name, long long least = 0) {
+    const auto number =
+        static_cast<unsigned long long>(whole_of(value, name, least, std::numeric_limits<long long>::max()));
+    return static_cast<std::size_t>(std::min<unsigned long long>(number, std::numeric_limits<std::size_t>::max()));
+}
+
 // Threads of a search; None: 0, which leaves it to the engine.
 inline unsigned threads_of(const py::object& threads) {
     return threads.is_none() ? 0 : static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
@@ -101,9 +109,7 @@ inline Rows rows_of(const py::object& value, std::size_t size, std::vector<std::
     if (py::isinstance<py::tuple>(value)) {
         const auto pair = py::reinterpret_borrow<py::tuple>(value);
         if (pair.size() != 2) return fail("a tuple of " + std::to_string(pair.size()));
-        const auto most = std::numeric_limits<long long>::max();
-        return Rows::range(static_cast<std::size_t>(whole_of(pair[0], "rows[0]", 0, most)),
-                           static_cast<std::size_t>(whole_of(pair[1], "rows[1]", 0, most)));
+        return Rows::range(size_of(pair[0], "rows[0]"), size_of(pair[1], "rows[1]"));
     }
     if (!py::isinstance<py::array>(value)) return fail(describe(value));
     const auto array = py::reinterpret_borrow<py::array>(value);

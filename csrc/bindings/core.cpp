@@ -20,7 +20,7 @@ namespace {
 py::tuple topk_array(const py::object& codes, const py::object& bits, const py::object& queries, const py::object& k,
                      const py::object& ids, const py::object& rows, const py::object& threads) {
     const Arguments in(codes, bits, queries, ids, rows, threads);
-    const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
+    const auto wanted = size_of(k, "k");
     const std::size_t kept = std::min(wanted, eligible(in.codes, in.options));
     Ranked out(in.nq, kept);
     out.fill([&] { topk(in.codes, in.queries, in.nq, kept, out.distances(), out.ids(), in.options); });
@@ -31,7 +31,7 @@ py::tuple topk_ties_array(const py::object& codes, const py::object& bits, const
                           const py::object& k, const py::object& ids, const py::object& rows,
                           const py::object& threads) {
     const Arguments in(codes, bits, queries, ids, rows, threads);
-    const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
+    const auto wanted = size_of(k, "k");
     return hits_arrays([&] { return topk_ties(in.codes, in.queries, in.nq, wanted, in.options); });
 }
 

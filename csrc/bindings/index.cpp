@@ -50,7 +50,7 @@ struct Query {
 py::tuple topk(const Snapshot& self, const py::object& queries, const py::object& k, const py::object& where,
                const py::object& threads) {
     const Query in(self, queries, where, threads);
-    const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
+    const auto wanted = size_of(k, "k");
     Ranked out(in.nq, std::min(wanted, self.eligible(in.options.where)));
     out.fill([&] { self.topk(in.data, in.nq, out.columns, out.distances(), out.ids(), in.options); });
     return out.arrays();
@@ -66,7 +66,7 @@ py::tuple rank(const Snapshot& self, const py::object& queries, const py::object
 py::tuple topk_ties(const Snapshot& self, const py::object& queries, const py::object& k, const py::object& where,
                     const py::object& threads) {
     const Query in(self, queries, where, threads);
-    const auto wanted = static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max()));
+    const auto wanted = size_of(k, "k");
     return hits_arrays([&] { return self.topk_ties(in.data, in.nq, wanted, in.options); });
 }
 
@@ -144,12 +144,9 @@ py::dict path_dict(const Path& path) {
 
 py::list explain(const Snapshot& self, const py::object& k, const py::object& radius, const py::object& nq,
                  const py::object& where) {
-    const auto queries = static_cast<std::size_t>(whole_of(nq, "queries", 0, std::numeric_limits<long long>::max()));
-    const auto explanation =
-        k.is_none()
-            ? self.explain_radius(radius_of(radius, self.bits()), queries, where_of(where))
-            : self.explain_topk(static_cast<std::size_t>(whole_of(k, "k", 0, std::numeric_limits<long long>::max())),
-                                queries, where_of(where));
+    const auto queries = size_of(nq, "queries");
+    const auto explanation = k.is_none() ? self.explain_radius(radius_of(radius, self.bits()), queries, where_of(where))
+                                         : self.explain_topk(size_of(k, "k"), queries, where_of(where));
     py::list list;
     list.append(path_dict(explanation.chosen));
     for (const Path& path : explanation.others) list.append(path_dict(path));
@@ -192,7 +189,7 @@ std::size_t remove(Index& self, const py::object& ids) {
 }
 
 void reserve(Index& self, const py::object& size) {
-    const auto rows = static_cast<std::size_t>(whole_of(size, "size", 0, std::numeric_limits<long long>::max()));
+    const auto rows = size_of(size, "size");
     const py::gil_scoped_release release;
     self.reserve(rows);
 }

@@ -45,9 +45,7 @@ py::tuple count_pairs_array(const py::object& queries, const py::object& query_l
     const auto one = labelled_of(queries, query_labels, classes, bits, "queries", "query_labels");
     const auto other = labelled_of(database, database_labels, classes, bits, "database", "database_labels");
     std::vector<std::size_t> cuts;
-    for (const auto& cut : cuts_in)
-        cuts.push_back(static_cast<std::size_t>(
-            whole_of(py::reinterpret_borrow<py::object>(cut), "cuts", 1, std::numeric_limits<long long>::max())));
+    for (const auto& cut : cuts_in) cuts.push_back(size_of(py::reinterpret_borrow<py::object>(cut), "cuts", 1));
     const Ctrl_C ctrl_c;
     PairOptions options;
     options.ranked = ranked;

@@ -4,7 +4,6 @@
 #include <idcwh/index.hpp>
 
 #include <cstddef>
-#include <limits>
 
 #include "arrays.hpp"
 #include "interrupt.hpp"
@@ -14,8 +13,7 @@ namespace idcwh::bindings {
 template <class Target>
 void optimize(Target& self, const py::object& memory, const py::object& threads) {
     OptimizeOptions options;
-    if (!memory.is_none())
-        options.memory = static_cast<std::size_t>(whole_of(memory, "memory", 0, std::numeric_limits<long long>::max()));
+    if (!memory.is_none()) options.memory = size_of(memory, "memory");
     options.threads = threads_of(threads);
     Ctrl_C ctrl_c;
     options.interrupt = ctrl_c.interrupt();

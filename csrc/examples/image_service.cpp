@@ -1,13 +1,14 @@
 // From a picture to its neighbours, in one C++ program: idcwh::Encoder makes the code, idcwh::Database finds it.
 //
-//     example_image_service MODEL.onnx build CODES.bin FILE.ppm ...    a new database of these pictures
-//     example_image_service MODEL.onnx ask CODES.bin [K] < FILE.ppm    pictures on standard input, one after the other;
-//                                                                      for each its K nearest: distance, id, key
-//     example_image_service MODEL.onnx                                 a database in memory, asked by four threads
+//     example_image_service MODEL.onnx build CODES.bin FILE ...    a new database of these images
+//     example_image_service MODEL.onnx ask CODES.bin [K] < FILE    images on standard input, one after the other;
+//                                                                  for each its K nearest: distance, id, key
+//     example_image_service MODEL.onnx                             a database in memory, asked by four threads
 //
-// Pictures are binary PPM (P6), the plainest RGB there is: `djpeg photo.jpg`, `convert photo.png ppm:-` and ffmpeg
-// write it, and a service puts its own decoder in the place of `read_ppm`. ONNX Runtime's library is found through
-// IDCWH_ONNXRUNTIME.
+// Images are JPEG, where the example is compiled with libjpeg (-DWITH_JPEG -ljpeg; CMake looks for it), or binary PPM
+// (P6), which `convert photo.png ppm:-` and ffmpeg write. On standard input a JPEG is the last image. A service puts
+// its own decoder in the place of `read_image`, and turns images upright as `upright` does: pixels that are not give
+// other codes. ONNX Runtime's library is found through IDCWH_ONNXRUNTIME.
 #include <idcwh/database.hpp>
 #include <idcwh/encoder.hpp>
 
@@ -21,6 +22,14 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#if defined(WITH_JPEG)
+#include <csetjmp>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+#endif
 
 namespace {
 
@@ -46,12 +55,8 @@ std::size_t number(std::FILE* file) {
     return value;
 }
 
-// The next picture, or nothing at the end of the file.
-std::optional<Image> read_ppm(std::FILE* file) {
-    const int first = std::fgetc(file);
-    if (first == EOF) return std::nullopt;
-    if (first != 'P' || std::fgetc(file) != '6')
-        throw std::runtime_error("not a binary PPM: it does not begin with P6");
+// Behind "P6".
+Image read_ppm(std::FILE* file) {
     Image image{number(file), number(file), {}};
     if (number(file) != 255) throw std::runtime_error("a PPM whose samples are not of 8 bits");
     if (!image.width || image.height > idcwh::Preprocess::max_pixels / image.width)
@@ -62,6 +67,112 @@ std::optional<Image> read_ppm(std::FILE* file) {
     return image;
 }
 
+#if defined(WITH_JPEG)
+// libjpeg ends in `exit` unless it is told otherwise; exceptions may not cross it.
+struct Decoder : jpeg_decompress_struct {
+    jpeg_error_mgr errors;
+    std::jmp_buf failed;
+    char message[JMSG_LENGTH_MAX];
+
+    static void fail(j_common_ptr info) {
+        auto* decoder = static_cast<Decoder*>(reinterpret_cast<j_decompress_ptr>(info));
+        decoder->errors.format_message(info, decoder->message);
+        std::longjmp(decoder->failed, 1);
+    }
+    static void warn(j_common_ptr info, int level) {
+        if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF)
+            fail(info);  // Python refuses files that are cut off, too
+    }
+};
+
+// The orientation that EXIF states, 1 to 8; 1 where it states none. TIFF inside JPEG: a byte order, then a list of
+// fields of 12 bytes, each with its number, type, count and value.
+int orientation(const std::uint8_t* exif, std::size_t size) {
+    constexpr std::size_t head = 6;  // "Exif", 0, 0
+    if (size < head + 8 || std::memcmp(exif, "Exif\0", head) != 0) return 1;
+    exif += head, size -= head;
+    const bool big = exif[0] == 'M';
+    const auto number = [&](std::size_t at, std::size_t bytes) {
+        std::size_t value = 0;
+        for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | exif[at + (big ? i : bytes - 1 - i)];
+        return value;
+    };
+    std::size_t field = number(4, 4);
+    if (field > size - 2) return 1;
+    std::size_t fields = number(field, 2);
+    for (field += 2; fields-- && size - field >= 12; field += 12)
+        if (number(field, 2) == 0x0112)
+            if (const auto value = static_cast<int>(number(field + 8, 2)); value >= 1 && value <= 8) return value;
+    return 1;
+}
+
+// An image as a viewer shows it: 2 is mirrored, 3 upside down, 6 and 8 lie on their sides, and so on.
+Image upright(Image from, int orientation) {
+    if (orientation == 1) return from;
+    const bool sideways = orientation >= 5, right = orientation == 2 || orientation == 3 || orientation >= 7,
+               below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+    Image to{sideways ? from.height : from.width, sideways ? from.width : from.height, {}};
+    to.rgb.resize(from.rgb.size());
+    for (std::size_t y = 0, at = 0; y < to.height; ++y)
+        for (std::size_t x = 0; x < to.width; ++x, at += 3) {
+            std::size_t column = sideways ? y : x, row = sideways ? x : y;
+            if (right) column = from.width - 1 - column;
+            if (below) row = from.height - 1 - row;
+            std::memcpy(&to.rgb[at], &from.rgb[3 * (row * from.width + column)], 3);
+        }
+    return to;
+}
+
+// No object of this function outlives a failure: longjmp calls no destructors.
+bool decode(Decoder& info, std::FILE* file, Image& image, int& turned) {
+    if (setjmp(info.failed)) return false;
+    jpeg_create_decompress(&info);
+    jpeg_stdio_src(&info, file);
+    jpeg_save_markers(&info, JPEG_APP0 + 1, 0xffff);
+    jpeg_read_header(&info, TRUE);
+    for (auto* marker = info.marker_list; marker && turned == 1; marker = marker->next)
+        turned = orientation(marker->data, marker->data_length);
+    info.out_color_space = JCS_RGB;  // all else as it is set, as in Python
+    image.width = info.image_width;
+    image.height = info.image_height;
+    if (image.height > idcwh::Preprocess::max_pixels / image.width) return true;
+    jpeg_start_decompress(&info);
+    image.rgb.resize(3 * image.width * image.height);
+    while (info.output_scanline < info.output_height) {
+        JSAMPROW row = image.rgb.data() + 3 * image.width * info.output_scanline;
+        jpeg_read_scanlines(&info, &row, 1);
+    }
+    jpeg_finish_decompress(&info);
+    return true;
+}
+
+Image read_jpeg(std::FILE* file) {
+    Decoder info{};
+    info.err = jpeg_std_error(&info.errors);
+    info.errors.error_exit = Decoder::fail;
+    info.errors.emit_message = Decoder::warn;
+    Image image{};
+    int turned = 1;
+    const bool whole = decode(info, file, image, turned);
+    jpeg_destroy_decompress(&info);
+    if (!whole) throw std::runtime_error(std::string("a JPEG that cannot be decoded: ") + info.message);
+    if (image.rgb.empty()) throw std::runtime_error("a JPEG of too many pixels");
+    return upright(std::move(image), turned);
+}
+#else
+Image read_jpeg(std::FILE*) { throw std::runtime_error("a JPEG, and this program was compiled without libjpeg"); }
+#endif
+
+// The next image, or nothing at the end of the file.
+std::optional<Image> read_image(std::FILE* file) {
+    const int first = std::fgetc(file);
+    if (first == EOF) return std::nullopt;
+    if (first == 0xff) return std::ungetc(first, file), read_jpeg(file);
+    if (first != 'P' || std::fgetc(file) != '6')
+        throw std::runtime_error("not a JPEG and not a binary PPM: it does not begin with P6");
+    return read_ppm(file);
+}
+
 // A picture that cannot be read is named and passed over: exit status 3.
 int build(const idcwh::Encoder& encoder, const char* path, int files, char** names) {
     idcwh::DatabaseBuilder builder(path, encoder.bits(), encoder.manifest(path, "."), true);
@@ -70,7 +181,7 @@ int build(const idcwh::Encoder& encoder, const char* path, int files, char** nam
     for (int i = 0; i < files; ++i) {
         std::FILE* file = std::fopen(names[i], "rb");
         try {
-            const auto image = file ? read_ppm(file) : std::nullopt;
+            const auto image = file ? read_image(file) : std::nullopt;
             if (!image) throw std::runtime_error("not there, or empty");
             encoder.encode(image->picture(), code.data());
             idcwh::NewItems items{code.data(), 1};
@@ -94,7 +205,7 @@ int ask(const idcwh::Encoder& encoder, const char* path, std::size_t k) {
     std::vector<std::uint8_t> code(encoder.code_bytes());
     std::vector<std::int32_t> distances(std::min(k, view.size()));
     std::vector<std::int64_t> ids(distances.size());
-    while (const auto image = read_ppm(stdin)) {
+    while (const auto image = read_image(stdin)) {
         encoder.encode(image->picture(), code.data());
         const std::size_t kept = view.topk(code.data(), 1, k, distances.data(), ids.data());
         for (std::size_t i = 0; i < kept; ++i) {
@@ -154,7 +265,7 @@ int demonstrate(const idcwh::Encoder& encoder) {
 int main(int argc, char** argv) {
     const std::string what = argc > 2 ? argv[2] : "";
     if (argc < 2 || argc == 3 || (argc > 3 && what != "build" && what != "ask")) {
-        std::fprintf(stderr, "usage: %s MODEL.onnx [build CODES.bin FILE.ppm ... | ask CODES.bin [K]]\n", argv[0]);
+        std::fprintf(stderr, "usage: %s MODEL.onnx [build CODES.bin FILE ... | ask CODES.bin [K]]\n", argv[0]);
         return 2;
     }
     try {

@@ -22,6 +22,7 @@ public:
     HugeArray() = default;
     // size elements, and slack bytes behind them that may be read (they are zero) and are not counted.
     explicit HugeArray(std::size_t size, std::size_t slack = 0) : size_(size) {
+        if (size > (static_cast<std::size_t>(-1) / 2 - slack) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T) + slack;
         align_ = bytes >= page ? page : 64;
         data_ = static_cast<T*>(::operator new(bytes + (bytes == 0), std::align_val_t{align_}));

@@ -2,6 +2,7 @@
 #include "merge.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "pool.hpp"
 
@@ -53,15 +54,20 @@ std::size_t count_with_ties(const Parts& parts, unsigned bits, std::size_t k) {
     return *std::lower_bound(begins.begin(), begins.end(), std::min(k, begins.back()));
 }
 
+void make_room(Hits& hits) {
+    const auto total = static_cast<std::uint64_t>(hits.limits.back());
+    if (total > hits.ids.max_size()) throw std::bad_alloc();
+    hits.distances.resize(static_cast<std::size_t>(total));
+    hits.ids.resize(static_cast<std::size_t>(total));
+}
+
 Hits collect(const std::vector<std::size_t>& takes, const std::function<Parts(std::size_t)>& parts, unsigned bits,
              bool in_id_order, unsigned threads) {
     Hits hits;
     hits.limits.assign(takes.size() + 1, 0);
     for (std::size_t q = 0; q < takes.size(); ++q)
         hits.limits[q + 1] = hits.limits[q] + static_cast<std::int64_t>(takes[q]);
-    const auto total = static_cast<std::size_t>(hits.limits.back());
-    hits.distances.resize(total);
-    hits.ids.resize(total);
+    make_room(hits);
     pool::run(takes.size(), threads, [&](std::size_t q) {
         const auto at = hits.limits[q];
         sort_entries(parts(q), bits, in_id_order, takes[q], hits.distances.data() + at, hits.ids.data() + at);

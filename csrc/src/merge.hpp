@@ -22,6 +22,9 @@ void sort_entries(const Parts& parts, unsigned bits, bool in_id_order, std::size
 // How many entries are as near as the k-th.
 std::size_t count_with_ties(const Parts& parts, unsigned bits, std::size_t k);
 
+// Makes room for the hits that limits count. std::bad_alloc: more than a 32-bit program can address.
+void make_room(Hits& hits);
+
 // Hits of nq queries: takes[q] of parts(q) each. threads: for the sorting.
 Hits collect(const std::vector<std::size_t>& takes, const std::function<Parts(std::size_t)>& parts, unsigned bits,
              bool in_id_order, unsigned threads);

@@ -107,10 +107,10 @@ PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& databa
     const metrics::Database items(database.codes, options.ranked);
     const auto distinct = distinct_queries(queries, relevance, result);
     const auto work = tiles(queries, relevance, distinct);
-    result.items.resize(distinct.size() * result.distances);
-    result.relevant.resize(distinct.size() * result.distances);
+    result.items.resize(product(distinct.size(), result.distances));
+    result.relevant.resize(result.items.size());
     if (options.ranked) {
-        result.ranked_sum.resize(distinct.size() * (result.cuts + 1));
+        result.ranked_sum.resize(product(distinct.size(), result.cuts + 1));
         result.ranked_hits.resize(distinct.size() * result.cuts);
     }
 

@@ -2,6 +2,7 @@
 #include "plan.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "pool.hpp"
@@ -49,6 +50,11 @@ void check_results(const std::int32_t* distances, const std::int64_t* ids, std::
 
 void check_counts(const std::int64_t* counts, std::size_t nq, std::size_t columns) {
     check_output(!counts, "counts", nq, columns);
+}
+
+std::size_t product(std::size_t rows, std::size_t columns) {
+    if (columns && rows > static_cast<std::size_t>(-1) / columns) throw std::bad_alloc();
+    return rows * columns;
 }
 
 Plan::Task Plan::task(std::size_t index) const {

@@ -17,6 +17,9 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
 void check_results(const std::int32_t* distances, const std::int64_t* ids, std::size_t nq, std::size_t columns);
 void check_counts(const std::int64_t* counts, std::size_t nq, std::size_t columns);
 
+// rows * columns, the size of an array of results; std::bad_alloc where std::size_t cannot hold it.
+std::size_t product(std::size_t rows, std::size_t columns);
+
 // Queries go in groups, the positions of the rows (rows.hpp) in successive chunks; a task is one group over one chunk.
 struct Plan {
     unsigned threads;

@@ -15,6 +15,7 @@
 #include "blocks.hpp"
 #include "dispatch.hpp"
 #include "interrupt.hpp"
+#include "merge.hpp"
 #include "plan.hpp"
 #include "pool.hpp"
 
@@ -243,8 +244,7 @@ Hits rank_hits(const Codes& codes, const RowSet& rows, const std::uint8_t* queri
     for (std::size_t q = 0; q < takes.size(); ++q)
         hits.limits[q + 1] = hits.limits[q] + static_cast<std::int64_t>(takes[q]);
     if (hits.limits.back() == 0) return hits;
-    hits.distances.resize(static_cast<std::size_t>(hits.limits.back()));
-    hits.ids.resize(hits.distances.size());
+    make_room(hits);
     rank_each(codes, rows, queries, takes.size(), options, [&](std::size_t q) {
         return std::tuple(takes[q], hits.distances.data() + hits.limits[q], hits.ids.data() + hits.limits[q]);
     });

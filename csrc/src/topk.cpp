@@ -146,7 +146,7 @@ Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
     if (k == 0 || nq == 0) return rank_hits(codes, rows, queries, takes, options);
     if (counting_pays(k, rows)) {
         const std::size_t width = static_cast<std::size_t>(codes.bits) + 1;
-        std::vector<std::int64_t> counts(nq * width);
+        std::vector<std::int64_t> counts(product(nq, width));
         histogram(codes, queries, nq, counts.data(), options);
         for (std::size_t q = 0; q < nq; ++q)
             for (const auto* count = &counts[q * width]; takes[q] < k; ++count)

@@ -184,6 +184,21 @@ void errors_leave_the_index_as_it_was() {
     CHECK(index.size() == 4 && index.snapshot().contains(last) && !index.snapshot().contains(3));
 }
 
+// Ids have 64 bits, also where a row number has 32.
+void ids_beyond_32_bits_are_no_rows() {
+    const auto codes = check::random_bytes(3, 1);
+    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1} << 33}) {
+        idcwh::Index index(8);
+        const std::int64_t ids[] = {first, first + 1, first + 2};
+        index.add(codes.data(), 3, ids);
+        const auto view = index.snapshot();
+        const std::int64_t other = first + (std::int64_t{1} << 32);
+        CHECK(view.contains(first + 1) && !view.contains(other + 1));
+        CHECK(view.eligible(idcwh::Where::id_range(first + 1, other + 1)) == 2);
+        CHECK(view.eligible(idcwh::Where::id_range(other, other + 3)) == 0);
+    }
+}
+
 void a_snapshot_outlives_its_index() {
     auto index = std::make_unique<idcwh::Index>(8);
     const std::uint8_t code = 3;
@@ -213,6 +228,7 @@ int main() {
     for (const bool repeating : {false, true})
         for (const bool shuffled : {false, true}) structures_of_many_codes(64, repeating, shuffled);
     errors_leave_the_index_as_it_was();
+    ids_beyond_32_bits_are_no_rows();
     a_snapshot_outlives_its_index();
     return check::finish();
 }

@@ -138,8 +138,10 @@ void refusals() {
     CHECK(given({pixel, 1, 1}).empty() && out[0] == 1 && out[47] == 3);
     CHECK(given({pixel, 0, 1}) == "a picture of 0 x 1: expected one with pixels");
     CHECK(!given({pixel, 1, 0}).empty() && !given({nullptr, 1, 1}).empty());
-    // Sizes whose product, or whose bytes, do not fit 64 bits.
-    for (const std::size_t size : {std::size_t{1} << 31, std::size_t{1} << 32, std::size_t{1} << 62, ~std::size_t{0}}) {
+    // Sizes whose product, or whose bytes, do not fit std::size_t.
+    for (const unsigned shift : {33u, 32u, 2u, 0u}) {
+        const auto size =
+            static_cast<std::size_t>(std::min(~std::uint64_t{0} >> shift, std::uint64_t{~std::size_t{0}}));
         CHECK(!given({pixel, size, size}).empty() && !given({pixel, size, 1}).empty() &&
               !given({pixel, 1, size}).empty());
     }

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "check.hpp"
+#include "huge_array.hpp"
+#include "merge.hpp"
+#include "plan.hpp"
 
 namespace {
 
@@ -189,7 +192,30 @@ void compare_selections() {
 
 }  // namespace
 
+// Sizes that a 32-bit program cannot address are refused, not cut off.
+void refuse_sizes_beyond_memory() {
+    const auto refused = [](auto action) {
+        try {
+            action();
+        } catch (const std::bad_alloc&) {
+            return true;
+        }
+        return false;
+    };
+    idcwh::Hits hits;
+    hits.limits = {0, std::int64_t{1} << 62};
+    CHECK(refused([&] { idcwh::make_room(hits); }));
+    hits.limits = {0, 2, 3};
+    idcwh::make_room(hits);
+    CHECK(hits.ids.size() == 3 && hits.distances.size() == 3);
+    const std::size_t most = ~std::size_t{0};
+    CHECK(idcwh::product(most, 1) == most && idcwh::product(most, 0) == 0);
+    CHECK(refused([&] { idcwh::product(most / 2 + 1, 2); }));
+    CHECK(refused([&] { idcwh::HugeArray<std::uint64_t>(most / 8 + 2); }));
+}
+
 int main() {
+    refuse_sizes_beyond_memory();
     for (const auto& isa : idcwh::isa_list()) {
         if (!isa.supported) continue;
         idcwh::isa_force(isa.name);

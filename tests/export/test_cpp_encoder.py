@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import shutil
+import struct
 import subprocess
 import threading
 from pathlib import Path
@@ -227,15 +228,64 @@ def test_null_pointers_are_errors(cpp_with_encoder, cpp_error, model: Path) -> N
     ours.close()
 
 
+def example_service(folder: Path, *options: str) -> Path:
+    """Compiles csrc/examples/image_service.cpp into the folder."""
+    program, library = folder / "service", ih.get_library_dir()
+    source = REPOSITORY / "csrc" / "examples" / "image_service.cpp"
+    link = [f"-I{ih.get_include()}", f"-L{library}", "-lidcwh_encoder", "-lidcwh", f"-Wl,-rpath,{library}"]
+    command = [COMPILER, "-std=c++20", source, *link, *options, "-o", program]
+    subprocess.run(command, check=True)  # type: ignore[arg-type]
+    return program
+
+
+def has_libjpeg() -> bool:
+    """Tells whether the compiler finds the headers of libjpeg (Debian: libjpeg-dev)."""
+    if COMPILER is None:
+        return False
+    command = [COMPILER, "-x", "c++", "-fsyntax-only", "-"]
+    code = b"#include <cstdio>\n#include <jpeglib.h>\n"
+    return subprocess.run(command, input=code, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not has_libjpeg(), reason="no libjpeg (Debian: libjpeg-dev)")
+def test_example_service_with_rotated_jpeg_equals_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
+    """All orientations of EXIF, in both byte orders, and values that are none."""
+    (tmp_path / "model.onnx").write_bytes(exported[100])
+    program = example_service(tmp_path, "-DWITH_JPEG", "-ljpeg")
+    # Low frequencies: the decoder of Pillow and the one of this machine agree on them.
+    rng = np.random.default_rng(0)
+    image = Image.fromarray(rng.integers(0, 256, (5, 4, 3), np.uint8)).resize((48, 64), Image.Resampling.BICUBIC)
+    names = []
+    for order, mark in (("<", b"II"), (">", b"MM")):
+        for value in range(10):
+            entries = struct.pack(f"{order}HHHIHHHHIHHI", 2, 0x010F, 3, 1, 7, 0, 0x0112, 3, 1, value, 0, 0)
+            exif = b"Exif\0\0" + mark + struct.pack(f"{order}HI", 42, 8) + entries
+            names.append(f"{mark.decode()}{value}.jpg")
+            image.save(tmp_path / names[-1], quality=95, exif=exif)
+    image.save(tmp_path / "none.jpg", quality=95)
+    data = (tmp_path / "none.jpg").read_bytes()
+    (tmp_path / "short.jpg").write_bytes(data[: len(data) // 2])
+    names.append("none.jpg")
+
+    def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([program, *arguments], input=stdin, capture_output=True, cwd=tmp_path, check=False)
+
+    done = run("model.onnx", "build", "codes.bin", *names, "short.jpg")
+    assert done.returncode == 3 and b"skipped short.jpg: a JPEG that cannot be decoded" in done.stderr
+    codes = Encoder(tmp_path / "model.onnx", device="cpu")([tmp_path / name for name in names])
+    assert len(np.unique(codes, axis=0)) > 4  # an orientation shows in the code
+    with ih.Database.open(tmp_path / "codes.bin") as db:
+        assert np.array_equal(db.get(np.arange(len(names))), codes)
+    answer = run("model.onnx", "ask", "codes.bin", "2", stdin=(tmp_path / "II6.jpg").read_bytes())
+    assert answer.stdout.decode().split("\n")[:2] == ["0 6 II6.jpg", "0 16 MM6.jpg"]
+
+
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 def test_the_example_service_answers_as_python_does(cpp_with_encoder, exported, tmp_path: Path) -> None:
     """A database that a C++ program makes of pictures, and its answers, beside Python's own for the same pictures."""
-    path, database, library = tmp_path / "model.onnx", tmp_path / "codes.bin", ih.get_library_dir()
+    path, database = tmp_path / "model.onnx", tmp_path / "codes.bin"
     path.write_bytes(exported[12])
-    program = tmp_path / "service"
-    source = REPOSITORY / "csrc" / "examples" / "image_service.cpp"
-    link = [f"-L{library}", "-lidcwh_encoder", "-lidcwh", f"-Wl,-rpath,{library}"]
-    subprocess.run([COMPILER, "-std=c++20", source, f"-I{ih.get_include()}", *link, "-o", program], check=True)  # type: ignore[list-item]
+    program = example_service(tmp_path)
 
     images = [
         Image.open(name).convert("RGB").resize((40 + i, 60)) for i, name in enumerate(list_images(PICTURES)[:80:4])

@@ -94,7 +94,7 @@ def test_linking_with_c_compiler_runs(folders, tmp_path, kind):
 @pytest.mark.skipif(sys.platform != "linux", reason="the shared library is part of Linux packages only")
 def test_the_shared_library_is_small_and_serves_other_languages(folders):
     path = Path(folders[1]) / "libidcwh.so.0"
-    assert path.stat().st_size < 1_000_000
+    assert path.stat().st_size < 2_000_000
     library = ctypes.CDLL(str(path))
     library.idcwh_version.restype = ctypes.c_char_p
     header = (Path(folders[0]) / "idcwh" / "version.hpp").read_text()

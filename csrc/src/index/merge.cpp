@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../merge.hpp"
 #include "interrupt.hpp"
 #include "pool.hpp"
 
@@ -100,8 +101,7 @@ Hits merge(std::span<const Hits> parts, const SearchOptions& options) {
     all.limits.resize(nq + 1);
     for (const Hits& part : parts)
         for (std::size_t q = 0; q <= nq; ++q) all.limits[q] += part.limits[q];
-    all.distances.resize(static_cast<std::size_t>(all.limits[nq]));
-    all.ids.resize(all.distances.size());
+    make_room(all);
     merge_queries(parts, nq, all.ids.size(), options, [&](std::size_t q) {
         const std::int64_t begin = all.limits[q];
         return Output{all.distances.data() + begin, all.ids.data() + begin,

@@ -11,7 +11,7 @@ namespace idcwh::detail {
 std::optional<std::size_t> Segment::row_of(std::int64_t id) const {
     std::size_t row = 0;
     if (!ids) {
-        if (id < first_id || static_cast<std::size_t>(id - first_id) >= rows) return std::nullopt;
+        if (id < first_id || static_cast<std::uint64_t>(id - first_id) >= rows) return std::nullopt;
         row = static_cast<std::size_t>(id - first_id);
     } else if (ascending) {
         // Of many segments, most are passed over here.

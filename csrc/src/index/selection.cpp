@@ -107,7 +107,9 @@ void Selection::select_id_range(const Where& where) {
         if (segment->ids)
             return static_cast<std::size_t>(std::lower_bound(segment->ids, segment->ids + segment->rows, id) -
                                             segment->ids);
-        return id <= segment->first_id ? 0 : std::min(segment->rows, static_cast<std::size_t>(id - segment->first_id));
+        if (id <= segment->first_id) return std::size_t{0};
+        const auto row = static_cast<std::uint64_t>(id - segment->first_id);
+        return static_cast<std::size_t>(std::min<std::uint64_t>(segment->rows, row));
     };
     const std::size_t begin = row_from(where.first), end = std::max(begin, row_from(where.last));
     if (!segment->alive) {

@@ -25,7 +25,7 @@ public:
         std::size_t slot;
     };
 
-    explicit Versions(std::unique_ptr<const T> first) { current_.store(place(std::move(first)) << readers_bits); }
+    explicit Versions(std::unique_ptr<const T> first) { current_.store(word(std::move(first))); }
     ~Versions() {
         for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
     }
@@ -33,7 +33,7 @@ public:
     Versions& operator=(const Versions&) = delete;
 
     Held take() {
-        const std::size_t slot = current_.fetch_add(1, std::memory_order_acq_rel) >> readers_bits;
+        const auto slot = static_cast<std::size_t>(current_.fetch_add(1, std::memory_order_acq_rel) >> readers_bits);
         return {at(slot).value.get(), slot};
     }
     void give_back(std::size_t slot) {
@@ -42,11 +42,12 @@ public:
 
     // For the writer, one at a time: the newest version, which only it replaces; and replacing it. Throws
     // std::bad_alloc when there is no room for another version; the old one then stays.
-    const T& newest() { return *at(current_.load(std::memory_order_acquire) >> readers_bits).value; }
+    const T& newest() {
+        return *at(static_cast<std::size_t>(current_.load(std::memory_order_acquire) >> readers_bits)).value;
+    }
     void publish(std::unique_ptr<const T> value) {
-        const std::uint64_t next = static_cast<std::uint64_t>(place(std::move(value))) << readers_bits;
-        const std::uint64_t old = current_.exchange(next, std::memory_order_acq_rel);
-        const std::size_t slot = old >> readers_bits;
+        const std::uint64_t old = current_.exchange(word(std::move(value)), std::memory_order_acq_rel);
+        const auto slot = static_cast<std::size_t>(old >> readers_bits);
         const auto takers = static_cast<std::int64_t>(old & ((std::uint64_t{1} << readers_bits) - 1));
         if (at(slot).balance.fetch_sub(takers, std::memory_order_acq_rel) == takers) clear(slot);
     }
@@ -62,6 +63,11 @@ private:
 
     Slot& at(std::size_t slot) {
         return chunks_[slot / chunk_slots].load(std::memory_order_acquire)[slot % chunk_slots];
+    }
+
+    // The word that says so of a new version: its slot, and no reader yet.
+    std::uint64_t word(std::unique_ptr<const T> value) {
+        return std::uint64_t{place(std::move(value))} << readers_bits;
     }
 
     std::size_t place(std::unique_ptr<const T> value) {

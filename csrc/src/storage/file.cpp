@@ -21,6 +21,8 @@
 #include "storage/format.hpp"
 #include "storage/trace.hpp"
 
+static_assert(sizeof(off_t) == 8, "32-bit programs are compiled with _FILE_OFFSET_BITS=64");
+
 namespace idcwh::storage {
 
 Trace* trace = nullptr;

@@ -96,6 +96,8 @@ Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length, b
     }
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t before_piece = offset % page;
+    if (length > static_cast<std::size_t>(-1) / 2 - page)  // in a 32-bit program
+        throw SystemError(EFBIG, file.path(), "cannot be mapped into memory");
     pages_size_ = static_cast<std::size_t>(length + before_piece);
     pages_ =
         mmap(nullptr, pages_size_, PROT_READ, MAP_SHARED, file.handle(), static_cast<off_t>(offset - before_piece));

@@ -43,7 +43,7 @@ bool less_by_value(const std::uint8_t* a, const std::uint8_t* b, std::size_t byt
 
 std::unique_ptr<Groups> Groups::build(const Codes& codes, const std::int64_t* ids, std::size_t memory, unsigned threads,
                                       const Interrupt* interrupt) {
-    if (codes.size == 0 || codes.size >> 32) return nullptr;
+    if (codes.size == 0 || std::uint64_t{codes.size} >> 32) return nullptr;
     if (threads == 0) threads = pool::available_threads();
     Stop stop(interrupt);
     const DistinctEstimate estimate = estimate_distinct(codes, stop);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../dispatch.hpp"
+#include "../merge.hpp"
 #include "../plan.hpp"
 #include "../pool.hpp"
 #include "groups_expand.hpp"
@@ -62,11 +63,11 @@ Hits expand_all(const Selected& selected, const std::vector<std::vector<GroupHit
         for (const GroupHit& hit : found[q]) rows += selected.rows(hit.group);
         result.limits[q + 1] = result.limits[q] + rows;
     }
-    const auto total = static_cast<std::size_t>(result.limits[nq]);
-    result.distances.resize(total);
-    result.ids.resize(total);
+    make_room(result);
     constexpr std::size_t least_rows = 10000;  // below, a second thread costs more than it brings
-    const unsigned threads = options.threads ? options.threads : total < least_rows ? 1 : pool::available_threads();
+    const unsigned threads = options.threads                  ? options.threads
+                             : result.ids.size() < least_rows ? 1
+                                                              : pool::available_threads();
     const std::size_t tasks = std::min<std::size_t>(nq, 8 * threads);
     pool::run(
         tasks, threads,

@@ -24,7 +24,7 @@ constexpr double patient = 0.6;  // of a scan, that a query of the sample may co
 std::unique_ptr<MultiIndex> MultiIndex::build(const Codes& codes, std::size_t memory, unsigned threads,
                                               const Interrupt* interrupt) {
     check(codes, nullptr, 0, {});
-    if (codes.size < least_size || codes.size >> 32 || codes.bits < least_bits) return nullptr;
+    if (codes.size < least_size || std::uint64_t{codes.size} >> 32 || codes.bits < least_bits) return nullptr;
     const auto chunks = multi::cut(codes.bits, codes.size, memory);
     if (chunks.empty()) return nullptr;
     auto index = std::make_unique<MultiIndex>();
