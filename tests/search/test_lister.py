@@ -279,3 +279,26 @@ def test_label_file_with_the_full_stem_is_read(tmp_path: Path) -> None:
     found = {image.member: image.label(inside=False) for image in find_images(tmp_path / "a.tar").images}
     assert found == {"22.05.png": "cat", "22.06.png": "dog", "3.left.png": "eel"}
     assert shards.label(f"{tmp_path}/a.tar/22.05.png") == "cat"
+
+
+def test_label_is_that_of_the_nearest_source(tmp_path: Path) -> None:
+    """The .cls file, then the folder in the archive, then the folder of the archive; splits are no labels."""
+    for name in ("photos/Train/0.tar", "1.tar"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(tmp_path / name, "w") as archive:
+            for member, content in {"a.cls": b"cat", "a.png": b"", "test/dog/b.png": b"", "c.png": b""}.items():
+                header = tarfile.TarInfo(member)
+                header.size = len(content)
+                archive.addfile(header, io.BytesIO(content))
+    touch(tmp_path, "Test/eel/d.png", "e.png")
+    found = {image.key: image.label(inside=True) for image in find_images(tmp_path).images}
+    assert found == {
+        "1.tar/a.png": "cat",
+        "1.tar/test/dog/b.png": "dog",
+        "1.tar/c.png": None,
+        "Test/eel/d.png": "eel",
+        "e.png": None,
+        "photos/Train/0.tar/a.png": "cat",
+        "photos/Train/0.tar/test/dog/b.png": "dog",
+        "photos/Train/0.tar/c.png": "photos",
+    }
