@@ -277,15 +277,15 @@ def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
         return Image.open(_without_large_texts(file), formats=_formats())
     except Image.UnidentifiedImageError as error:
         file.seek(0)
-        raise UnreadableImage(path, _unsupported(kind_of(file.read(HEAD))) or _cause(error)) from error
+        raise UnreadableImage(path, _unidentified(kind_of(file.read(HEAD))) or _cause(error)) from error
     except Exception as error:
         raise UnreadableImage(path, _cause(error)) from error
 
 
-def _unsupported(kind: str | None) -> str | None:
-    """The reason why a file of a type that is not decoded is no image; None where its type is."""
-    if {"HEIC": "HEIF"}.get(kind or "", kind) in _formats():  # a file of a type that is decoded, but corrupt
-        return None
+def _unidentified(kind: str | None) -> str | None:
+    """The reason why a file that begins like an image of this type cannot be opened; None where it begins like none."""
+    if {"HEIC": "HEIF", "WebP": "WEBP", "JPEG 2000": "JPEG2000"}.get(kind or "", kind) in _formats():
+        return f"corrupt: begins like {kind} and cannot be opened"
     hint = {
         "SVG": "; convert it to PNG first",
         "HEIC": "; install pillow-heif (pip install pillow-heif), or convert it to JPEG first",

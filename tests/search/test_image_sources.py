@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, features
 
 import idcwh_search as ih
-from idcwh_search.images import HEAD, UnreadableImage, kind_of
+from idcwh_search.images import HEAD, Preprocess, UnreadableImage, kind_of, load_image
 
 SVG = b'<?xml version="1.0"?>\n<!-- drawn by hand -->\n<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>'
 HEIC = b"\0\0\0\x1cftypheic\0\0\0\0mif1heicmiaf" + bytes(64)
@@ -135,3 +135,13 @@ def _installed(name: str) -> bool:
     import importlib.util
 
     return importlib.util.find_spec(name) is not None
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "avif", "jp2"])
+def test_image_cut_off_in_its_header_is_corrupt(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    Image.new("RGB", (40, 40)).save(path)
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(UnreadableImage) as caught:
+        load_image(path, Preprocess(8, 8))
+    assert caught.value.reason.startswith(("corrupt: begins like ", "damaged: ")), caught.value.reason
