@@ -16,6 +16,7 @@ from . import npz
 from .errors import IdcwhError
 from .evaluation import Evaluation
 from .metrics import evaluate
+from .wording import counted
 
 if TYPE_CHECKING:
     from .datasets import LabelledImages
@@ -95,6 +96,6 @@ def encode(
     for part, positions in zip(("query", "database"), np.split(np.arange(len(rows)), [len(split.query)]), strict=True):
         kept = positions[done[positions]]
         if not len(kept):
-            raise IdcwhError(f"none of the {len(positions):,} {part} pictures could be read")
+            raise IdcwhError(f"none of {counted(len(positions), f'{part} image')} could be read")
         parts += [codes[kept], dataset.labels[rows[kept]]]
     return CodeSet(encoder.bits, *parts), run.summary

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from .encoder import Codes, Encoder, Logits, Picture
 from .images import Pixels, UnreadableImage
 from .runtime import available_cores
+from .wording import counted
 
 OnSkip = Callable[[str, str], object]  # (path, reason)
 Progress = Callable[[int], object]  # how many pictures have been dealt with since the last call
@@ -56,7 +57,7 @@ class Summary:
     def __str__(self) -> str:
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return (
-            f"{self.images} images{skipped} in {self.seconds:.1f} s, {self.images_per_second:.0f} images/s "
+            f"{counted(self.images, 'image')}{skipped} in {self.seconds:.1f} s, {self.images_per_second:.0f} images/s "
             f"({100 * self.inference_share:.0f} % of the work in the model, the rest reading pictures)"
         )
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .errors import IdcwhError
 from .files import begins_with, replacing
+from .wording import counted
 
 if TYPE_CHECKING:
     from .datasets import LabelledImages
@@ -52,7 +53,7 @@ class Split:
                 raise IdcwhError(f"protocol {self.name}: the {part} part is empty; {hint}")
         for part in ("database", "train"):
             if common := len(np.intersect1d(self.query, getattr(self, part), assume_unique=True)):
-                raise IdcwhError(f"protocol {self.name}: {common} queries are also in the {part} part")
+                raise IdcwhError(f"protocol {self.name}: {counted(common, 'query')} also in the {part} part")
 
     @property
     def without_queries(self) -> bool:
@@ -62,9 +63,9 @@ class Split:
     def describe(self) -> str:
         """One line for people: the sizes, how many training pictures the database holds, the unseen classes."""
         overlap = len(np.intersect1d(self.train, self.database, assume_unique=True))
-        unseen = f"; {_count(len(self.unseen), 'class')} unseen: {_some(self.unseen)}" if self.unseen else ""
+        unseen = f"; {counted(len(self.unseen), 'class')} unseen: {_some(self.unseen)}" if self.unseen else ""
         return (
-            f"{self.name} (seed {self.seed}): {len(self.query):,} queries, {len(self.train):,} training, "
+            f"{self.name} (seed {self.seed}): {counted(len(self.query), 'query')}, {len(self.train):,} training, "
             f"{len(self.database):,} database, of which {overlap:,} are also training{unseen}"
         )
 
@@ -74,12 +75,12 @@ class Split:
         trained, stored = (_classes(dataset, rows) for rows in (self.train, self.database))
         found = []
         if lost := len(self.query) - int(np.count_nonzero(_of_classes(dataset, self.query, stored))):
-            found.append(f"{_count(lost, 'query')} with nothing relevant in the database: left out of every mean")
+            found.append(f"{counted(lost, 'query')} with nothing relevant in the database: left out of every mean")
         never = [name for name, ok in zip(dataset.classes, trained, strict=True) if not ok and name not in self.unseen]
         if never:
-            found.append(f"{_count(len(never), 'class')} without a training picture: {_some(never)}")
+            found.append(f"{counted(len(never), 'class')} without a training picture: {_some(never)}")
         if dataset.multi_label and (bare := int(np.count_nonzero(~dataset.labels[self.train].any(axis=1)))):
-            found.append(f"{_count(bare, 'training picture')} without a label: skipped in training")
+            found.append(f"{counted(bare, 'training picture')} without a label: skipped in training")
         return found
 
     def sha256(self) -> dict[str, str]:
@@ -147,7 +148,7 @@ def check_unseen(split: Split, dataset: LabelledImages) -> None:
     names = set(split.unseen)
     unseen = np.array([name in names for name in dataset.classes])
     if leaked := int(np.count_nonzero(_of_classes(dataset, split.train, unseen))):
-        raise IdcwhError(f"protocol {split.name}: {leaked} training pictures are of classes that must be unseen")
+        raise IdcwhError(f"protocol {split.name}: {counted(leaked, 'training picture')} of classes that must be unseen")
 
 
 def _classes(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
@@ -162,11 +163,6 @@ def _of_classes(dataset: LabelledImages, rows: np.ndarray, classes: np.ndarray) 
     if dataset.multi_label:
         return np.asarray(dataset.labels[rows][:, classes].any(axis=1))
     return np.asarray(classes[dataset.labels[rows]])
-
-
-def _count(n: int, what: str) -> str:
-    many = {"class": "classes", "query": "queries"}.get(what, f"{what}s")
-    return f"{n:,} {what if n == 1 else many}"
 
 
 def _some(names: list[str] | tuple[str, ...]) -> str:

@@ -33,6 +33,7 @@ from torch import nn
 
 from idcwh_search.encoder import Encoder
 from idcwh_search.images import Pixels
+from idcwh_search.wording import counted
 from idcwh_train.model import HashModel
 
 from . import retrieval
@@ -137,8 +138,9 @@ class Comparison:
         sizes = ", ".join(map(str, sorted(self.batches)))
         among = f", largest |logit| among them {self.largest:.3g}" if self.differing else ""
         reached = "" if self.activation is None else f"; activations reach {self.activation:.4g}"
+        images = counted(self.images, "image")
         return (
-            f"{self.images} images in batches of {sizes}: {self.differing} of {self.bits:,} bits differ{among}; "
+            f"{images} in batches of {sizes}: {self.differing} of {self.bits:,} bits differ{among}; "
             f"logits differ by at most {self.distance:.3g} (their scale is {self.scale:.3g}){reached}"
         )
 

@@ -266,7 +266,7 @@ def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
     if images:
         print(common.one_line(f"{images.dataset.spec}, {images.split.describe()}"))
         if images.skipped:
-            print(f"{len(images.skipped):,} images could not be read and are left out")
+            print(f"{counted(len(images.skipped), 'image')} could not be read: left out")
         print()
     print(report.table({common.one_line(name): column.evaluation for name, column in columns.items()}))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..database import Database
 from ..errors import IdcwhError
 from ..files import CODES_BIN, beside, check_target, move_into_place
+from ..wording import counted
 from . import common, encoding
 from .changes import Changes
 from .content import signature
@@ -55,7 +56,8 @@ def run(options: Any) -> int:
         batch_size=options.batch_size,
         preprocess=options.preprocess,
     )
-    common.note(f"{len(listing.paths)} images, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
+    count = counted(len(listing.paths), "image")
+    common.note(f"{count}, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
     manifest = describe(target, encoder, listing.root)
     if options.resume:
         return _resumable(target, manifest, listing, encoder, options)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import interchange
 from ..database import Database
+from ..wording import counted
 from . import common
 
 EPILOG = """examples:
@@ -46,7 +47,7 @@ def run(options: Any) -> int:
                 replace=options.force,
                 progress=bar.update,
             )
-        common.note(f"{options.out}: {len(database):,} items; {Path(options.out).stat().st_size:,} bytes")
+        common.note(f"{options.out}: {counted(len(database), 'item')}; {Path(options.out).stat().st_size:,} bytes")
     if left_out:
         common.note(f"left out, as this format does not hold them: {', '.join(left_out)}")
     return common.DONE

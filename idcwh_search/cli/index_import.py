@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import interchange
 from ..files import CODES_BIN, check_target
+from ..wording import counted
 from . import common
 
 EPILOG = """examples:
@@ -41,5 +42,6 @@ def run(options: Any) -> int:
     source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)
     with common.progress_bar(total=source.count, unit="item", desc="importing") as bar:
         count = source.save(options.db, replace=options.force, progress=bar.update)
-    common.note(f"{options.db}: {count:,} items, {source.bits}-bit codes; {Path(options.db).stat().st_size:,} bytes")
+    size = Path(options.db).stat().st_size
+    common.note(f"{options.db}: {counted(count, 'item')}, {source.bits}-bit codes; {size:,} bytes")
     return common.DONE

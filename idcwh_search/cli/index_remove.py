@@ -9,6 +9,7 @@ from typing import Any
 
 from ..database import Database
 from ..errors import IdcwhError
+from ..wording import counted
 from . import common
 
 _COMPARED = 10_000  # keys that are looked through for a similar one
@@ -46,7 +47,7 @@ def run(options: Any) -> int:
             removed = database.remove(options.ids) if options.ids is not None else database.remove(keys=keys)
         except KeyError as error:
             raise IdcwhError(f"{error.args[0]}; nothing was removed") from error
-        common.note(f"{options.db}: removed {removed:,} items, {len(database):,} are left")
+        common.note(f"{options.db}: removed {counted(removed, 'item')}, {len(database):,} left")
     return common.DONE
 
 

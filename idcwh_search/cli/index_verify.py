@@ -6,6 +6,7 @@ from typing import Any
 
 from ..database import Database
 from ..errors import IdcwhError
+from ..wording import counted
 from . import common
 
 SHOWN = 20  # damaged places that are listed
@@ -32,7 +33,7 @@ def run(options: Any) -> int:
             "the next writer removes them"
         )
     if not found["damage"]:
-        print(f"{common.one_line(options.db)}: good ({found['items']:,} items)")
+        print(f"{common.one_line(options.db)}: good ({counted(found['items'], 'item')})")
         return common.DONE
     for what, place, length in found["damage"][:SHOWN]:
         common.note(f"damaged: {what} (bytes {place} to {place + length})")

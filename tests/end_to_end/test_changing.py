@@ -106,7 +106,7 @@ def test_add_skips_what_cannot_be_read_and_goes_on(
     done = add(capsys, database, pictures, status=3)
     assert done["new"] == 1 and [Path(entry["path"]).name for entry in done["skipped"]] == ["bad.png"]
     (pictures / "cat" / "good.png").touch()
-    assert "none of the 1 images" not in error(capsys, "add", database, "--images", pictures / "nothing")
+    assert "none of 1 image" not in error(capsys, "add", database, "--images", pictures / "nothing")
 
 
 def test_add_wants_the_model_that_made_the_codes(

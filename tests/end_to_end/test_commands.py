@@ -114,7 +114,7 @@ def test_build_refuses(
     assert "directory" in failure(capsys, index.main, *common, tmp_path, "--images", pictures)
     bad = tmp_path / "empty" / "x.png"
     bad.touch()
-    assert "none of the 1 images" in failure(capsys, index.main, *common, db, "--images", empty)
+    assert "none of 1 image" in failure(capsys, index.main, *common, db, "--images", empty)
     assert "not an ONNX model" in failure(capsys, index.main, "build", "--model", bad, "--db", db, "--images", pictures)
     assert "cuda" in failure(capsys, index.main, *common, db, "--images", pictures, "--device", "cuda")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*before, "empty"])
@@ -254,7 +254,7 @@ def test_a_killed_build_leaves_nothing(model: Path, tmp_path: Path) -> None:
         shutil.copytree(PICTURES / "train", tmp_path / "many" / str(i))
     command = [*program("index"), "build", "--model", model, "--images", tmp_path / "many", "--db", tmp_path / "k.bin"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None and "4000 images" in process.stderr.readline()
+    assert process.stderr is not None and "4,000 images" in process.stderr.readline()
     time.sleep(0.1)
     process.terminate()
     assert process.wait(20) == 143

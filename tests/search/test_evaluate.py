@@ -434,7 +434,7 @@ def test_no_query_can_be_read(model, images, capsys):
     for i in split.query:
         paths[i].write_text("no picture")
     _, err = run(capsys, "--model", model, "--data", folder, "--query-per-class", "1", status=1)
-    assert err.splitlines()[-1] == "error: none of the 3 query pictures could be read"
+    assert err.splitlines()[-1] == "error: none of 3 query images could be read"
 
 
 def test_torch_is_never_imported(codes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from idcwh_search.wording import counted
 from idcwh_train import checkpoint, cli, features, run, sound
 from idcwh_train.checkpoint import load_model
 from idcwh_train.methods.idcwh import IDCWH
@@ -63,7 +64,7 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(
         patch.setattr(run, "_CHECKPOINT_SECONDS", -1)
         assert cli.main([*command, "--out", str(out)]) == 1
     kept, said = capsys.readouterr().err.splitlines()[-2:]
-    assert kept == "checkpoint.pt keeps what was sound, 2 epochs and 1 steps"
+    assert kept == "checkpoint.pt keeps what was sound, 2 epochs and 1 step"
     assert said.startswith("error: the loss is not finite in epoch 3, step 2 (loss nan, L1 nan")
     assert "; a lower --lr helps most often, in a new run: --resume keeps the rate" in said
     assert not (out / "model.pt").exists() and len(log(out)) == 2
@@ -95,7 +96,10 @@ def test_what_is_kept_of_a_run_that_diverges_is_sound(images, net, tmp_path, cac
     kept = (out / "checkpoint.pt").read_bytes()
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
     at = saved["position"]
-    assert noted == f"checkpoint.pt keeps what was sound, {at['epoch']} epochs and {at['step']} steps"
+    assert (
+        noted
+        == f"checkpoint.pt keeps what was sound, {counted(at['epoch'], 'epoch')} and {counted(at['step'], 'step')}"
+    )
     assert all(sound.is_sound(x) for x in saved["network"].values())
     assert all(abs(x) < sound.LARGEST**2 * 12 for x in at["sums"].values()) and len(log(out)) == at["epoch"]
     assert cli.main(["--out", str(out), "--resume", *cached]) == 1

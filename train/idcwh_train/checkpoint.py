@@ -18,6 +18,7 @@ from torch import nn
 from idcwh_search.errors import IdcwhError
 from idcwh_search.files import replacing
 from idcwh_search.images import Preprocess
+from idcwh_search.wording import counted
 
 from . import backbones, heads, tensors
 from .folder import TORCH
@@ -75,7 +76,7 @@ def read_model(path: str | os.PathLike[str]) -> Content:
 def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
     own = model.state_dict()
     if missing := sorted(set(own) ^ set(state)):
-        raise ValueError(f"{len(missing)} tensors of another network, {missing[0]} first")
+        raise ValueError(f"{counted(len(missing), 'tensor')} of another network, {missing[0]} first")
     model.load_state_dict(backbones.versioned(state, own))
 
 

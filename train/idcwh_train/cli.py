@@ -169,7 +169,7 @@ def _advice(options: recipes.Options, out: Path) -> str:
 def _say(outcome: Any, as_json: bool) -> None:
     for bits, found in outcome.evaluations.items():
         spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
-        sizes = f"{found.queries:,} queries, {found.database:,} database images"
+        sizes = f"{counted(found.queries, 'query')}, {counted(found.database, 'database image')}"
         common.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
     for title, why in outcome.unmeasured.items():
         common.note(f"{title}: not evaluated: {why}")
@@ -187,7 +187,7 @@ def _say(outcome: Any, as_json: bool) -> None:
         print(json.dumps({**outcome.record, **said}))
     for title, evaluations_of in outcome.variants.items():
         for bits, found in evaluations_of.items():
-            common.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {found.database:,} database images")
+            common.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {counted(found.database, 'database image')}")
 
 
 def _quality(outcome: Any, options: recipes.Options) -> list[str]:
@@ -286,7 +286,7 @@ def device(asked: str) -> Any:
     why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
     if asked == "cuda":
         raise IdcwhError(f"--device cuda: {why}; --device cpu works")
-    common.note(f"device: cpu, {torch.get_num_threads()} threads ({why})")
+    common.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
     return torch.device("cpu")
 
 

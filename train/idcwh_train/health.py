@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from idcwh_search.wording import counted
+
 
 def class_count(labels: Tensor) -> int:
     """Classes that occur in labels, int64 [n] or bool [n, C]."""
@@ -60,7 +62,9 @@ class Codes:
         possible = min(classes, 2 ** min(self.bits, 62))
         if len(packed) > 1 and classes > 1 and distinct < max(2, possible / 2):
             what = "the outputs are constant" if self._spread < 1e-6 else f"{distinct} distinct codes"
-            found["collapse"] = f"the codes have collapsed: {what} for {len(packed)} images of {classes} classes"
+            found["collapse"] = (
+                f"the codes have collapsed: {what} for {counted(len(packed), 'image')} of {counted(classes, 'class')}"
+            )
         return found
 
     def state(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from idcwh_search.cli.common import progress_bar
+from idcwh_search.wording import counted
 
 from . import means, sound
 from .backbones import versioned
@@ -287,7 +288,7 @@ class Trainer:
         own = {name: tuple(value.shape) for name, value in self.weights(self.network).items()}
         given = {name: tuple(value.shape) for name, value in weights.items()}
         if other := sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name)):
-            raise ValueError(f"{len(other)} tensors of another network, {other[0]} first")
+            raise ValueError(f"{counted(len(other), 'tensor')} of another network, {other[0]} first")
 
 
 def _optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:

@@ -17,6 +17,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError, UsageError
 from idcwh_search.images import Preprocess
 from idcwh_search.protocols import Split
+from idcwh_search.wording import counted
 
 from . import measuring
 from .backbones import Backbone
@@ -60,7 +61,7 @@ class Prepared:
         self.preprocess = Preprocess(options.resize, options.crop)
         rows = _labelled(dataset, split.train)
         if not len(rows):
-            raise IdcwhError(f"none of the {len(split.train):,} training images has a label")
+            raise IdcwhError(f"none of {counted(len(split.train), 'training image')} has a label")
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             why = f"no images are held out: {options.validation:g} of the largest class is less than one image"
@@ -79,7 +80,7 @@ class Prepared:
         at_once = min(options.batch_size, len(train)) // workers.count
         if at_once < self.source.fewest:
             raise IdcwhError(
-                f"{at_once} training image{'s' * (at_once != 1)} in a step of each process, where batch norm sees no "
+                f"{counted(at_once, 'training image')} in a step of each process, where batch norm sees no "
                 f"variance: {self.source.fewest} are needed (--batch-size, or more images)"
             )
         self._whiten()

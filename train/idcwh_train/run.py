@@ -22,6 +22,7 @@ from idcwh_search.evaluation import Evaluation
 from idcwh_search.image_lists import LeftOut
 from idcwh_search.protocols import Split
 from idcwh_search.splits import OPTIONS
+from idcwh_search.wording import counted
 
 from . import backbones, checkpoint, folder, measuring, memory, progress, sample
 from . import resume as resuming
@@ -225,8 +226,8 @@ class _Run:
                     self._solve()
                 else:
                     if self.trainer.epochs > self.options.epochs:
-                        steps = self.trainer.epochs * self.trainer.steps
-                        note(f"{self.trainer.epochs:,} epochs, for {steps:,} steps (--epochs sets another number)")
+                        steps = counted(self.trainer.epochs * self.trainer.steps, "step")
+                        note(f"{self.trainer.epochs:,} epochs, for {steps} (--epochs sets another number)")
                     self.trainer.run(stop, self._on_step, self._on_epoch)
                     self.source.failed.update(self.workers.merged(self.source.failed))
                 self._save_checkpoint()
@@ -282,7 +283,8 @@ class _Run:
                 self._watch(record)
             note(progress.line(record, epochs, self.network.lengths))
         if untaken := record.get("untaken"):
-            note(f"warning: epoch {epoch}: {untaken:,} batches trained nothing: too few of their images could be read")
+            batches = counted(untaken, "batch")
+            note(f"warning: epoch {epoch}: {batches} trained nothing: too few of their images could be read")
         for name, problem in record.items():
             if name.startswith("collapse"):
                 note(f"warning: epoch {epoch}: {problem}; a lower learning rate or another sigma2 may help")
@@ -325,7 +327,9 @@ class _Run:
 
     def _note_kept(self) -> None:
         at = self.trainer.position
-        self._kept = f"{folder.CHECKPOINT} keeps what was sound, {at.epoch} epochs and {at.step} steps"
+        self._kept = (
+            f"{folder.CHECKPOINT} keeps what was sound, {counted(at.epoch, 'epoch')} and {counted(at.step, 'step')}"
+        )
 
     def _restore(self, saved: dict[str, Any]) -> None:
         try:
