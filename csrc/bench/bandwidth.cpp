@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
     }
     std::printf("%5s %12s %12s %12s %7s\n", "bits", "codes", "read GB/s", "top 10 GB/s", "share");
     std::uint64_t seen = 0;
-    for (const unsigned bits : {8u, 16u, 24u, 32u, 48u, 64u, 96u, 128u, 160u, 192u, 256u, 384u, 512u, 1024u}) {
+    for (const unsigned bits :
+         {8u, 16u, 24u, 32u, 48u, 64u, 96u, 128u, 160u, 192u, 256u, 384u, 512u, 768u, 1024u, 2048u, 4096u}) {
         const std::size_t bytes = idcwh::code_bytes(bits), n = size / bytes;
         const std::vector<std::uint8_t> query(memory.end() - static_cast<std::ptrdiff_t>(bytes), memory.end());
         std::int32_t distances[10];

@@ -29,7 +29,8 @@ constexpr std::size_t short_lookup = 48;     // entries up to which a bucket tha
 constexpr std::size_t copy = 32;             // bytes copied at once; at most load_slack
 constexpr std::size_t first_lookups = 1 << 16;  // look-ups collected before repetitions are dropped the first time
 constexpr double trial = 0.05;                  // of a scan: spent before asking whether the rest is worth it
-constexpr double trust = 0.8;                   // of a scan: a search that is expected to cost more gives up
+constexpr double trust =
+    0.5;  // of a scan: a search that is expected to cost more gives up; these costs may be off by 2
 
 class Search {
 public:
