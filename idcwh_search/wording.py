@@ -12,4 +12,4 @@ def plural(noun: str) -> str:
     """Returns the plural of a noun, whose last word is regular."""
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+    return f"{noun}es" if noun.endswith(("s", "x", "sh", "tch")) else f"{noun}s"

@@ -55,7 +55,7 @@ def test_progress_of_a_hushed_process_writes_nothing(clock, capsys, monkeypatch)
     ("number", "noun", "text"),
     [(1, "image", "1 image"), (0, "image", "0 images"), (1200, "query", "1,200 queries"), (2, "class", "2 classes"),
      (1, "query", "1 query"), (3, "training image", "3 training images"),
-     (2, "key", "2 keys"), (2, "batch", "2 batches")],
+     (2, "key", "2 keys"), (2, "batch", "2 batches"), (2, "epoch", "2 epochs")],
 )  # fmt: skip
 def test_counted_gives_singular_and_plural(number, noun, text):
     assert counted(number, noun) == text
