@@ -13,7 +13,7 @@ from idcwh_train.methods.idcwh import IDCWH
 
 def test_collapse_is_said(images, net, tmp_path, cached, capsys, monkeypatch, log):
     """A network whose features are the same for every image gives every image the same code, whatever is dropped."""
-    monkeypatch.setattr(features, "compute", lambda model, dataset, rows, *_: constant(model, rows))
+    monkeypatch.setattr(features, "compute", lambda model, dataset, rows, *_, **options: constant(model, rows))
 
     def constant(model, rows):
         return features.Features(torch.ones(len(rows), model.features), rows, {})
