@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
@@ -117,19 +117,13 @@ ParallelCompile("IDCWH_BUILD_JOBS").install()
 setup(
     ext_modules=[core],
     cmdclass={"build_ext": BuildWithLibrary},
-    packages=[
-        "idcwh_search",
-        "idcwh_search.cli",
-        "idcwh_search.datasets",
-        "idcwh_search.interchange",
-        "idcwh_train",
-        "idcwh_train.methods",
-        "idcwh_train.reproduce",
-        "idcwh_export",
-    ],
+    packages=find_packages(".", include=["idcwh_search*"]) + find_packages("train") + find_packages("export"),
     package_dir={
         "idcwh_train": "train/idcwh_train",
+        "idcwh_reproduce": "train/idcwh_reproduce",
         "idcwh_export": "export/idcwh_export",
     },
-    package_data={name: ["py.typed", "*.pyi"] for name in ("idcwh_search", "idcwh_train", "idcwh_export")},
+    package_data={
+        name: ["py.typed", "*.pyi"] for name in ("idcwh_search", "idcwh_train", "idcwh_reproduce", "idcwh_export")
+    },
 )

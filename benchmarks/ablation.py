@@ -21,10 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets
 from idcwh_search.cli import common
 from idcwh_search.errors import IdcwhError
-from idcwh_train import features, recipes, run
+from idcwh_search.splits import protocols
+from idcwh_train import recipes
+from idcwh_train.engine import session
+from idcwh_train.frozen import features
 
 _FROZEN, _BEST = "frozen", "best"
 Rows = dict[str, tuple[str, dict[str, Any]]]
@@ -110,7 +113,7 @@ def _map(options: recipes.Options) -> dict[int, float]:
     """MAP of the finished model, by code length."""
     quiet = contextlib.redirect_stderr(io.StringIO())
     with tempfile.TemporaryDirectory() as folder, quiet:
-        outcome = run.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
+        outcome = session.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
     return {bits: found.map for bits, found in outcome.evaluations.items()}
 
 

@@ -23,11 +23,11 @@ import torch
 
 from idcwh_export.export import export_onnx
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, load_image
-from idcwh_train import backbones
-from idcwh_train.checkpoint import save_model
-from idcwh_train.model import HashModel
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess, load_image
+from idcwh_train.engine.checkpoint import save_model
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import HashModel
 
 BITS = 48
 # The smallest of each family of classifiers; a family is one implementation, whose members differ in width and depth.

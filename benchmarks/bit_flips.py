@@ -23,10 +23,10 @@ import torch
 
 from idcwh_export.export import export_onnx
 from idcwh_search import datasets
-from idcwh_search.encoder import Encoder
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones
-from idcwh_train.checkpoint import load_model
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.engine.checkpoint import load_model
+from idcwh_train.models import backbones
 
 BACKBONES = {
     "timm:tf_efficientnet_lite0": "imagenet",

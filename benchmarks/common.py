@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from idcwh_search.machine import processor, version
+from idcwh_search._util.hardware import processor, version
 
 
 def machine(*packages: str) -> dict[str, Any]:

@@ -29,10 +29,10 @@ import common
 import numpy as np
 from PIL import Image
 
-from idcwh_search.encoder import Encoder
-from idcwh_search.image_lists import list_images
-from idcwh_search.pipeline import encode_files
-from idcwh_search.runtime import load_onnxruntime
+from idcwh_search.encoder.batch import encode_files
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.encoder.ort import load_onnxruntime
+from idcwh_search.images.listing import list_images
 
 PLAIN_BATCH = 32
 

@@ -19,9 +19,9 @@ import common
 import numpy as np
 import torch
 
-from idcwh_search.encoder import Encoder
-from idcwh_search.runtime import available_cores
-from idcwh_train.checkpoint import load_model
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.encoder.ort import available_cores
+from idcwh_train.engine.checkpoint import load_model
 
 
 def eager(model: torch.nn.Module, pixels: np.ndarray, layout: torch.memory_format, half: bool) -> Callable[[], object]:

@@ -17,9 +17,10 @@ import torch
 from reading import noise
 
 from idcwh_search import datasets
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones, features, inference
-from idcwh_train.model import Embedder
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.frozen import features, ort_backbone
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import Embedder
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     pixels = torch.randn(32, 3, asked.crop, asked.crop)
     pixels_last = pixels.to(memory_format=torch.channels_last)
     example = torch.rand(2, 3, asked.crop, asked.crop)
-    session, plain = inference.session(backbone.network, example), inference.session
+    session, plain = ort_backbone.session(backbone.network, example), ort_backbone.session
 
     def eager(x: torch.Tensor) -> None:
         with torch.inference_mode():
@@ -49,9 +50,9 @@ def main() -> None:
                 backbone.network(x)
 
     def compute(found: object) -> None:
-        inference.ENOUGH, inference.session = 0, lambda *_: found
+        ort_backbone.ENOUGH, ort_backbone.session = 0, lambda *_: found
         features.compute(model, dataset, rows, preprocess, torch.device("cpu"))
-        inference.session = plain
+        ort_backbone.session = plain
 
     times = common.alternate(
         {

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import common
 
-from idcwh_search.encoder import Encoder
-from idcwh_search.image_lists import list_images
-from idcwh_search.pipeline import encode_files
+from idcwh_search.encoder.batch import encode_files
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.images.listing import list_images
 
 STEPS = 20
 

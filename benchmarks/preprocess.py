@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search.images import Preprocess, to_pixels
+from idcwh_search.images.preprocess import Preprocess, to_pixels
 
 SIZES = ((500, 375), (375, 500), (4000, 3000), (3000, 4000))
 FILTERS = ("bilinear", "bicubic", "lanczos", "box")

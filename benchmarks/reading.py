@@ -2,7 +2,7 @@
 
     python benchmarks/reading.py [--data cifar10.npz]
 
-Two ways take turns: a picture at a time through Pillow and numpy, and the batch at once (`idcwh_train.augment`). Both
+Two ways take turns: a picture at a time through Pillow and numpy, and the batch at once (`idcwh_train.data.augment`). Both
 crop at random with a mirrored border of 4 pixels, mirror half of the pictures and put a grey square of 8 pixels in.
 """
 
@@ -14,9 +14,9 @@ import common
 import numpy as np
 
 from idcwh_search import datasets
-from idcwh_search.images import Preprocess
-from idcwh_train.augment import augment
-from idcwh_train.reading import Batch, read_one
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.data.augment import augment
+from idcwh_train.data.loader import Batch, read_one
 
 PAD, HOLE, BATCH = 4, 8, 128
 

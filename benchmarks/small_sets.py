@@ -24,12 +24,17 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from idcwh_search import datasets, metrics, protocols
+from idcwh_search import datasets
 from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones, features, recipes, run
-from idcwh_train.model import Embedder
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_search.metrics import evaluate
+from idcwh_search.splits import protocols
+from idcwh_train import recipes
+from idcwh_train.engine import session
+from idcwh_train.frozen import features
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import Embedder
 
 BACKBONE = "timm:tf_efficientnet_lite0"
 DEMO = Path(__file__).parent.parent / "demo" / "cifar10"
@@ -56,7 +61,7 @@ def trained(method: str, bits: int, seed: int, split: dict[str, Any]) -> float:
         "frozen", {"freeze": True, "backbone": BACKBONE, "method": method, "bits": bits, "seed": seed, **split}
     )
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
-        done = run.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
+        done = session.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
     return done.evaluations[bits].map
 
 
@@ -73,7 +78,7 @@ def discriminant(bits: int, seed: int, split: dict[str, Any]) -> float:
     for draw in range(_PROJECTIONS):
         projection = np.random.default_rng((seed, draw)).standard_normal((queries.shape[1], bits))
         codes = [pack((part - center) @ projection) for part in (queries, database)]
-        result = metrics.evaluate(codes[0], labels[made.query], codes[1], labels[made.database], bits=bits, at=())
+        result = evaluate.evaluate(codes[0], labels[made.query], codes[1], labels[made.database], bits=bits, at=())
         found.append(result.map)
     return statistics.mean(found)
 

@@ -23,10 +23,11 @@ def rate(way: str, backbone: str, crop: int, batch: int, seconds: float) -> floa
     """Images a second of forward, backward and step."""
     import torch
 
-    from idcwh_train import backbones, memory
+    from idcwh_train.engine import malloc
+    from idcwh_train.models import backbones
 
     if "kept" in way:
-        memory.keep_freed()
+        malloc.keep_freed()
     network = backbones.create(backbone, "none", crop, seed=0).network.train().to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=0.9)
     x = torch.randn(batch, 3, crop, crop).to(memory_format=torch.channels_last)

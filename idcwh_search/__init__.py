@@ -15,15 +15,15 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "pack": "codes",
     "unpack": "codes",
-    "HammingIndex": "index",
-    "isa": "index",
-    "Database": "database",
-    "Encoder": "encoder",
-    "Preprocess": "images",
-    "load_image": "images",
-    "evaluate": "metrics",
-    "get_include": "linking",
-    "get_library_dir": "linking",
+    "HammingIndex": "search.index",
+    "isa": "search.index",
+    "Database": "database.database",
+    "Encoder": "encoder.encoder",
+    "Preprocess": "images.preprocess",
+    "load_image": "images.preprocess",
+    "evaluate": "metrics.evaluate",
+    "get_include": "_util.build_paths",
+    "get_library_dir": "_util.build_paths",
     "IdcwhError": "errors",
     "AlreadyExistsError": "errors",
     "CorruptFileError": "errors",
@@ -40,10 +40,12 @@ __all__ = [*sorted(_EXPORTS), "__version__", "interchange"]
 
 if TYPE_CHECKING:
     from . import interchange as interchange
+    from ._util.build_paths import get_include as get_include
+    from ._util.build_paths import get_library_dir as get_library_dir
     from .codes import pack as pack
     from .codes import unpack as unpack
-    from .database import Database as Database
-    from .encoder import Encoder as Encoder
+    from .database.database import Database as Database
+    from .encoder.encoder import Encoder as Encoder
     from .errors import AlreadyExistsError as AlreadyExistsError
     from .errors import CorruptFileError as CorruptFileError
     from .errors import IdcwhError as IdcwhError
@@ -55,13 +57,11 @@ if TYPE_CHECKING:
     from .errors import NotInstalledError as NotInstalledError
     from .errors import NotSupportedError as NotSupportedError
     from .errors import NotWrittenError as NotWrittenError
-    from .images import Preprocess as Preprocess
-    from .images import load_image as load_image
-    from .index import HammingIndex as HammingIndex
-    from .index import isa as isa
-    from .linking import get_include as get_include
-    from .linking import get_library_dir as get_library_dir
-    from .metrics import evaluate as evaluate
+    from .images.preprocess import Preprocess as Preprocess
+    from .images.preprocess import load_image as load_image
+    from .metrics.evaluate import evaluate as evaluate
+    from .search.index import HammingIndex as HammingIndex
+    from .search.index import isa as isa
 
 
 def __getattr__(name: str) -> object:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from idcwh_search.cli import common
-from idcwh_search.devices import DEVICES
+from idcwh_search.encoder.cuda import NO_GPU
+from idcwh_search.encoder.device import DEVICES
+from idcwh_search.encoder.metadata import PRECISIONS
 from idcwh_search.errors import IdcwhError, not_installed
-from idcwh_search.gpu import NO_GPU
-from idcwh_search.modelinfo import PRECISIONS
 
 from . import OPSETS
 

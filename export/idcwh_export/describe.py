@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from idcwh_search import onnx_file
 from idcwh_search.cli.common import one_line
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.metadata import ModelInfo
 from idcwh_search.errors import IdcwhError
-from idcwh_search.modelinfo import ModelInfo
 
 Description = dict[str, Any]
 _CLASSES = 12  # named in text; JSON has them all
@@ -31,14 +31,14 @@ def describe(path: Path) -> Description:
         content = path.read_bytes()
     except OSError as error:
         raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx") from error
-    lines = onnx_file.metadata(content)
+    lines = model_file.metadata(content)
     try:
         if lines is None:
             raise ValueError("not an ONNX model")
         model = onnx.load_from_string(content)
     except Exception as error:  # protobuf has its own kinds of errors
         raise IdcwhError(f"{path}: not an ONNX model") from error
-    seal, digest = onnx_file.examine(content)
+    seal, digest = model_file.examine(content)
     weights = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
     found: Description = {
         "path": str(path),
@@ -55,15 +55,15 @@ def describe(path: Path) -> Description:
         "outputs": {value.name: _shape(value) for value in model.graph.output},
     }
     try:
-        onnx_file.check_self_contained(content)
-        return found | _said(ModelInfo.from_metadata(lines), changed=seal is onnx_file.Seal.BROKEN)
+        model_file.check_self_contained(content)
+        return found | _said(ModelInfo.from_metadata(lines), changed=seal is model_file.Seal.BROKEN)
     except IdcwhError as error:
         return found | {"problem": str(error)}
 
 
 def changed(model: Description) -> bool:
     """Whether it is no longer what was checked."""
-    return bool(model.get("seal") == onnx_file.Seal.BROKEN.value)
+    return bool(model.get("seal") == model_file.Seal.BROKEN.value)
 
 
 def _said(info: ModelInfo, changed: bool) -> Description:
@@ -111,7 +111,7 @@ def _any(path: Path) -> Description:
 
 
 def _trained(path: Path) -> Description:
-    from idcwh_train.checkpoint import read_model  # torch
+    from idcwh_train.engine.checkpoint import read_model  # torch
 
     content = read_model(path)
     wanted = ("bits", "preprocess", "method", "backbone", "classes")

@@ -15,21 +15,23 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from idcwh_search import devices, onnx_file
-from idcwh_search.encoder import Encoder
+from idcwh_search._util.atomic import Kind, check_target, replacing
+from idcwh_search.encoder import device as devices
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.encoder.metadata import PRECISIONS, VERIFIED, ModelInfo
+from idcwh_search.encoder.ort import available_cores, load_onnxruntime
 from idcwh_search.errors import IdcwhError
-from idcwh_search.files import Kind, check_target, replacing
-from idcwh_search.image_lists import LeftOut
-from idcwh_search.images import Preprocess
-from idcwh_search.modelinfo import PRECISIONS, VERIFIED, ModelInfo
-from idcwh_search.runtime import available_cores, load_onnxruntime
-from idcwh_train.checkpoint import load_model
+from idcwh_search.images.listing import LeftOut
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.engine.checkpoint import load_model
 
-from . import graph, half, int8, verify
+from . import fp16 as half
+from . import graph, int8, verify
 from .emulation import HalfArithmetic
-from .pictures import OnSkip, Pictures, chosen, sample
+from .sample_images import OnSkip, Pictures, chosen, sample
 
-KIND = Kind("ONNX model", lambda file: onnx_file.metadata(file.read()) is not None)
+KIND = Kind("ONNX model", lambda file: model_file.metadata(file.read()) is not None)
 
 if TYPE_CHECKING:
     import onnx
@@ -184,7 +186,7 @@ def _compare(
     runs: list[tuple[int, str, Encoder | HalfArithmetic]] = []
     passed_over: dict[str, str] = {}
     for place, candidate in enumerate(made):
-        candidate.file.write(onnx_file.sealed(candidate.content))
+        candidate.file.write(model_file.sealed(candidate.content))
         candidate.file.flush()
         for name in devices.usable() if device == "auto" else [device]:
             try:
@@ -226,11 +228,11 @@ def _write(candidate: _Candidate, found: dict[str, verify.Comparison], pictures:
     if candidate.float_layers is not None:
         verified["float_layers"] = candidate.float_layers
         verified["calibration"] = candidate.calibration
-    content = onnx_file.sealed(onnx_file.with_metadata(candidate.content, {VERIFIED: json.dumps(verified)}))
+    content = model_file.sealed(model_file.with_metadata(candidate.content, {VERIFIED: json.dumps(verified)}))
     candidate.file.seek(0)
     candidate.file.truncate()
     candidate.file.write(content)
-    info = ModelInfo.from_metadata(onnx_file.metadata(content) or {})
+    info = ModelInfo.from_metadata(model_file.metadata(content) or {})
     digest = hashlib.sha256(content).hexdigest()
     return Exported(
         candidate.out, len(content), digest, info, found, emulated, candidate.float_layers, candidate.calibration

@@ -1,7 +1,7 @@
 """The ONNX graph around a network: pixels as a decoder gives them in, packed codes and logits out.
 
 Nothing is left for the program that runs it: layout, normalisation (inside the network) and bit packing are in the
-graph. The tensors on both sides of the backbone are called `normalised` and `features`: half.py and int8.py change what
+graph. The tensors on both sides of the backbone are called `normalised` and `features`: fp16.py and int8.py change what
 lies between them. Whether the file computes what torch computes is the business of verify.py.
 """
 
@@ -20,10 +20,10 @@ import torch
 from torch import nn
 
 from idcwh_search import __version__
+from idcwh_search.encoder.metadata import ModelInfo
+from idcwh_search.encoder.ort import CPU, load_onnxruntime, session_options
 from idcwh_search.errors import IdcwhError
-from idcwh_search.modelinfo import ModelInfo
-from idcwh_search.runtime import CPU, load_onnxruntime, session_options
-from idcwh_train.model import HashModel
+from idcwh_train.models.hash_model import HashModel
 
 from . import OPSETS
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from idcwh_search.images import Pixels
-from idcwh_search.runtime import CPU, load_onnxruntime, session_options
+from idcwh_search.encoder.ort import CPU, load_onnxruntime, session_options
+from idcwh_search.images.preprocess import Pixels
 
 from .graph import BACKBONE, backbone_nodes, quiet
 

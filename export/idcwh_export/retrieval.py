@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from idcwh_search.average_precision import TiedRankings
 from idcwh_search.codes import unpack
+from idcwh_search.metrics.average_precision import TiedRankings
 
 NEAREST = 10  # neighbours by logits that count as relevant where there are no labels
 _BLOCK = 256

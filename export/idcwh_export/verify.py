@@ -31,10 +31,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from idcwh_search.encoder import Encoder
-from idcwh_search.images import Pixels
-from idcwh_search.wording import counted
-from idcwh_train.model import HashModel
+from idcwh_search._util.wording import counted
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.images.preprocess import Pixels
+from idcwh_train.models.hash_model import HashModel
 
 from . import retrieval
 from .emulation import LARGEST as LARGEST_HALF

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..database import Database
-from ..runtime import available_cores
-from ..wording import counted
+from .._util.wording import counted
+from ..database.database import Database
+from ..encoder.ort import available_cores
 from . import common, encoding
 from .content import checksums, is_gone, signature
 
 if TYPE_CHECKING:
-    from ..encoder import Encoder
-    from .listing import Listing
+    from ..encoder.encoder import Encoder
+    from .inputs import Listing
 
 BATCH = 512  # images a write: what a crash can make us encode again
 

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..entry import open_descriptors
+from .._util import progress
+from ..encoder.ort import MAX_THREADS, first_line
 from ..errors import IdcwhError, UsageError, not_installed
-from ..runtime import MAX_THREADS, first_line
-from . import progress
+from .entry import open_descriptors
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
@@ -55,7 +55,7 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
     """Runs the body of a command; returns its exit code, or that of the exception it ended with."""
     try:
         with _signals(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL\.")  # see images.py
+            warnings.filterwarnings("ignore", module=r"PIL\.")  # see preprocess.py
             logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports a cache folder it cannot write
             _name_user()
             return body(argv)
@@ -355,7 +355,7 @@ def add_device(add: Callable[..., Any]) -> None:
 
 def preprocess(text: str) -> Any:
     """argparse type: RESIZE,CROP or RESIZE,CROP,INTERPOLATION."""
-    from ..images import Preprocess
+    from ..images.preprocess import Preprocess
 
     resize, _, rest = text.partition(",")
     crop, _, interpolation = rest.partition(",")

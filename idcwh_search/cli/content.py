@@ -17,9 +17,9 @@ from typing import IO
 
 import numpy as np
 
-from .. import shards
 from .._core import crc32c
 from ..errors import IdcwhError
+from ..images import tar
 
 _CHUNK = 1 << 20
 _FILES = 64  # read by a thread at a time
@@ -32,7 +32,7 @@ NONE = (0, 0)
 def signature(path: str) -> tuple[int, int]:
     """Returns a 32-bit CRC of size and time, never 0, and the size in bytes; (0, 0) for a file that is not there."""
     try:
-        if inside := shards.stat(path):
+        if inside := tar.stat(path):
             return crc32c(" ".join(map(str, inside)).encode()) or 1, inside[0]
         status = os.stat(path)
     except (OSError, ValueError):
@@ -44,7 +44,7 @@ def checksum(path: str) -> tuple[int, int]:
     """Returns the size in bytes and the 64-bit BLAKE2b of the bytes of a file; NONE where it cannot be read."""
     digest, size = hashlib.blake2b(digest_size=8), 0
     try:
-        file: IO[bytes] | None = shards.read(path)
+        file: IO[bytes] | None = tar.read(path)
         if file is None:
             if not stat.S_ISREG(os.stat(path).st_mode):  # opening a named pipe would wait for ever
                 return NONE
@@ -82,5 +82,5 @@ def is_gone(path: str) -> bool:
     except OSError as error:
         if error.errno not in _GONE:
             raise
-        return not shards.exists(path)
+        return not tar.exists(path)
     return False

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..encoder import Encoder
+from .._util.wording import counted
+from ..encoder.encoder import Encoder
 from ..errors import IdcwhError
-from ..image_lists import LeftOut
-from ..wording import counted
+from ..images.listing import LeftOut
 from . import common
 from .content import checksum
 
@@ -49,7 +49,7 @@ class Encoding:
 
     def __init__(self, encoder: Encoder, paths: list[str], already: int = 0) -> None:
         """already: images that the database had before, so that none of these being readable is no failure."""
-        from ..pipeline import encode_loaded
+        from ..encoder.batch import encode_loaded
 
         self.skipped: list[dict[str, str]] = []
         self._paths, self._already = paths, already

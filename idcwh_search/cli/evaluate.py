@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import code_sets, plots, report
-from ..code_sets import CodeSet
+from .._util.atomic import NPZ, check_target, replacing
+from .._util.wording import counted
 from ..errors import IdcwhError, UsageError
-from ..evaluation import Evaluation
-from ..files import NPZ, check_target, replacing
-from ..metrics import CUTS
-from ..splits import KIND as SPLIT
-from ..wording import counted
-from . import common, protocol
+from ..metrics import code_files, plots, table
+from ..metrics.code_files import CodeSet
+from ..metrics.evaluate import CUTS
+from ..metrics.result import Evaluation
+from ..splits.split import KIND as SPLIT
+from . import common, split_options
 
 if TYPE_CHECKING:
     from ..datasets import LabelledImages
-    from ..encoder import Encoder
-    from ..protocols import Split
+    from ..encoder.encoder import Encoder
+    from ..splits.protocols import Split
 
 EPILOG = """examples:
   idcwh-eval --model model.onnx --data photos/ --query-per-class 20
@@ -50,7 +50,7 @@ def parser() -> common.Parser:
     add = parser.add_argument_group("on which images (with --model)").add_argument
     add("--data", metavar="SPEC", help="a folder, a .csv or .jsonl manifest, .npz arrays, or source:directory")
     add("--protocol", default="auto", metavar="NAME", help="a protocol, or a saved split .json (default auto)")
-    protocol.add_options(add)
+    split_options.add_options(add)
     add("--seed", type=common.natural, default=0, metavar="N", help="which images a protocol picks (default 0)")
 
     add = parser.add_argument_group("how").add_argument
@@ -76,8 +76,8 @@ class Source:
 
     def open(self, options: Any) -> Encoder | CodeSet:
         if self.kind == "codes":
-            return code_sets.load(self.path)
-        from ..encoder import Encoder
+            return code_files.load(self.path)
+        from ..encoder.encoder import Encoder
 
         return Encoder(self.path, options.device, threads=options.threads, preprocess=options.preprocess)
 
@@ -158,11 +158,11 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("--data and --save-protocol go with --model; --codes brings its own labels")
     if options.save_codes and (models, len(options.sources)) != (1, 1):
         arguments.error("--save-codes goes with exactly one --model")
-    given = protocol.given(options)
+    given = split_options.given(options)
     if options.protocol.endswith(".json") and given:
-        arguments.error(f"{options.protocol} is a saved split; {protocol.flag(next(iter(given)))} does not apply")
+        arguments.error(f"{options.protocol} is a saved split; {split_options.flag(next(iter(given)))} does not apply")
     if options.data and not options.protocol.endswith(".json"):
-        from .. import protocols
+        from ..splits import protocols
 
         asked = {name: value for name, value in given.items() if name != "database_without_train"}
         with arguments.checking():
@@ -190,7 +190,8 @@ def _images(options: Any) -> Images | None:
     """The labelled images and how the protocol splits them; None when only files of codes are measured."""
     if not options.data:
         return None
-    from .. import datasets, protocols
+    from .. import datasets
+    from ..splits import protocols
 
     if options.plots:
         datasets.check_outside(options.data, options.plots, "--plots")
@@ -198,7 +199,7 @@ def _images(options: Any) -> Images | None:
     if options.protocol.endswith(".json"):
         split = protocols.load(options.protocol, dataset)
     else:
-        split = protocols.split(dataset, options.protocol, seed=options.seed, **protocol.given(options))
+        split = protocols.split(dataset, options.protocol, seed=options.seed, **split_options.given(options))
     if split.without_queries:
         where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query 0"
         raise UsageError(f"{where}: no queries, so there is nothing to evaluate")
@@ -210,7 +211,7 @@ def _images(options: Any) -> Images | None:
 
 def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
     """Returns how many queries are training images of the model, which is reported; None where it is not known."""
-    from .. import training_images
+    from ..datasets import training_images
 
     dataset, queries, recorded = images.dataset, images.split.query, encoder.info.training_images
     found = training_images.count(recorded, dataset, queries)
@@ -241,7 +242,7 @@ def _encode(encoder: Encoder, name: str, images: Images) -> CodeSet:
 
     total = len(images.split.query) + len(images.split.database)
     with common.progress_bar(total=total, unit="image", desc=f"encoding, {name}", leave=False) as bar:
-        codes, summary = code_sets.encode(encoder, images.dataset, images.split, on_skip=skip, progress=bar.update)
+        codes, summary = code_files.encode(encoder, images.dataset, images.split, on_skip=skip, progress=bar.update)
     common.note(f"{name}: {summary}")
     return codes
 
@@ -268,7 +269,7 @@ def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
         if images.skipped:
             print(f"{counted(len(images.skipped), 'image')} could not be read: left out")
         print()
-    print(report.table({common.one_line(name): column.evaluation for name, column in columns.items()}))
+    print(table.table({common.one_line(name): column.evaluation for name, column in columns.items()}))
 
 
 def _print_json(options: Any, images: Images | None, columns: dict[str, Column], drawn: list[Path]) -> None:

@@ -8,13 +8,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ..database import Database
+from .._util.wording import counted
+from ..database.database import Database
+from ..database.provenance import KeyNames, images_root, move_images, open_encoder
 from ..errors import IdcwhError
-from ..manifest import KeyNames, images_root, move_images, open_encoder
-from ..wording import counted
 from . import common, encoding
 from .changes import Changes
-from .listing import Listing
+from .inputs import Listing
 
 MOST_PRUNED = 1 / 4  # of the items of a database
 FEW = 10  # items that are encoded again in a moment

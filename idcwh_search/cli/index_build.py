@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..database import Database
+from .._util.atomic import CODES_BIN, beside, check_target, move_into_place
+from .._util.wording import counted
+from ..database.database import Database
 from ..errors import IdcwhError
-from ..files import CODES_BIN, beside, check_target, move_into_place
-from ..wording import counted
 from . import common, encoding
 from .changes import Changes
 from .content import signature
-from .listing import Listing
+from .inputs import Listing
 
 if TYPE_CHECKING:
-    from ..encoder import Encoder
+    from ..encoder.encoder import Encoder
 
 EPILOG = """examples:
   idcwh-index build --model model.onnx --images photos/ --db codes.bin
@@ -41,8 +41,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: Any) -> int:
-    from ..encoder import Encoder
-    from ..manifest import describe
+    from ..database.provenance import describe
+    from ..encoder.encoder import Encoder
 
     target = Path(options.db)
     check_target(target, CODES_BIN, options.model, None if options.images == "-" else options.images)

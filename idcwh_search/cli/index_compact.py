@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..database import Database
+from ..database.database import Database
 from . import common
 
 EPILOG = """examples:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import interchange
-from ..database import Database
-from ..wording import counted
+from .._util.wording import counted
+from ..database.database import Database
 from . import common
 
 EPILOG = """examples:

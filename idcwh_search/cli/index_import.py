@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import interchange
-from ..files import CODES_BIN, check_target
-from ..wording import counted
+from .._util.atomic import CODES_BIN, check_target
+from .._util.wording import counted
 from . import common
 
 EPILOG = """examples:

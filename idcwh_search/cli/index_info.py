@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .._core import count_distinct
-from ..database import Database, part
+from ..database.database import Database, part
 from . import common
 
 EPILOG = """examples:

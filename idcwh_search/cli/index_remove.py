@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..database import Database
+from .._util.wording import counted
+from ..database.database import Database
 from ..errors import IdcwhError
-from ..wording import counted
 from . import common
 
 _COMPARED = 10_000  # keys that are looked through for a similar one

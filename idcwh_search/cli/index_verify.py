@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..database import Database
+from .._util.wording import counted
+from ..database.database import Database
 from ..errors import IdcwhError
-from ..wording import counted
 from . import common
 
 SHOWN = 20  # damaged places that are listed

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import npy
-from ..database import Database
+from .._util import npy
+from ..database.database import Database
+from ..database.provenance import keys_of_file, open_encoder
 from ..errors import IdcwhError
-from ..hits import Query
-from ..image_lists import LeftOut, find_images
-from ..manifest import keys_of_file, open_encoder
+from ..images.listing import LeftOut, find_images
 from . import common
+from .hits import Query
 
 if TYPE_CHECKING:
-    from ..encoder import Encoder
+    from ..encoder.encoder import Encoder
 
 
 @dataclass
@@ -78,7 +78,7 @@ def _codes(path: str, database: Database) -> Queries:
 
 def _standard_input() -> _StandardInput | None:
     """The image on standard input; None where it has something else, such as a list of paths."""
-    from ..images import HEAD, kind_of
+    from ..images.preprocess import HEAD, kind_of
 
     stdin = getattr(sys.stdin, "buffer", None)
     if not isinstance(stdin, io.BufferedReader) or not kind_of(stdin.peek(HEAD)[:HEAD]):
@@ -88,7 +88,7 @@ def _standard_input() -> _StandardInput | None:
 
 def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
     """A query per image."""
-    from ..pipeline import encode_files
+    from ..encoder.batch import encode_files
 
     queries = Queries([])
     on_skip = _skipping(queries) if len(images) > 1 else None  # a single one is an error of its own
@@ -102,7 +102,7 @@ def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries
 def _combine(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
     """One query of all images: bit i is 1 where the mean of their logits i is >= 0."""
     from ..codes import pack_outputs
-    from ..images import UnreadableImage
+    from ..images.preprocess import UnreadableImage
 
     queries = Queries([])
     skip = _skipping(queries)

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import gallery
-from ..database import Database, part
+from .._util.atomic import check_target, replacing
+from ..database.database import Database, part
+from ..database.provenance import image_path, image_roots
 from ..errors import IdcwhError
-from ..files import check_target, replacing
-from ..hits import TOP, Answer, Hit, Search, Ties
-from ..manifest import image_path, image_roots
-from . import common
+from . import common, gallery
+from .hits import TOP, Answer, Hit, Search, Ties
 from .queries import Queries, read_queries
 
 EPILOG = """examples:

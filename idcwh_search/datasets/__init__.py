@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IdcwhError, not_installed
-from ..image_lists import SPLIT_FOLDERS
+from ..images.listing import SPLIT_FOLDERS
 from . import arrays, coco, folder, manifest
 from .labelled import SPLITS, LabelledImages
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import npz
+from .._util import npz
 from ..errors import IdcwhError
 from .labelled import LabelledImages, first_repeat, single_labels
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from .._util.wording import counted
 from ..errors import IdcwhError
-from ..wording import counted
 from .labelled import LabelledImages, first_repeat, single_labels
 
 YEARS = ("2014", "2017")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import shards
 from ..errors import IdcwhError
-from ..image_lists import SPLIT_FOLDERS, SYSTEM_FOLDERS, ImageList, ImageRef, expanded, suffixes, walk
+from ..images import tar
+from ..images.listing import SPLIT_FOLDERS, SYSTEM_FOLDERS, ImageList, ImageRef, expanded, suffixes, walk
 from .labelled import LabelledImages, in_label_order, named
 
 
@@ -77,12 +77,12 @@ def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> Im
     for image in found.images:
         if _place(image.key, parts)[1]:
             images.append(image)
-        elif shards.is_shard(image.path):
-            left_out.others[shards.SUFFIX] += 1
+        elif tar.is_shard(image.path):
+            left_out.others[tar.SUFFIX] += 1
         else:
             folder = Path(image.path).parent
             raise IdcwhError(f"{image.path}: an image outside any class folder; expected {folder}/<class>/*")
-    beside = [one for one in left_out.skipped if shards.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
+    beside = [one for one in left_out.skipped if tar.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
     left_out.skipped = [one for one in left_out.skipped if one not in beside]
     left_out.others.update(kind for _, kind in beside)
     for link, key in left_out.links:

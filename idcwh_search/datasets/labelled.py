@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from .. import shards
+from .._util.wording import counted
 from ..errors import IdcwhError
-from ..image_lists import LeftOut
-from ..images import Preprocess, load_image, to_pixels
-from ..wording import counted
+from ..images import tar
+from ..images.listing import LeftOut
+from ..images.preprocess import Preprocess, load_image, to_pixels
 
 SPLITS = ("train", "test", "")
 _NAMED = 12  # classes or folders that a line of text names
@@ -119,7 +119,7 @@ class LabelledImages:
 
 def _size(path: Path) -> int:
     try:
-        inside = shards.stat(path)
+        inside = tar.stat(path)
         return inside[0] if inside else path.stat().st_size
     except OSError:
         return -1

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import shards
 from ..errors import IdcwhError
+from ..images import tar
 from .labelled import LabelledImages, in_label_order
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -139,7 +139,7 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
             if "\0" in text or not _is_text(text):
                 raise _at(manifest, line, f"{text!a}: no path or label that can be written")
         path = manifest.parent / key
-        if not path.is_file() and not shards.exists(path):
+        if not path.is_file() and not tar.exists(path):
             problem = "is a folder; expected an image" if path.is_dir() else "no such file"
             hint = f"; a header has a column {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else ""
             raise _at(manifest, line, f"{key}: {problem}{hint}")

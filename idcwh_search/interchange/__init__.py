@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..database import Database
+from .._util.atomic import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
+from ..database.database import Database
 from ..errors import IdcwhError, not_installed
-from ..files import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from . import faiss_files, flat
 from .source import Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..codes import code_bytes
-from ..database import Database
+from ..database.database import Database
 from ..errors import IdcwhError
 from .flat import Rows, check_size, items_of, write_codes
 from .source import Progress, Source, consecutive, fitting_bits

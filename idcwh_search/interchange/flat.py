@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .. import npy
+from .._util import npy
 from ..codes import code_bytes, pack
-from ..database import Database
+from ..database.database import Database
 from ..errors import CorruptFileError, IdcwhError
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util.atomic import CODES_BIN, check_target
 from ..codes import MAX_BITS, check_bits, check_codes, code_bytes
-from ..database import Database
+from ..database.database import Database
 from ..errors import IdcwhError
-from ..files import CODES_BIN, check_target
 
 BATCH = 65_536  # items in memory at a time
 Progress = Callable[[int], object] | None

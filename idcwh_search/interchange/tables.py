@@ -20,8 +20,8 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from ..codes import check_bits, code_bytes
-from ..columns import stamp_column
-from ..database import Database
+from ..database.database import Database
+from ..database.items import stamp_column
 from ..errors import IdcwhError
 from . import source
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans

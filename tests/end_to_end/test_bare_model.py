@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search import manifest
 from idcwh_search.cli import index, search
+from idcwh_search.database import provenance
 from idcwh_search.errors import IdcwhError
 
 SIDE, BITS = 8, 16
@@ -83,4 +83,4 @@ def test_metadata_that_is_overruled_is_compared_too(
         ih.Database.open(tmp_path / "24.bin") as db,
         pytest.raises(IdcwhError, match=r"codes of 20 bits.*made with 24"),
     ):
-        manifest.open_encoder(db, None, device="cpu")
+        provenance.open_encoder(db, None, device="cpu")

@@ -108,7 +108,7 @@ def test_build_refuses(
     assert "no images" in failure(capsys, index.main, *common, db, "--images", empty)
     assert "not found" in failure(capsys, index.main, *common, db, "--images", tmp_path / "missing")
     with pytest.MonkeyPatch.context() as patch:  # at once: no model is loaded first
-        patch.setattr("idcwh_search.encoder.Encoder", None)
+        patch.setattr("idcwh_search.encoder.encoder.Encoder", None)
         assert "--force" in failure(capsys, index.main, *common, database, "--images", pictures)
     assert "No such file" in failure(capsys, index.main, *common, tmp_path / "no" / "c.bin", "--images", pictures)
     assert "directory" in failure(capsys, index.main, *common, tmp_path, "--images", pictures)

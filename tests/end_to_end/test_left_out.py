@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from idcwh_search import image_lists
 from idcwh_search.cli import evaluate, index, search
+from idcwh_search.images import listing
 
 
 @pytest.fixture(autouse=True)
 def without_heif(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where pillow-heif is not installed."""
-    monkeypatch.setattr(image_lists, "heif_installed", lambda: False)
+    monkeypatch.setattr(listing, "heif_installed", lambda: False)
 
 
 def run(capsys: pytest.CaptureFixture[str], main: Callable[..., int], *argv: Any) -> tuple[int, dict[str, Any], str]:

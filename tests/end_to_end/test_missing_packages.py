@@ -67,7 +67,7 @@ def test_command_without_package_names_the_extra(
              database_labels=labels)  # fmt: skip
     for name in ("codes.parquet", "model.pt", "image.png"):
         (folder / name).touch()
-    script = f"import sys; from idcwh_search.entry import {command}; sys.exit({command}())"
+    script = f"import sys; from idcwh_search.cli.entry import {command}; sys.exit({command}())"
     environment = {**os.environ, "PYTHONPATH": without(package)}
     done = subprocess.run(
         [sys.executable, "-S", "-c", script, *arguments], cwd=folder, env=environment, capture_output=True, text=True,

@@ -260,7 +260,7 @@ def test_heic_query_is_one_line_that_names_the_package(
 
 @pytest.fixture
 def heif_missing() -> None:
-    from idcwh_search.images import heif_installed
+    from idcwh_search.images.preprocess import heif_installed
 
     if heif_installed():
         pytest.skip("pillow-heif is installed")

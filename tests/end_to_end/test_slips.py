@@ -14,7 +14,7 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search.cli import evaluate, index, search
-from idcwh_search.pipeline import encode_files
+from idcwh_search.encoder.batch import encode_files
 
 PICTURES = Path(__file__).resolve().parents[2] / "demo" / "cifar10"
 

@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 
 from idcwh_export import cli as export
+from idcwh_reproduce import cli as reproduce
 from idcwh_search.cli import evaluate, index, search
 from idcwh_train import cli as train
-from idcwh_train.reproduce import cli as reproduce
 
 TRAIN = "--data photos --out run --backbone compact --weights none"
 CASES = [

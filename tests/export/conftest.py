@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from idcwh_export import graph
-from idcwh_search import devices
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, load_image
-from idcwh_search.modelinfo import ModelInfo
-from idcwh_train import backbones
-from idcwh_train.checkpoint import save_model
-from idcwh_train.model import HashModel
+from idcwh_search.encoder import device
+from idcwh_search.encoder.metadata import ModelInfo
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess, load_image
+from idcwh_train.engine.checkpoint import save_model
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
@@ -119,7 +119,7 @@ def small(tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch)
 def quick(monkeypatch: pytest.MonkeyPatch, exported: dict[int, bytes]) -> None:
     """The graph of the small network, built before."""
     monkeypatch.setattr(graph, "build", lambda *_, **__: onnx.load_from_string(exported[BITS]))
-    monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
+    monkeypatch.setattr(device, "usable", lambda: ["cpu"])
 
 
 @pytest.fixture

@@ -17,11 +17,12 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search import manifest, onnx_file
-from idcwh_search.encoder import Encoder
+from idcwh_search.database import provenance
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
@@ -142,7 +143,7 @@ def test_what_python_refuses_is_refused(cpp_with_encoder, cpp_error, exported, t
 
 def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    whole = onnx_file.sealed(exported[12])
+    whole = model_file.sealed(exported[12])
     path.write_bytes(whole)
     assert cpp_with_encoder.encoder(path).fingerprint == Encoder(path, device="cpu").fingerprint
     for damaged in (whole[:500] + b"\0" + whole[501:], whole[:-1] + b"g", whole + b"\0"):
@@ -198,12 +199,12 @@ def test_a_database_names_its_model_to_both(cpp_with_encoder, cpp_error, exporte
     database, images = tmp_path / "codes.bin", tmp_path / "pictures" / "all"
     ours, python = cpp_with_encoder.encoder(path), Encoder(path, device="cpu")
     written = json.loads(ours.text("manifest", os.fsencode(database), os.fsencode(images)))
-    assert written == manifest.describe(database, python, images)
+    assert written == provenance.describe(database, python, images)
     assert "images" not in json.loads(ours.text("manifest", os.fsencode(database), None))
 
     ih.Database.create(database, 12, written).close()
     with ih.Database.open(database) as db:
-        assert manifest.open_encoder(db, None, device="cpu").fingerprint == ours.fingerprint
+        assert provenance.open_encoder(db, None, device="cpu").fingerprint == ours.fingerprint
         ours.check_manifest(json.dumps(db.manifest))
     stranger = cpp_with_encoder.encoder(other)
     with pytest.raises(cpp_error, match=f"{stranger.fingerprint}.*{ours.fingerprint}"):
@@ -306,7 +307,7 @@ def test_the_example_service_answers_as_python_does(cpp_with_encoder, exported, 
     with ih.Database.open(database) as db:
         assert db.keys(np.arange(len(images))) == names
         assert np.array_equal(db.get(np.arange(len(images))), codes)
-        assert manifest.open_encoder(db, None, device="cpu").fingerprint == python.fingerprint
+        assert provenance.open_encoder(db, None, device="cpu").fingerprint == python.fingerprint
         expected = db.search(codes[3:5], k=4)
     asked = b"".join((tmp_path / f"{i}.ppm").read_bytes() for i in (3, 4))
     answers = run("model.onnx", "ask", "codes.bin", "4", stdin=asked).stdout.decode().split("\n\n")

@@ -17,7 +17,7 @@ import torch
 
 from idcwh_export import describe
 from idcwh_export.cli import main
-from idcwh_search import onnx_file
+from idcwh_search.encoder import model_file
 
 BITS = 12
 VERIFIED = {
@@ -36,8 +36,8 @@ VERIFIED = {
 
 @pytest.fixture
 def model(exported: Any, tmp_path: Path) -> Path:
-    content = onnx_file.with_metadata(exported[BITS], {"idcwh_verified": json.dumps(VERIFIED)})
-    (tmp_path / "model.onnx").write_bytes(onnx_file.sealed(content))
+    content = model_file.with_metadata(exported[BITS], {"idcwh_verified": json.dumps(VERIFIED)})
+    (tmp_path / "model.onnx").write_bytes(model_file.sealed(content))
     return tmp_path / "model.onnx"
 
 
@@ -120,7 +120,7 @@ def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
 def test_a_check_that_somebody_else_wrote(verified: str, exported: Any, tmp_path: Path, capfd: Any) -> None:
     """No traceback, and the listing goes on."""
     for name, lines in (("a.onnx", {"idcwh_verified": verified}), ("b.onnx", {"idcwh_verified": json.dumps(VERIFIED)})):
-        (tmp_path / name).write_bytes(onnx_file.with_metadata(exported[BITS], lines))
+        (tmp_path / name).write_bytes(model_file.with_metadata(exported[BITS], lines))
     assert main(["--info", str(tmp_path / "a.onnx")]) == 0
     assert re.search(r"^checked +what it says of a check is not as idcwh-export", capfd.readouterr().out, re.M)
     assert main(["--list", str(tmp_path)]) == 0
@@ -131,7 +131,7 @@ def test_a_check_that_somebody_else_wrote(verified: str, exported: Any, tmp_path
 def test_half_arithmetic_and_calibration_are_told(exported: Any, tmp_path: Path, capfd: Any) -> None:
     half = {**VERIFIED["devices"]["cpu"], "bits_differing": 5, "largest_activation": 123.4}  # type: ignore[index]
     more = json.dumps({**VERIFIED, "half_arithmetic": half, "calibration": "some"})
-    (tmp_path / "m.onnx").write_bytes(onnx_file.with_metadata(exported[BITS], {"idcwh_verified": more}))
+    (tmp_path / "m.onnx").write_bytes(model_file.with_metadata(exported[BITS], {"idcwh_verified": more}))
     assert main(["--info", str(tmp_path / "m.onnx")]) == 0
     said = capfd.readouterr().out
     assert re.search(r"^  on half arithmetic +64 images .* 5 of 1,632 bits .* activations reach 123.4$", said, re.M)

@@ -14,12 +14,12 @@ import torch
 
 from idcwh_export import export, verify
 from idcwh_export.cli import main
-from idcwh_search.encoder import Encoder
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, load_image
-from idcwh_train import backbones
-from idcwh_train.checkpoint import load_model, save_model
-from idcwh_train.model import HashModel
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess, load_image
+from idcwh_train.engine.checkpoint import load_model, save_model
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"

@@ -18,10 +18,11 @@ import torch
 
 from idcwh_export import export, int8, verify
 from idcwh_export.cli import main
-from idcwh_search import devices, onnx_file
-from idcwh_search.encoder import Encoder
+from idcwh_search.encoder import device as devices
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
+from idcwh_search.images.listing import list_images
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
@@ -87,8 +88,8 @@ def test_what_was_compared_is_the_beginning_of_the_file(
     done = export.export_onnx(path, tmp_path / "m.onnx")
     content = (tmp_path / "m.onnx").read_bytes()
     (compared,) = seen
-    assert onnx_file.examine(compared)[0] is onnx_file.examine(content)[0] is onnx_file.Seal.WHOLE
-    body = compared[: compared.rindex(onnx_file._EXAMPLE[:-64])]
+    assert model_file.examine(compared)[0] is model_file.examine(content)[0] is model_file.Seal.WHOLE
+    body = compared[: compared.rindex(model_file._EXAMPLE[:-64])]
     assert content.startswith(body) and len(body) > len(content) - 1000
     verified = Encoder(tmp_path / "m.onnx").info.verified
     assert verified == done.files[0].info.verified and verified is not None

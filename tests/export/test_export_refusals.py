@@ -17,13 +17,14 @@ from onnx import numpy_helper
 
 from idcwh_export import export, graph, verify
 from idcwh_export.cli import main
-from idcwh_search import devices, onnx_file
-from idcwh_search.encoder import Encoder
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones
-from idcwh_train.checkpoint import load_model, save_model
-from idcwh_train.model import HashModel
+from idcwh_search.encoder import device as devices
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.engine.checkpoint import load_model, save_model
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
@@ -122,7 +123,7 @@ def test_other_mistakes(
 ) -> None:
     path = small()
     monkeypatch.setattr(graph, "build", lambda *_, **__: pytest.fail("built before the device was looked at"))
-    monkeypatch.setattr("idcwh_search.gpu.obstacle", lambda ort, device: "no GPU found")
+    monkeypatch.setattr("idcwh_search.encoder.cuda.obstacle", lambda ort, device: "no GPU found")
     assert "device cuda cannot be used" in fails(capfd, path, "--onnx", "--device", "cuda")
     assert leftovers(tmp_path) == {"model.pt"}
 
@@ -182,7 +183,7 @@ def test_fp16_beyond_the_range_of_half_precision_is_refused(
     assert leftovers(tmp_path) == {"model.pt"}
 
     def as_it_comes(content: bytes, *_: Any) -> Encoder:
-        (tmp_path / "again.onnx").write_bytes(onnx_file.sealed(content))
+        (tmp_path / "again.onnx").write_bytes(model_file.sealed(content))
         return Encoder(tmp_path / "again.onnx", device="cpu")
 
     monkeypatch.setattr(export, "HalfArithmetic", as_it_comes)

@@ -13,9 +13,9 @@ from onnx.reference import ReferenceEvaluator
 from torch import nn
 
 from idcwh_export import graph
-from idcwh_search.encoder import Encoder
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.encoder.metadata import ModelInfo
 from idcwh_search.errors import IdcwhError
-from idcwh_search.modelinfo import ModelInfo
 
 SIDE, BITS = 32, 12
 # Operators of opset 18 that ONNX Runtime's CUDA provider has, of the ones that networks like ours use (its

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_export import pictures
+from idcwh_export import sample_images
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess
+from idcwh_search.images.preprocess import Preprocess
 
 SMALL = Preprocess(8, 8)
 
@@ -33,7 +33,7 @@ def manifest(path: Path, labels: Sequence[int], parts: Sequence[str]) -> str:
     return str(path / "set.csv")
 
 
-def taken(found: pictures.Pictures) -> list[int]:
+def taken(found: sample_images.Pictures) -> list[int]:
     return [int(pixels[0, 0, 0]) for pixels in found]
 
 
@@ -42,7 +42,7 @@ def test_labels_stay_with_their_pictures(tmp_path: Path, limit: int | None, expe
     """Whatever is left out, and however often they are gone through."""
     labels, skipped = np.array([0, 1, 2, 0, 0, 1, 1, 2, 1]), list[str]()
     spec = manifest(folder(tmp_path / "pictures", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
-    found = pictures.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)
+    found = sample_images.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)
     assert found.relevance is not None
     for _ in range(2):
         rows = taken(found)
@@ -54,22 +54,22 @@ def test_labels_stay_with_their_pictures(tmp_path: Path, limit: int | None, expe
 def test_of_a_labelled_set_those_for_testing(tmp_path: Path) -> None:
     labels, parts = [0, 1, 0, 1, 1, 0], ["train", "test", "train", "test", "", "test"]
     path = folder(tmp_path / "pictures", 6)
-    found = pictures.chosen(manifest(path, labels, parts), SMALL, None)
+    found = sample_images.chosen(manifest(path, labels, parts), SMALL, None)
     assert taken(found) == [1, 3, 5]
     assert found.relevance is not None and found.relevance().tolist() == [1, 1, 0]
-    assert taken(pictures.chosen(manifest(path, labels, ["train"] * 6), SMALL, None)) == list(range(6))
+    assert taken(sample_images.chosen(manifest(path, labels, ["train"] * 6), SMALL, None)) == list(range(6))
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, [0]), (2, [0, 10]), (3, [0, 5, 10]), (11, list(range(11)))])
 def test_a_limit_takes_pictures_evenly_spaced(tmp_path: Path, limit: int, expected: list[int]) -> None:
     path = folder(tmp_path / "pictures", 11)
     (tmp_path / "list.txt").write_text("".join(f"pictures/{i}.png\n" for i in range(11)))
-    assert taken(pictures.chosen(str(tmp_path / "list.txt"), SMALL, None, limit)) == expected
-    assert taken(pictures.chosen(manifest(path, [0] * 11, [""] * 11), SMALL, None, limit)) == expected
+    assert taken(sample_images.chosen(str(tmp_path / "list.txt"), SMALL, None, limit)) == expected
+    assert taken(sample_images.chosen(manifest(path, [0] * 11, [""] * 11), SMALL, None, limit)) == expected
 
 
 def test_without_somebody_to_tell_the_first_unreadable_one_is_an_error(tmp_path: Path) -> None:
     path = folder(tmp_path / "pictures", 3, unreadable=[1])
-    found = pictures.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
+    found = sample_images.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
     with pytest.raises(IdcwhError, match=r"1\.png"):
         list(found)

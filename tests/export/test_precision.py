@@ -12,9 +12,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 from torch import nn
 
-from idcwh_export import graph, half, int8
+from idcwh_export import fp16, graph, int8
 from idcwh_export.emulation import HalfArithmetic
-from idcwh_search.encoder import Encoder
+from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 
 BITS = 12
@@ -47,7 +47,7 @@ def test_the_backbone_lies_between_its_names(exported: Any) -> None:
 
 def test_half_precision_is_the_backbone_and_nothing_else(exported: Any, info: Any) -> None:
     model = built(exported)
-    half.convert(model)
+    fp16.convert(model)
     onnx.checker.check_model(model, full_check=True)
     found = kinds(model)
     for node in graph.backbone_nodes(model):
@@ -67,7 +67,7 @@ def test_half_precision_computes_what_torch_does(
 ) -> None:
     """The oracle: the same network in torch with its weights rounded, computing in float32 as the CPU does here."""
     model, network = built(exported), make_network()
-    half.convert(model)
+    fp16.convert(model)
     codes, logits = saved(model, info, tmp_path).run(pictures)
     with torch.inference_mode():
         exact = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
@@ -82,7 +82,7 @@ def test_half_arithmetic_rounds_between_operators(
 ) -> None:
     """The oracle: torch, layer by layer, rounded behind each. The same file as it comes is much further from that."""
     model, network = built(exported), make_network()
-    half.convert(model)
+    fp16.convert(model)
     emulated = HalfArithmetic(graph.finished(model, info), info, threads=1)
     codes, logits = emulated.run(pictures)
     layers = [nn.utils.fusion.fuse_conv_bn_eval(network.backbone[0], network.backbone[1]), *network.backbone[2:]]
@@ -113,7 +113,7 @@ def test_the_sign_is_taken_before_anything_is_rounded(exported: Any, info: Any, 
     for tensor in model.graph.initializer:
         if tensor.name.startswith("network.hash."):
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e-12), tensor.name))
-    half.convert(model)
+    fp16.convert(model)
     codes, logits = saved(model, info, tmp_path).run(pictures)
     assert np.abs(logits).max() < 1e-9 and (logits < 0).any()
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
@@ -132,7 +132,7 @@ def test_the_scales_of_a_resize_stay_float32(exported: Any, info: Any, pictures:
     scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
     resized.graph.initializer.append(scales)
     for one in (model, resized):
-        half.convert(one)
+        fp16.convert(one)
     assert scales in resized.graph.initializer
     expected = saved(model, info, tmp_path).logits(pictures)
     assert np.array_equal(saved(resized, info, tmp_path, "resized.onnx").logits(pictures), expected)
@@ -143,7 +143,7 @@ def test_weights_that_half_precision_cannot_hold(exported: Any) -> None:
     (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith("backbone.0.weight")]
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e6), tensor.name))
     with pytest.raises(IdcwhError, match="more than half precision can: take fp32"):
-        half.convert(model)
+        fp16.convert(model)
 
 
 def test_int8_is_the_backbone_but_for_its_first_layers(exported: Any, info: Any, pictures: Any) -> None:
@@ -237,4 +237,4 @@ def test_only_a_hash_model_has_a_backbone(info: Any) -> None:
 
     model = graph.build(Floats(), 4, 4, {})
     with pytest.raises(IdcwhError, match="only fp32 can be had of it"):
-        half.convert(model)
+        fp16.convert(model)

@@ -15,10 +15,10 @@ from onnx import numpy_helper
 from torch import nn
 
 from idcwh_export import graph, retrieval, verify
-from idcwh_search import onnx_file
-from idcwh_search.encoder import Encoder
-from idcwh_search.images import Preprocess
-from idcwh_search.modelinfo import ModelInfo
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.encoder import Encoder
+from idcwh_search.encoder.metadata import ModelInfo
+from idcwh_search.images.preprocess import Preprocess
 
 BITS = 12
 
@@ -33,7 +33,7 @@ def changed(file: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]) 
 
 
 def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) -> verify.Comparison:
-    (folder / "m.onnx").write_bytes(onnx_file.sealed(file))
+    (folder / "m.onnx").write_bytes(model_file.sealed(file))
     encoder = Encoder(folder / "m.onnx", batch_size=verify.LARGEST)
     (found,) = verify.verify(network, [encoder], verify.chunks(list(pixels)))
     return found
@@ -116,7 +116,7 @@ def test_rounding_of_the_models_own_is_measured_where_it_matters(
         network.hash.bias.sub_((features @ network.hash.weight.T).mean(0))
     (tmp_path / "x").mkdir()
     made = graph.build(network, BITS, 32, {}).SerializeToString()
-    made = onnx_file.with_metadata(made, ModelInfo(BITS, Preprocess(32, 32), [], {}, {}, "").to_metadata())
+    made = model_file.with_metadata(made, ModelInfo(BITS, Preprocess(32, 32), [], {}, {}, "").to_metadata())
     found = compared(network, made, tmp_path / "x", pictures)
     assert found.distance > verify.SAME * found.scale and found.noise > 0
     assert found.problem() is None, "no more than it does itself"
@@ -176,7 +176,7 @@ def test_map_of_a_large_set_is_of_pictures_of_all_of_it(
     """In the order of the classes, the first 8 of 16 would be of one class, and every code as good as any other."""
     monkeypatch.setattr(verify, "RANKED", 8)
     path = tmp_path / "m.onnx"
-    path.write_bytes(onnx_file.sealed(exported[BITS]))
+    path.write_bytes(model_file.sealed(exported[BITS]))
     encoder, labels = Encoder(path), np.repeat([0, 1], 8)
     (found,) = verify.verify(network, [encoder], verify.chunks(pictures[:16]), lambda: labels)
     rows = np.linspace(0, 15, 8).round().astype(int)

@@ -12,8 +12,8 @@ import pytest
 from onnx import helper
 
 import idcwh_search as ih
-from idcwh_search.images import Preprocess
-from idcwh_search.modelinfo import ModelInfo
+from idcwh_search.encoder.metadata import ModelInfo
+from idcwh_search.images.preprocess import Preprocess
 
 
 class Codes:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, to_pixels
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess, to_pixels
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILTERS = ("bilinear", "bicubic", "lanczos", "box")

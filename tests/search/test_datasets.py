@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
+from idcwh_search.splits import protocols
 
 PRE = Preprocess(12, 8)
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_search.splits import protocols
 
 X = np.random.default_rng(0).integers(0, 256, (5, 6, 4, 3), dtype=np.uint8)
 Y = np.array([2, 0, 1, 0, 2])

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import datasets, protocols
+from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess, UnreadableImage
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage
+from idcwh_search.splits import protocols
 
 DEMO = Path(__file__).parents[2] / "demo" / "cifar10" / "train"
 IDS = {"airplane": 90, "bird": 4, "cat": 17, "dog": 18, "ship": 9}

@@ -13,8 +13,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from idcwh_search import devices, gpu, runtime
-from idcwh_search.encoder import Encoder
+from idcwh_search.encoder import cuda as gpu
+from idcwh_search.encoder import device as devices
+from idcwh_search.encoder import ort as runtime
+from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 
 REAL_OBSTACLE = gpu.obstacle

@@ -13,10 +13,10 @@ import onnx
 import pytest
 from PIL import Image
 
-from idcwh_search import onnx_file
-from idcwh_search.encoder import Encoder
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
 
 SIDE = 8  # of the linear model's pictures
 
@@ -253,7 +253,7 @@ def test_other_outputs_are_refused(linear: Any, tmp_path: Path) -> None:
 
 def test_a_sealed_model_that_was_changed_is_refused(linear: Any) -> None:
     path = linear.write()
-    path.write_bytes(onnx_file.sealed(path.read_bytes()))
+    path.write_bytes(model_file.sealed(path.read_bytes()))
     assert Encoder(path).bits == 12
     changed = onnx.load(path)
     changed.graph.node[1].input.reverse()
@@ -284,7 +284,7 @@ def test_a_model_without_metadata_is_used_when_told_what_it_expects(linear: Any,
 
 def test_an_unchanged_model_knows_better(linear: Any) -> None:
     path = linear.write()
-    path.write_bytes(onnx_file.sealed(path.read_bytes()))
+    path.write_bytes(model_file.sealed(path.read_bytes()))
     assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "what it says itself"
     with pytest.raises(IdcwhError, match=r"expects resize 10, crop 8, bilinear, not resize 11.*leave --preprocess out"):
         Encoder(path, preprocess=Preprocess(SIDE + 3, SIDE))

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search import onnx_file, training_images
 from idcwh_search.cli.evaluate import main
+from idcwh_search.datasets import training_images
+from idcwh_search.encoder import model_file
 
 SIDE, BITS = 8, 8
 CLASSES = ("blue", "green", "red")
@@ -216,8 +217,8 @@ def model(tmp_path_factory):
     pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper, numpy_helper
 
-    from idcwh_search.images import Preprocess
-    from idcwh_search.modelinfo import ModelInfo
+    from idcwh_search.encoder.metadata import ModelInfo
+    from idcwh_search.images.preprocess import Preprocess
 
     constants = {
         "weights": WEIGHTS,
@@ -274,7 +275,8 @@ def numpy_codes(colours, keys):
 
 
 def split_of(folder, **options):
-    from idcwh_search import datasets, protocols
+    from idcwh_search import datasets
+    from idcwh_search.splits import protocols
 
     dataset = datasets.load(str(folder))
     return dataset, protocols.split(dataset, "per-class", **options)
@@ -393,7 +395,7 @@ def trained_on(model, target, folder, per_class):
     dataset, split = split_of(folder, query_per_class=per_class)
     recorded = training_images.record(dataset, split.train)
     lines = {"idcwh_training_images": json.dumps(recorded)}
-    target.write_bytes(onnx_file.with_metadata(model.read_bytes(), lines))
+    target.write_bytes(model_file.with_metadata(model.read_bytes(), lines))
     return target, set(split.train.tolist())
 
 
@@ -422,9 +424,9 @@ def test_eval_says_where_training_images_are_not_known(model, images, tmp_path, 
 
 
 def has_gpu():
-    from idcwh_search import devices
+    from idcwh_search.encoder import device
 
-    return "cuda" in devices.usable()
+    return "cuda" in device.usable()
 
 
 def test_no_query_can_be_read(model, images, capsys):

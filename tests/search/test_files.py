@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import files
-from idcwh_search.errors import IdcwhError
-from idcwh_search.files import (
+from idcwh_search._util import atomic
+from idcwh_search._util.atomic import (
     CODES_BIN,
     NPY,
     NPZ,
@@ -30,10 +29,11 @@ from idcwh_search.files import (
     move_into_place,
     replacing,
 )
+from idcwh_search.errors import IdcwhError
 
 WRITER = """
 import sys, time
-from idcwh_search.files import OWN_NAME, replacing
+from idcwh_search._util.atomic import OWN_NAME, replacing
 with replacing(sys.argv[1], OWN_NAME) as file:
     file.write(b"half")
     file.flush()
@@ -80,7 +80,7 @@ def test_what_another_process_is_writing_stays(tmp_path, writer):
 @pytest.mark.parametrize("still_at_it", [True, False])
 def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_path, monkeypatch, still_at_it):
     """It was seen before its writer had locked it. The other has removed it already, or is about to."""
-    real, first = files.try_lock, []
+    real, first = atomic.try_lock, []
 
     def late(handle):
         if first:
@@ -91,7 +91,7 @@ def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_pat
         first[0].unlink()
         return real(handle)
 
-    monkeypatch.setattr(files, "try_lock", late)
+    monkeypatch.setattr(atomic, "try_lock", late)
     with replacing(tmp_path / "a", OWN_NAME) as file:
         first[0].unlink(missing_ok=True)
         file.write(b"whole")
@@ -101,7 +101,7 @@ def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_pat
 def test_another_file_under_the_name_of_an_abandoned_one_stays(tmp_path, monkeypatch):
     """Two who clean up opened the same; one has removed it, and a writer has made one of that name, before the other
     gets its lock."""
-    left, real, first = tmp_path / ".a.aaaaaaaa.tmp", files.try_lock, []
+    left, real, first = tmp_path / ".a.aaaaaaaa.tmp", atomic.try_lock, []
     left.write_text("left")
 
     def late(handle):
@@ -111,7 +111,7 @@ def test_another_file_under_the_name_of_an_abandoned_one_stays(tmp_path, monkeyp
             left.write_text("of another writer")
         return real(handle)
 
-    monkeypatch.setattr(files, "try_lock", late)
+    monkeypatch.setattr(atomic, "try_lock", late)
     with replacing(tmp_path / "a", OWN_NAME) as file:
         file.write(b"whole")
     assert left.read_text() == "of another writer"
@@ -160,7 +160,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 MANY = """
 import sys
-from idcwh_search.files import OWN_NAME, replacing
+from idcwh_search._util.atomic import OWN_NAME, replacing
 for _ in range(500):
     with replacing(sys.argv[1], OWN_NAME) as file:
         file.write(sys.argv[2].encode() * 1000)

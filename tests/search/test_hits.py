@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search import gallery
-from idcwh_search.hits import Hit, Query, Search
+from idcwh_search.cli import gallery
+from idcwh_search.cli.hits import Hit, Query, Search
 
 BITS = 4  # so that nearly everything ties
 

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess, UnreadableImage, load_image, to_pixels
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image, to_pixels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
 SMALL = Preprocess(resize=24, crop=20)
@@ -147,7 +147,7 @@ def test_commands_keep_pillow_quiet_and_nothing_else_does(tmp_path: Path) -> Non
     code = (
         "import sys, warnings\n"
         "from idcwh_search.cli.common import command\n"
-        "from idcwh_search.images import Preprocess, load_image\n"
+        "from idcwh_search.images.preprocess import Preprocess, load_image\n"
         "before = list(warnings.filters)\n"
         "load = lambda paths: [load_image(path, Preprocess(8, 8)) for path in paths] and 0\n"
         "command(load)(sys.argv[1:])\n"

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, load_image
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess, load_image
 
 
 def touch(root: Path, *names: str) -> None:

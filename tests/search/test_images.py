@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from idcwh_search.images import Preprocess, load_image, to_pixels
+from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
 SMALL = Preprocess(resize=24, crop=20)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from idcwh_search.images import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
 
 SIDE = 4
 PLAIN = Preprocess(SIDE, SIDE)

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from idcwh_search import datasets, images, protocols, shards
-from idcwh_search.cli.listing import Listing
+from idcwh_search import datasets
+from idcwh_search.cli.inputs import Listing
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import find_images, list_images
+from idcwh_search.images import preprocess, tar
+from idcwh_search.images.listing import find_images, list_images
+from idcwh_search.splits import protocols
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -177,9 +179,9 @@ def jpeg() -> bytes:
 @pytest.fixture
 def without_heif(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where pillow-heif is not installed."""
-    from idcwh_search import image_lists
+    from idcwh_search.images import listing
 
-    monkeypatch.setattr(image_lists, "heif_installed", lambda: False)
+    monkeypatch.setattr(listing, "heif_installed", lambda: False)
 
 
 @pytest.mark.usefixtures("without_heif")
@@ -242,11 +244,11 @@ def test_heic_is_read_with_pillow_heif(tmp_path: Path) -> None:
     exif[0x0112] = 6
     upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "a.HEIC", quality=100, exif=exif.tobytes())
     (path,) = list_images(tmp_path)
-    expected = images.to_pixels(upright, images.Preprocess(32, 32)).astype(int)
-    assert abs(images.load_image(path, images.Preprocess(32, 32)) - expected).mean() < 2
+    expected = preprocess.to_pixels(upright, preprocess.Preprocess(32, 32)).astype(int)
+    assert abs(preprocess.load_image(path, preprocess.Preprocess(32, 32)) - expected).mean() < 2
     Path(path).write_bytes(Path(path).read_bytes()[:300])
-    with pytest.raises(images.UnreadableImage) as caught:
-        images.load_image(path, images.Preprocess(32, 32))
+    with pytest.raises(preprocess.UnreadableImage) as caught:
+        preprocess.load_image(path, preprocess.Preprocess(32, 32))
     assert caught.value.reason == "corrupt: begins like HEIC and cannot be opened"
 
 
@@ -278,7 +280,7 @@ def test_label_file_with_the_full_stem_is_read(tmp_path: Path) -> None:
             archive.addfile(member, io.BytesIO(content))
     found = {image.member: image.label(inside=False) for image in find_images(tmp_path / "a.tar").images}
     assert found == {"22.05.png": "cat", "22.06.png": "dog", "3.left.png": "eel"}
-    assert shards.label(f"{tmp_path}/a.tar/22.05.png") == "cat"
+    assert tar.label(f"{tmp_path}/a.tar/22.05.png") == "cat"
 
 
 def test_label_is_that_of_the_nearest_source(tmp_path: Path) -> None:

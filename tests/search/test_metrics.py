@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.average_precision import harmonic_difference
+from idcwh_search.metrics.average_precision import harmonic_difference
 
 CUTS = (1, 2, 3, 5, 100)
 
@@ -299,7 +299,7 @@ def test_health_against_numpy():
 
 
 def test_health_of_long_codes_samples_bits_for_correlation(monkeypatch):
-    monkeypatch.setattr("idcwh_search.health.MOST_CORRELATED", 24)
+    monkeypatch.setattr("idcwh_search.metrics.code_stats.MOST_CORRELATED", 24)
     q, ql, x, xl = sample(48, n=1500)
     h = ih.evaluate(pack(q), ql, pack(x), xl, bits=48).health
     chosen = np.linspace(0, 47, 24).round().astype(int)

@@ -7,8 +7,8 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search import _core
-from idcwh_search.histograms import histograms
-from idcwh_search.relevance import relevance
+from idcwh_search.metrics.histograms import histograms
+from idcwh_search.metrics.relevance import relevance
 
 CUTS = (1, 10, 100, 1000)
 

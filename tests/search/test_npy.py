@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idcwh_search import code_sets, datasets, interchange, npy, npz, runtime
+from idcwh_search import datasets, interchange
+from idcwh_search._util import npy, npz
 from idcwh_search.cli import index, search
-from idcwh_search.database import Database
+from idcwh_search.database.database import Database
+from idcwh_search.encoder import ort
 from idcwh_search.errors import CorruptFileError, IdcwhError
+from idcwh_search.metrics import code_files
 
 CODES = np.arange(12, dtype=np.uint8).reshape(4, 3)
 
@@ -80,7 +83,7 @@ def test_corrupt_array_is_one_line_from_every_reader(
         with pytest.raises(IdcwhError):
             interchange.read(good, ids=path)
         for member, load in (
-            ("query_codes", code_sets.load),
+            ("query_codes", code_files.load),
             ("x", lambda file: datasets.load(str(file))),
             ("classes", lambda file: datasets.load(str(file))),
         ):
@@ -120,17 +123,17 @@ def test_arrays_of_an_archive_equal_those_of_numpy(array: np.ndarray, tmp_path: 
 def test_archive_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez_compressed(tmp_path / "bomb.npz", x=np.zeros((100, 64, 64, 3), np.uint8), y=np.zeros(100, np.int64))
     assert (tmp_path / "bomb.npz").stat().st_size < 10_000
-    monkeypatch.setattr(runtime, "memory", lambda: 1_000_000)
+    monkeypatch.setattr(ort, "memory", lambda: 1_000_000)
     with pytest.raises(IdcwhError, match="do not fit into memory") as caught:
         datasets.load(str(tmp_path / "bomb.npz"))
     assert caught.value.found == "1,229,856 bytes"
 
 
 def test_memory_is_that_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = runtime.memory()
+    whole = ort.memory()
     assert whole > 1 << 28
     limits = [tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes", tmp_path / "missing"]
     limits[0].write_text("max\n")
     limits[1].write_text("123456789\n")
-    monkeypatch.setattr(runtime, "_MEMORY_LIMITS", limits)
-    assert runtime.memory() == 123456789
+    monkeypatch.setattr(ort, "_MEMORY_LIMITS", limits)
+    assert ort.memory() == 123456789

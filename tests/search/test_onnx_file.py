@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from idcwh_search import onnx_file
+from idcwh_search.encoder import model_file
+from idcwh_search.encoder.model_file import Seal
 from idcwh_search.errors import IdcwhError
-from idcwh_search.onnx_file import Seal
 
 LINES = {"a": "", "": "empty key", "Straße": "x" * 127, "long": "y" * 128, "longer": "z" * 20_000, "json": '{"a": 1}'}
 
@@ -31,25 +31,25 @@ def properties(content: bytes) -> dict[str, str]:
 
 def test_metadata_is_what_onnx_reads() -> None:
     content = model().SerializeToString()
-    assert onnx_file.metadata(content) == properties(content) == LINES
-    assert onnx_file.metadata(model({}).SerializeToString()) == {}
+    assert model_file.metadata(content) == properties(content) == LINES
+    assert model_file.metadata(model({}).SerializeToString()) == {}
 
 
 def test_what_is_appended_is_read_by_onnx_and_changes_nothing_else() -> None:
     content = model({"first": "1"}).SerializeToString()
-    longer = onnx_file.with_metadata(content, LINES)
-    assert longer.startswith(content) and properties(longer) == {"first": "1", **LINES} == onnx_file.metadata(longer)
+    longer = model_file.with_metadata(content, LINES)
+    assert longer.startswith(content) and properties(longer) == {"first": "1", **LINES} == model_file.metadata(longer)
     assert onnx.load_from_string(longer).graph == model().graph
 
 
 def test_a_seal_is_whole_until_a_byte_changes() -> None:
-    content = onnx_file.sealed(model().SerializeToString())
-    assert onnx_file.examine(content) == (Seal.WHOLE, hashlib.sha256(content).hexdigest())
+    content = model_file.sealed(model().SerializeToString())
+    assert model_file.examine(content) == (Seal.WHOLE, hashlib.sha256(content).hexdigest())
     onnx.checker.check_model(onnx.load_from_string(content))
     for at in (0, 10, len(content) // 2, len(content) - 70, len(content) - 1):
         damaged = bytearray(content)
         damaged[at] ^= 1
-        state, digest = onnx_file.examine(bytes(damaged))
+        state, digest = model_file.examine(bytes(damaged))
         assert state is not Seal.WHOLE and digest == hashlib.sha256(damaged).hexdigest()
 
 
@@ -77,23 +77,23 @@ def places(external: bool) -> dict[str, onnx.ModelProto]:
 @pytest.mark.parametrize("name", places(True))
 def test_weights_in_another_file_are_found(name: str) -> None:
     with pytest.raises(IdcwhError, match=r"weights are in another file, location of m\.data, which"):
-        onnx_file.check_self_contained(places(True)[name].SerializeToString())
+        model_file.check_self_contained(places(True)[name].SerializeToString())
     whole = places(False)[name]
     whole.graph.value_info.append(helper.make_tensor_value_info("location", TensorProto.FLOAT, [1]))
-    onnx_file.check_self_contained(whole.SerializeToString())
+    model_file.check_self_contained(whole.SerializeToString())
 
 
 def test_no_seal() -> None:
     for content in (model().SerializeToString(), b"", b"hello", b"x" * 1000):
-        assert onnx_file.examine(content) == (Seal.NONE, hashlib.sha256(content).hexdigest())
+        assert model_file.examine(content) == (Seal.NONE, hashlib.sha256(content).hexdigest())
 
 
 def test_a_model_that_a_tool_wrote_again_is_noticed() -> None:
-    sealed = onnx.load_from_string(onnx_file.sealed(model().SerializeToString()))
+    sealed = onnx.load_from_string(model_file.sealed(model().SerializeToString()))
     sealed.graph.node[0].op_type = "Tanh"
-    assert onnx_file.examine(sealed.SerializeToString())[0] is Seal.BROKEN
-    more = onnx_file.with_metadata(onnx_file.sealed(model().SerializeToString()), {"note": "mine"})
-    assert onnx_file.examine(more)[0] is Seal.BROKEN
+    assert model_file.examine(sealed.SerializeToString())[0] is Seal.BROKEN
+    more = model_file.with_metadata(model_file.sealed(model().SerializeToString()), {"note": "mine"})
+    assert model_file.examine(more)[0] is Seal.BROKEN
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_a_model_that_a_tool_wrote_again_is_noticed() -> None:
     ],
 )
 def test_what_is_no_model(content: Any) -> None:
-    assert onnx_file.metadata(content) is None
+    assert model_file.metadata(content) is None

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import pipeline
-from idcwh_search.images import Preprocess, UnreadableImage, load_image
-from idcwh_search.pipeline import EncodeRun, Summary, encode_files, encode_loaded
+from idcwh_search.encoder import batch
+from idcwh_search.encoder.batch import EncodeRun, Summary, encode_files, encode_loaded
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
 
 SIDE = 4
 
@@ -222,7 +222,7 @@ def test_a_gpu_has_a_thread_a_core_and_a_cpu_those_that_it_was_given(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them load at once: each waits in its load for the others."""
-    monkeypatch.setattr(pipeline, "available_cores", lambda: 5)
+    monkeypatch.setattr(batch, "available_cores", lambda: 5)
     expected = 5 if device == "cuda" else 3
     together, names = threading.Barrier(expected, timeout=5), set[str]()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from idcwh_search.cli import common, progress
-from idcwh_search.wording import counted
+from idcwh_search._util import progress
+from idcwh_search._util.wording import counted
+from idcwh_search.cli import common
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import inspect
 import numpy as np
 import pytest
 
-from idcwh_search import protocols
-from idcwh_search.cli import protocol as flags
+from idcwh_search.cli import split_options as flags
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
+from idcwh_search.splits import protocols
 
 
 def labelled(labels, split=None, classes=None, names="abcdefghijklmnop") -> LabelledImages:

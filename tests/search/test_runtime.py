@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from idcwh_search import devices, runtime
-from idcwh_search.encoder import Encoder
+from idcwh_search.encoder import device, ort
+from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 
 
 @pytest.mark.parametrize("spin", [False, True])
 def test_threads_spin_only_when_asked(spin: bool, linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    real = runtime.session_options
-    monkeypatch.setattr(devices, "session_options", lambda *given: asked.append(real(*given)) or asked[-1])
+    real = ort.session_options
+    monkeypatch.setattr(device, "session_options", lambda *given: asked.append(real(*given)) or asked[-1])
     Encoder(linear.write(), spin=spin, threads=2).parallel()
     entries = [options.get_session_config_entry("session.intra_op.allow_spinning") for options in asked]
     assert entries == [str(int(spin))] * 2
 
 
 def test_encoder_threads_default_to_available_cores(linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "available_cores", lambda: 3)
+    monkeypatch.setattr(ort, "available_cores", lambda: 3)
     assert Encoder(linear.write()).threads == 3
     assert Encoder(linear.write(), threads=2).threads == 2
 
@@ -79,17 +79,17 @@ def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None
 def test_a_missing_onnxruntime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     error = ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
-    monkeypatch.setattr(runtime, "importlib", SimpleNamespace(import_module=raiser(error)))
+    monkeypatch.setattr(ort, "importlib", SimpleNamespace(import_module=raiser(error)))
     with pytest.raises(IdcwhError, match=r"not installed: pip install 'idcwh\[cpu\]'"):
-        runtime.load_onnxruntime()
+        ort.load_onnxruntime()
 
 
 def test_a_half_removed_onnxruntime_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninstalling one of the two packages leaves a folder without its library behind."""
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
-    monkeypatch.setattr(runtime, "importlib", SimpleNamespace(import_module=lambda name: SimpleNamespace()))
+    monkeypatch.setattr(ort, "importlib", SimpleNamespace(import_module=lambda name: SimpleNamespace()))
     with pytest.raises(IdcwhError, match="ONNX Runtime does not load"):
-        runtime.load_onnxruntime()
+        ort.load_onnxruntime()
 
 
 def raiser(error: Exception) -> Callable[[str], Any]:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import shards
 from idcwh_search.errors import IdcwhError
-from idcwh_search.image_lists import list_images
-from idcwh_search.images import Preprocess, UnreadableImage, load_image
+from idcwh_search.images import tar
+from idcwh_search.images.listing import list_images
+from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
 
 SMALL = Preprocess(20, 16)
 
@@ -81,9 +81,9 @@ def test_names_are_those_after_unpacking(tmp_path):
         for member in unpacked:
             expected = (tmp_path / name / member).read_bytes()
             for spelling in (member, f"./{member}", f"/{member}"):
-                assert shards.read(f"{archive}/{spelling}").read() == expected
-                assert shards.stat(f"{archive}/{spelling}") is not None
-            assert shards.relative(f"{archive}/./{member}", tmp_path) == f"{name}.tar/{member}"
+                assert tar.read(f"{archive}/{spelling}").read() == expected
+                assert tar.stat(f"{archive}/{spelling}") is not None
+            assert tar.relative(f"{archive}/./{member}", tmp_path) == f"{name}.tar/{member}"
 
 
 def test_names_that_lead_out_are_unreadable(tmp_path):
@@ -92,7 +92,7 @@ def test_names_that_lead_out_are_unreadable(tmp_path):
     assert load_image(f"{archive}/b.png", SMALL).shape == (16, 16, 3)
     for name in ("y.png", "z.png"):
         (tmp_path / name).write_bytes(png(0))
-        assert shards.relative(f"{archive}/../{name}", tmp_path) == f"a.tar/../{name}"
+        assert tar.relative(f"{archive}/../{name}", tmp_path) == f"a.tar/../{name}"
         with pytest.raises(UnreadableImage, match="leads out of the archive"):
             load_image(f"{archive}/../{name}", SMALL)
 
@@ -123,9 +123,9 @@ def test_links_are_what_they_lead_to(tmp_path):
     pictures = {"cat/0.png", "1.png", "2.png", "cat/3.png", "4.png"}
     assert sorted(found) == sorted([*pictures, "cat/5.png", *nowhere])
     for name in pictures:
-        assert shards.read(archive / name).read() == (folder / name).read_bytes() == png(0)
+        assert tar.read(archive / name).read() == (folder / name).read_bytes() == png(0)
     for name in (*nowhere, "cat/5.png"):
-        assert shards.stat(archive / name) is None and shards.exists(archive / name)
+        assert tar.stat(archive / name) is None and tar.exists(archive / name)
         with pytest.raises(UnreadableImage, match=r"a link to .*, which is no file in the archive"):
             load_image(archive / name, SMALL)
 
@@ -138,8 +138,8 @@ def test_a_hard_link_keeps_what_its_target_was_then(tmp_path):
             member.size, member.linkname = len(content), target
             member.type = tarfile.LNKTYPE if target else tarfile.REGTYPE
             archive.addfile(member, io.BytesIO(content))
-    assert shards.read(tmp_path / "a.tar" / "b.png").read() == b"1"
-    assert shards.read(tmp_path / "a.tar" / "a.png").read() == b"2"
+    assert tar.read(tmp_path / "a.tar" / "b.png").read() == b"1"
+    assert tar.read(tmp_path / "a.tar" / "a.png").read() == b"2"
     with pytest.raises(UnreadableImage, match=r"a hard link to 'gone\.png', which is not in the archive"):
         load_image(tmp_path / "a.tar" / "c.png", SMALL)
 
@@ -157,7 +157,7 @@ def test_of_a_name_that_comes_twice_the_last(tmp_path):
         (tmp_path / "x.png").write_text(content)
         subprocess.run(["tar", how, "a.tar", "x.png"], cwd=tmp_path, check=True)
     assert list_images(tmp_path / "a.tar") == [f"{tmp_path}/a.tar/x.png"]
-    assert shards.read(tmp_path / "a.tar" / "x.png").read() == b"2"
+    assert tar.read(tmp_path / "a.tar" / "x.png").read() == b"2"
 
 
 def test_of_a_link_and_a_file_of_one_name_the_last(tmp_path):
@@ -168,8 +168,8 @@ def test_of_a_link_and_a_file_of_one_name_the_last(tmp_path):
     (tmp_path / "1.png").rename(tmp_path / "x.png")
     (tmp_path / "1.png").symlink_to("0.png")
     subprocess.run(["tar", "-rf", "a.tar", "x.png", "1.png"], cwd=tmp_path, check=True)
-    assert shards.read(tmp_path / "a.tar" / "x.png").read() == b"1"
-    assert shards.read(tmp_path / "a.tar" / "1.png").read() == b"0"
+    assert tar.read(tmp_path / "a.tar" / "x.png").read() == b"1"
+    assert tar.read(tmp_path / "a.tar" / "1.png").read() == b"0"
 
 
 def test_archives_among_other_things(tmp_path):
@@ -188,22 +188,22 @@ def test_labels_lie_beside_the_pictures(tmp_path):
     texts = {"x/1.cls": b" cat\n", "2.cls": b"dog", "x/3.cls": b"", "x/4.cls": bytes(5000)}
     pictures = dict.fromkeys(("x/1.left.png", "x/2.png", "x/3.png", "x/4.png"), b"")
     archive = write(tmp_path / "a.tar", {**pictures, **texts})
-    assert shards.label(f"{archive}/x/1.left.png") == "cat"
+    assert tar.label(f"{archive}/x/1.left.png") == "cat"
     for name in ("x/2.png", "x/3.png", "x/4.png"):
-        assert shards.label(f"{archive}/{name}") is None
+        assert tar.label(f"{archive}/{name}") is None
 
 
 def test_a_change_of_the_archive_is_seen(tmp_path):
     archive = write(tmp_path / "a.tar", {"0.png": png(0)})
-    before = shards.stat(f"{archive}/0.png")
-    assert before == shards.stat(f"{archive}/0.png") and shards.stat(f"{archive}/1.png") is None
+    before = tar.stat(f"{archive}/0.png")
+    assert before == tar.stat(f"{archive}/0.png") and tar.stat(f"{archive}/1.png") is None
     write(archive, {"x.png": png(2), "0.png": png(1)})
-    assert shards.stat(f"{archive}/0.png") != before
+    assert tar.stat(f"{archive}/0.png") != before
     size = archive.stat().st_size
     write(archive, {"y.png": png(1), "0.png": png(2)})  # of the same size
     os.utime(archive, ns=(1, 1))
     assert archive.stat().st_size == size
-    assert shards.exists(f"{archive}/y.png") and not shards.exists(f"{archive}/x.png")
+    assert tar.exists(f"{archive}/y.png") and not tar.exists(f"{archive}/x.png")
     with pytest.raises(UnreadableImage, match=r"a\.tar/9\.png: no such file in the archive"):
         load_image(f"{archive}/9.png", SMALL)
 

@@ -9,9 +9,9 @@ import json
 import numpy as np
 import pytest
 
-from idcwh_search import protocols
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
+from idcwh_search.splits import protocols
 
 
 def labelled(labels) -> LabelledImages:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from idcwh_train import progress
+from idcwh_train.engine import epoch_log
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def cached(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def read_log(out: Path) -> list[dict]:
     """log.jsonl without what a clock put into it."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in progress.CLOCKS} for line in lines]
+    return [{k: v for k, v in line.items() if k not in epoch_log.CLOCKS} for line in lines]
 
 
 @pytest.fixture

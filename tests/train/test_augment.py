@@ -8,9 +8,9 @@ import torch
 from PIL import Image
 
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.images import Preprocess
-from idcwh_train.augment import augment, draw, whole
-from idcwh_train.reading import pixels, read, read_one
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.data.augment import augment, draw, whole
+from idcwh_train.data.loader import pixels, read, read_one
 
 RNG = np.random.default_rng(1)
 M = 2**64

@@ -7,8 +7,8 @@ import pytest
 import torchvision
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess
-from idcwh_train.cifar import cifar10, cifar100
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.data.cifar import cifar10, cifar100
 
 
 class Fake:

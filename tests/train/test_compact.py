@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from idcwh_search.errors import IdcwhError
-from idcwh_train import backbones, checkpoint, cli, compact
+from idcwh_train import cli
+from idcwh_train.engine import checkpoint
+from idcwh_train.models import backbones, compact
 
 
 def test_whitened_patches_have_no_correlation():

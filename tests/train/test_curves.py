@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from idcwh_search.errors import IdcwhError
-from idcwh_train import curves
+from idcwh_train.engine import training_curves
 
 ONE = [
     {"epoch": 1, "lr": 0.1, "loss": 4.0, "L1": 3.0, "Q": 1.0, "distinct_codes": 5, "encoded": 10, "bit_balance": 0.5,
@@ -25,7 +25,7 @@ def lines(axes) -> list[tuple[list[float], list[float]]]:
 
 
 def test_one_code_length():
-    loss, codes, watched = curves.picture([curves.with_share(record) for record in ONE]).axes
+    loss, codes, watched = training_curves.picture([training_curves.with_share(record) for record in ONE]).axes
     assert lines(loss) == [([1, 2], [4.0, 2.0]), ([1, 2], [3.0, 1.5]), ([1, 2], [1.0, 0.5])]
     assert lines(codes) == [([1, 2], [0.5, 0.25]), ([1, 2], [0.5, 0.8])]
     assert lines(watched) == [([2], [0.75])], "only epochs that were watched"
@@ -34,7 +34,7 @@ def test_one_code_length():
 
 def test_what_a_line_is_can_be_seen():
     """In the picture of a short run, too: terms by colour and dashes, epochs as whole numbers."""
-    loss, codes, _ = curves.picture([curves.with_share(record) for record in ONE]).axes
+    loss, codes, _ = training_curves.picture([training_curves.with_share(record) for record in ONE]).axes
     for axes in (loss, codes):
         drawn = [line for line in axes.lines if len(line.get_xdata())]
         handles = axes.get_legend().legend_handles
@@ -46,7 +46,7 @@ def test_what_a_line_is_can_be_seen():
 
 
 def test_several_code_lengths():
-    loss, codes, watched = curves.picture(SEVERAL).axes
+    loss, codes, watched = training_curves.picture(SEVERAL).axes
     assert lines(loss) == [([1, 2, 3], [1.0, 0.5, 1 / 3]), ([1, 2, 3], [2.0, 1.0, 2 / 3])]
     assert lines(codes) == []
     assert [text.get_text() for text in watched.get_legend().get_texts()] == ["12 bits", "48 bits"]
@@ -55,10 +55,10 @@ def test_several_code_lengths():
 def test_files(tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(ONE[0]) + "\n")
-    assert curves.draw(tmp_path) is None, "nothing to connect"
+    assert training_curves.draw(tmp_path) is None, "nothing to connect"
     log.write_text("".join(json.dumps(record) + "\n" for record in ONE))
-    path = curves.draw(tmp_path)
+    path = training_curves.draw(tmp_path)
     assert np.asarray(Image.open(path).convert("L")).std() > 10
     log.write_text("no JSON\n")
     with pytest.raises(IdcwhError, match=r"log\.jsonl: not the log of a training"):
-        curves.draw(tmp_path)
+        training_curves.draw(tmp_path)

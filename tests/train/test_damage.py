@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones, compact, features
-from idcwh_train.model import Embedder
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.frozen import features
+from idcwh_train.models import backbones, compact
+from idcwh_train.models.hash_model import Embedder
 
 
 def flips(path: Path, step: int) -> Iterator[None]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from idcwh_search import image_lists
+from idcwh_search.images import listing
 from idcwh_train import cli
-from idcwh_train.checkpoint import load_model
+from idcwh_train.engine.checkpoint import load_model
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_train_reports_skipped_types_and_exits_3(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(image_lists, "heif_installed", lambda: False)
+    monkeypatch.setattr(listing, "heif_installed", lambda: False)
     data = make_images(tmp_path / "data")
     for i in range(20):
         (data / "train" / "class1" / f"{i}.HEIC").touch()
@@ -71,7 +71,7 @@ def test_train_into_the_dataset_fails(
 def test_reproduce_into_the_dataset_fails(
     make_images: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from idcwh_train.reproduce import cli as reproduce
+    from idcwh_reproduce import cli as reproduce
 
     data = make_images(tmp_path / "data")
     assert reproduce.main(["cifar10-mini", "--data", str(data), "--out", str(data / "out"), "--device", "cpu"]) == 1

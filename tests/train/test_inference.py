@@ -12,15 +12,16 @@ import torch
 from torch import nn
 
 from idcwh_search.datasets import load
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones, features, inference
-from idcwh_train.model import Embedder
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.frozen import features, ort_backbone
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import Embedder
 
 
 def test_any_number_of_images_in_any_thread_alone():
     torch.manual_seed(0)
     network = backbones.create("timm:test_resnet", "none", 32, seed=0).network.eval()
-    run = inference.session(network, torch.randn(2, 3, 32, 32))
+    run = ort_backbone.session(network, torch.randn(2, 3, 32, 32))
     for n in (1, 2, 7):
         x = torch.randn(n, 3, 32, 32).to(memory_format=torch.channels_last)
         with torch.inference_mode():
@@ -43,13 +44,13 @@ class Choice(nn.Module):
 
 @pytest.mark.parametrize("network", [Changed(), Choice()])
 def test_what_is_not_the_network_is_not_used(network):
-    assert inference.session(network, torch.rand(2, 4)) is None
+    assert ort_backbone.session(network, torch.rand(2, 4)) is None
 
 
 def test_without_onnxruntime_it_is_pytorch(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
-    assert inference.session(nn.Identity(), torch.rand(2, 4)) is None
+    assert ort_backbone.session(nn.Identity(), torch.rand(2, 4)) is None
 
 
 def test_features_are_the_same_both_ways(tmp_path, monkeypatch):
@@ -59,9 +60,9 @@ def test_features_are_the_same_both_ways(tmp_path, monkeypatch):
     model = Embedder(backbone.network, backbone.features, backbone.mean, backbone.std)
     given = (model, load(str(tmp_path / "a.npz")), np.arange(30), Preprocess(32, 32), torch.device("cpu"))
     plain = features.compute(*given)
-    used, session = [], inference.session
-    monkeypatch.setattr(inference, "ENOUGH", 1)
-    monkeypatch.setattr(inference, "session", lambda *a: used.append(session(*a)) or used[-1])
+    used, session = [], ort_backbone.session
+    monkeypatch.setattr(ort_backbone, "ENOUGH", 1)
+    monkeypatch.setattr(ort_backbone, "session", lambda *a: used.append(session(*a)) or used[-1])
     fast = features.compute(*given)
     assert used[0] is not None
     torch.testing.assert_close(fast.x, plain.x, rtol=1e-4, atol=1e-5)
@@ -72,9 +73,9 @@ _PEAK = """
 import resource, sys
 import numpy as np, torch
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.images import Preprocess
+from idcwh_search.images.preprocess import Preprocess
 from idcwh_train import features, inference, memory
-from idcwh_train.model import Embedder
+from idcwh_train.models.hash_model import Embedder
 
 inference.ENOUGH = 0
 memory.keep_freed()  # as in training
@@ -106,7 +107,7 @@ def test_the_cache_knows_what_computed(tmp_path, monkeypatch):
     model = Embedder(backbone.network, backbone.features, backbone.mean, backbone.std)
     cache = tmp_path / "cache"
     given = (model, load(str(tmp_path / "a.npz")), np.arange(6), Preprocess(32, 32), torch.device("cpu"), cache)
-    monkeypatch.setattr(inference, "ENOUGH", 1)
+    monkeypatch.setattr(ort_backbone, "ENOUGH", 1)
     fast = features.extract(*given)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
@@ -114,5 +115,5 @@ def test_the_cache_knows_what_computed(tmp_path, monkeypatch):
     assert len(list(cache.iterdir())) == 2
     assert torch.equal(plain.x, features.compute(*given[:-1]).x)
     monkeypatch.undo()
-    monkeypatch.setattr(inference, "ENOUGH", 1)
+    monkeypatch.setattr(ort_backbone, "ENOUGH", 1)
     assert torch.equal(features.extract(*given).x, fast.x)

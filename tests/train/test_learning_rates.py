@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from idcwh_train import loop, recipes
-from idcwh_train.interrupt import Stop
+from idcwh_train import recipes
+from idcwh_train.data.source import FeatureSource
+from idcwh_train.engine import trainer as loop
+from idcwh_train.engine.distributed import Workers
+from idcwh_train.engine.signals import Stop
 from idcwh_train.methods.base import create
-from idcwh_train.model import Network
-from idcwh_train.sources import FeatureSource
-from idcwh_train.workers import Workers
+from idcwh_train.models.hash_model import Network
 
 
 @pytest.mark.parametrize(

@@ -6,21 +6,21 @@ import pytest
 import torch
 from torch import nn
 
-from idcwh_train import means
-from idcwh_train.checkpoint import load_model
 from idcwh_train.cli import main
+from idcwh_train.engine import averaging
+from idcwh_train.engine.checkpoint import load_model
 
 
 @pytest.mark.parametrize(
     ("limit", "steps", "expected"), [(0.99, 0, 0.1), (0.99, 8, 0.5), (0.99, 890, 0.99), (0.3, 8, 0.3)]
 )
 def test_what_is_kept_of_a_mean(limit, steps, expected):
-    assert means.decay(limit, steps) == pytest.approx(expected)
+    assert averaging.decay(limit, steps) == pytest.approx(expected)
 
 
 def test_batch_norm_forgets_what_it_starts_with():
     layers = nn.Sequential(nn.BatchNorm1d(2, momentum=0.01), nn.BatchNorm1d(2, momentum=None))
-    fresh = means.FreshStatistics(layers)
+    fresh = averaging.FreshStatistics(layers)
     expected = torch.tensor([0.0, 0.0], dtype=torch.float64)
     for step in range(30):
         x = torch.tensor([[5.0, -3.0], [7.0, 1.0]]) + step / 10

@@ -12,8 +12,8 @@ import torch
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train.methods.base import create
-from idcwh_train.methods.codebooks import hadamard_rows, rows_of_hadamard, spread
-from idcwh_train.methods.dcc import descend, ridge, solve
+from idcwh_train.methods.discrete_cyclic import descend, ridge, solve
+from idcwh_train.methods.hash_centers import hadamard_rows, rows_of_hadamard, spread
 
 
 def signs(x):
@@ -183,7 +183,7 @@ def test_long_codes_take_memory_linear_in_bits():
     """Codebooks and evaluation at 65,535 bits, which once took 5 and 32 GB."""
     script = """
 import resource, torch, numpy as np, idcwh_search as ih
-from idcwh_train.methods.codebooks import rows_of_hadamard, spread
+from idcwh_train.methods.hash_centers import rows_of_hadamard, spread
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 assert spread(3, 65535).shape == (3, 65535) and rows_of_hadamard(3, 32768).shape == (3, 32768)
 codes, labels = ih.pack(np.random.default_rng(0).standard_normal((30, 65535))), np.arange(30) % 3

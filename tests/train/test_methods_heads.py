@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from idcwh_search.errors import IdcwhError
-from idcwh_train import heads
-from idcwh_train.model import Network
+from idcwh_train.models import heads
+from idcwh_train.models.hash_model import Network
 
 FEATURES, BITS = 20, 6
 

@@ -342,7 +342,7 @@ def test_memory_stays_small():
 
 
 def test_triplets_taken_by_chance_are_triplets():
-    from idcwh_train.methods.pairs import similar, triplets
+    from idcwh_train.methods.pairwise import similar, triplets
 
     rng = np.random.default_rng(1)
     y = torch.from_numpy(np.eye(3, dtype=bool)[rng.integers(0, 3, 200)])

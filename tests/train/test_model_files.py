@@ -13,12 +13,14 @@ from torch import nn
 
 from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import Preprocess
-from idcwh_train import backbones, checkpoint, features
-from idcwh_train.fold import folded
-from idcwh_train.health import Codes
-from idcwh_train.model import HashModel, Network
-from idcwh_train.validation import held_out_map, hold_out
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.engine import checkpoint
+from idcwh_train.engine.code_stats import Codes
+from idcwh_train.engine.validation import held_out_map, hold_out
+from idcwh_train.frozen import features
+from idcwh_train.frozen.fold_batchnorm import folded
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import HashModel, Network
 
 TINY = "timm:test_resnet"
 

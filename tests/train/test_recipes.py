@@ -12,12 +12,12 @@ import torch
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train import methods, recipes
-from idcwh_train.loop import Trainer
+from idcwh_train.data.source import FeatureSource
+from idcwh_train.engine.distributed import Workers
+from idcwh_train.engine.trainer import Trainer
 from idcwh_train.methods.base import create
-from idcwh_train.model import Network
+from idcwh_train.models.hash_model import Network
 from idcwh_train.recipes import Options
-from idcwh_train.sources import FeatureSource
-from idcwh_train.workers import Workers
 
 
 def test_the_paper_is_the_default() -> None:

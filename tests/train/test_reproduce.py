@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idcwh_train import progress
+from idcwh_reproduce import cli, experiments, tables
+from idcwh_train.engine import epoch_log
 from idcwh_train.methods.idcwh import IDCWH
-from idcwh_train.reproduce import cells, cli, tables
 
 SMALL = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
 
@@ -38,7 +38,7 @@ def files(out: Path) -> dict[str, dict]:
 
 def numbers(content: dict) -> dict:
     """What of a cell must not depend on when or how often it was interrupted."""
-    record = {name: value for name, value in content["record"].items() if name not in progress.CLOCKS}
+    record = {name: value for name, value in content["record"].items() if name not in epoch_log.CLOCKS}
     return {"evaluations": content["evaluations"], "record": record, "options": content["options"]}
 
 
@@ -297,13 +297,13 @@ def test_all_methods_whatever_is_named_beside(freeze, tmp_path):
 
 
 def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):
-    from idcwh_train import folder
+    from idcwh_train.engine import run_dir
 
     out = tmp_path / "run"
     assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
     assert cli.main(["coco", "--data", "x", "--out", str(out)]) == 1
     assert "holds cells of cifar10-mini" in capsys.readouterr().err
-    with folder.alone(out, "idcwh-reproduce"):
+    with run_dir.alone(out, "idcwh-reproduce"):
         assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 1
     assert "another idcwh-reproduce" in capsys.readouterr().err
 
@@ -377,7 +377,7 @@ def test_a_damaged_cell_is_made_again(command, tmp_path, capsys):
     (path,) = (out / "cells").glob("*.json")
     whole = json.loads(path.read_text())
     path.write_bytes(path.read_bytes()[:-100])
-    assert cells.read(path) is None
+    assert experiments.read(path) is None
     assert command(out, *asked) == 0
     assert numbers(json.loads(path.read_text())) == numbers(whole)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from idcwh_train.reproduce import cells, cli, report, tables
+from idcwh_reproduce import cli, experiments, report, tables
 
 TABLE = tables.TABLES["cifar10-mini"]
 
@@ -52,13 +52,13 @@ def edit(path: Path, **changes: Any) -> None:
 
 def test_cell_with_a_changed_byte_is_not_used(out, capsys):
     own, _ = cell_files(out)
-    whole, before = own.read_bytes(), cells.read(own)
+    whole, before = own.read_bytes(), experiments.read(own)
     assert before is not None
     for position in np.random.default_rng(0).choice(len(whole), 300, replace=False):
         changed = bytearray(whole)
         changed[position] ^= 1 << int(position) % 7
         own.write_bytes(changed)
-        result = cells.read(own)
+        result = experiments.read(own)
         reported = capsys.readouterr().err
         if result is None:
             assert reported.count("\n") == 1 and reported.startswith(f"{own}: ")
@@ -68,10 +68,10 @@ def test_cell_with_a_changed_byte_is_not_used(out, capsys):
 
 def test_cell_of_an_earlier_version_is_read(out):
     own, _ = cell_files(out)
-    before = cells.read(own)
+    before = experiments.read(own)
     edit(own)
     assert "crc32" not in json.loads(own.read_text())
-    after = cells.read(own)
+    after = experiments.read(own)
     assert after.content == before.content and after.evaluations.keys() == before.evaluations.keys()
 
 
@@ -127,7 +127,7 @@ def test_cell_of_a_later_version_is_reported_and_ignored(key, value, why, out, c
 def test_outputs_beside_a_cell_that_are_damaged_are_not_drawn(out):
     own, _ = cell_files(out)
     kept = own.with_suffix(".npz")
-    result = cells.read(own)
+    result = experiments.read(own)
     h = np.zeros((9, 12), np.float32)
     good = {"h": h, "labels": np.arange(9) % 3, "classes": np.array(["a", "b", "c"])}
     np.savez(kept, **good)

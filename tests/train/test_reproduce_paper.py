@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from idcwh_reproduce import published, tables
 from idcwh_train import methods
-from idcwh_train.reproduce import paper, tables
 
 SOURCE = Path(__file__).parents[3] / "shared" / "paper.tex"
 
@@ -43,7 +43,7 @@ def as_printed(row: tuple[float, ...], digits: int) -> list[str]:
 def test_numbers_are_the_papers(label, names, digits):
     printed = rows_of(label)
     for half, name in enumerate(names):
-        ours = {method: as_printed(row, digits) for method, row in paper.TABLES[name].items()}
+        ours = {method: as_printed(row, digits) for method, row in published.TABLES[name].items()}
         assert ours == {method: numbers[4 * half : 4 * half + 4] for method, numbers in printed.items()}
 
 
@@ -51,32 +51,34 @@ def test_numbers_are_the_papers(label, names, digits):
 def test_ablation_is_the_papers():
     printed = rows_of("{table:ablation}")
     for place, name in enumerate(("cifar10-mini", "cifar100", "coco")):
-        ours = {method: as_printed(row, 4) for method, row in paper.ABLATION[name].items()}
+        ours = {method: as_printed(row, 4) for method, row in published.ABLATION[name].items()}
         assert ours == {method: numbers[4 * place : 4 * place + 4] for method, numbers in printed.items()}
 
 
 def test_the_two_tables_with_idcwh_agree():
-    for name, rows in paper.ABLATION.items():
-        for long, short in zip(rows["IDCWH"], paper.TABLES[name]["IDCWH"], strict=True):
+    for name, rows in published.ABLATION.items():
+        for long, short in zip(rows["IDCWH"], published.TABLES[name]["IDCWH"], strict=True):
             assert abs(long - short) <= 0.0005 + 1e-9
 
 
 def test_the_slip_of_the_coco_table_is_marked():
-    assert paper.TABLES["coco"]["DCWH"] == paper.TABLES["cifar100"]["DCWH"]
-    found = paper.row("coco", "dcwh")
+    assert published.TABLES["coco"]["DCWH"] == published.TABLES["cifar100"]["DCWH"]
+    found = published.row("coco", "dcwh")
     assert found is not None and found.doubtful
-    usable = paper.row("cifar100", "dcwh")
+    usable = published.row("cifar100", "dcwh")
     assert usable is not None and not usable.doubtful
 
 
 def test_rows_beside_ours():
-    mini = paper.row("cifar10-mini", "dpsh")
+    mini = published.row("cifar10-mini", "dpsh")
     assert mini is not None and (mini.name, mini.numbers[0], mini.digits) == ("DPSH*", 0.797, 3)
-    own = paper.row("cifar10-mini", "idcwh")
+    own = published.row("cifar10-mini", "idcwh")
     assert own is not None and (own.numbers[3], own.digits) == (0.8586, 4)
-    assert paper.row("cifar10-full", "idcwh-single") is None
-    assert paper.row("cifar100", "csq") is None
+    assert published.row("cifar10-full", "idcwh-single") is None
+    assert published.row("cifar100", "csq") is None
     for table in tables.TABLES.values():
-        named = {found.name.rstrip("*") for m in methods.MODULES if (found := paper.row(table.name, m))}
-        assert named >= {name.rstrip("*") for name in paper.TABLES[table.name]}, "a row that nothing of ours answers"
+        named = {found.name.rstrip("*") for m in methods.MODULES if (found := published.row(table.name, m))}
+        assert named >= {name.rstrip("*") for name in published.TABLES[table.name]}, (
+            "a row that nothing of ours answers"
+        )
         assert all(method in methods.MODULES for method in table.every_method)

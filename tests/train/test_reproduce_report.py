@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search import protocols
+from idcwh_reproduce import embedding, experiments, figures, grid, markup, report, tables, tsne
+from idcwh_reproduce.experiments import Cell, Setup, Variant
+from idcwh_reproduce.results import gather
 from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.evaluation import Evaluation
-from idcwh_search.metrics import evaluate
+from idcwh_search.metrics.evaluate import evaluate
+from idcwh_search.metrics.result import Evaluation
+from idcwh_search.splits import protocols
 from idcwh_train import recipes
-from idcwh_train.reproduce import cells, embedding, figures, markup, plan, report, tables, tsne
-from idcwh_train.reproduce.cells import Cell, Setup, Variant
-from idcwh_train.reproduce.results import gather
 
 SETUP = Setup("frozen", "timm:tf_efficientnet_lite0", True)
 
@@ -46,7 +46,9 @@ def make_cell(
     found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
     (out / "cells").mkdir(parents=True, exist_ok=True)
     if seed == 0 and not failed:
-        cells.write_logits(out / "cells", cell, h=h, labels=labels, classes=np.array([f"class {c}" for c in range(10)]))
+        experiments.write_logits(
+            out / "cells", cell, h=h, labels=labels, classes=np.array([f"class {c}" for c in range(10)])
+        )
     content = {
         "status": "failed" if failed else "done", "reason": failed or None, "record": {}, "unreadable": {},
         "evaluations": {} if failed else {str(bits): found.to_dict()},
@@ -57,7 +59,7 @@ def make_cell(
         "machine": {"cpu": "A <CPU>", "family": "1/2", "cores": 2, "flags": ["avx2"], "gpu": None},
         "revision": None, "command": "idcwh-reproduce cifar10-mini | tee 'a & b'", "finished_at": "",
     }  # fmt: skip
-    cells.write(out / "cells", cell, content)
+    experiments.write(out / "cells", cell, content)
     return found
 
 
@@ -187,10 +189,10 @@ def test_report_says_when_settings_differ(of, name, said, tmp_path):
 
     for method, seed in (("idcwh", 0), ("idcwh", 1), ("dcwh", 0), ("csq", 0)):  # csq has a learning rate of its own
         make_cell(tmp_path, method, 12, seed, 1.0)
-    for variant in (Variant("sigma2", 1.0), Variant(plan.ABLATION, "lr")):
+    for variant in (Variant("sigma2", 1.0), Variant(grid.ABLATION, "lr")):
         make_cell(tmp_path, "idcwh", 12, 0, 1.0, variant)
     make_cell(
-        tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80, min_steps=2800
+        tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, grid.WHOLE), recipe="paper", epochs=80, min_steps=2800
     )
     assert not warned()
     for path in (tmp_path / "cells").glob(f"*{of}.json" if of != "*" else "*.json"):
@@ -207,7 +209,7 @@ def test_a_difference_is_taken_seed_by_seed(tmp_path):
     for seed, noise in ((0, 0.4), (1, 1.0), (2, 1.8)):
         base[seed] = make_cell(tmp_path, "idcwh", 12, seed, noise).map
         row[seed] = make_cell(tmp_path, "idcwh-single", 12, seed, noise + 0.05).map
-    (found,) = gather(cells.read_all(tmp_path / "cells"))
+    (found,) = gather(experiments.read_all(tmp_path / "cells"))
     difference, deviation = found.runs("idcwh-single", 12).against(found.runs("idcwh", 12))
     pairs = np.array([row[seed] - base[seed] for seed in base])
     np.testing.assert_allclose([difference, deviation], [pairs.mean(), pairs.std(ddof=1)])
@@ -221,7 +223,7 @@ def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
         make_cell(tmp_path, "idcwh", 12, seed, noise)
     swept = {value: make_cell(tmp_path, "idcwh", 12, 0, 0.3 + value / 10, Variant("sigma2", value)).map
              for value in (2.0, 8.0)}  # fmt: skip
-    (found,) = gather(cells.read_all(tmp_path / "cells"))
+    (found,) = gather(experiments.read_all(tmp_path / "cells"))
     drawn = figures.sweeps(tables.TABLES["cifar10-mini"], found)
     line = next(line for line in drawn.axes[0].lines if len(line.get_xdata()) == 3)
     assert list(line.get_xdata()) == [2, 7, 8]  # the recipe's own value is 7
@@ -304,8 +306,8 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
     for bits, given in ((12, {}), (24, {"method_options": own}), (48, {})):
         make_cell(tmp_path, "idcwh", bits, 0, 1.0, **given)
     make_cell(tmp_path, "idcwh-single", 12, 0, 1.0)
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, "sigma2"), method_options=own)
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, "smoothing"), method_options={"smoothing": 0.0})
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
+    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "smoothing"), method_options={"smoothing": 0.0})
     for bits in (12, 24, 48):
         make_cell(
             tmp_path,
@@ -313,7 +315,7 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
             bits,
             0,
             1.0,
-            Variant(plan.ABLATION, plan.WHOLE),
+            Variant(grid.ABLATION, grid.WHOLE),
             recipe="paper",
             epochs=80,
             min_steps=2800,
@@ -333,7 +335,7 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
 
     # and where it was trained all the same, by an earlier version, its number
     (tmp_path / "cells" / next(path.name for path in (tmp_path / "cells").glob("*24bits--seed1.json"))).unlink()
-    make_cell(tmp_path, "idcwh", 24, 0, 1.0, Variant(plan.ABLATION, "sigma2"), method_options=own)
+    make_cell(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
     assert re.fullmatch(r"0\.\d{4}", ablation()["sigma2"][1])
 
 
@@ -342,7 +344,7 @@ def test_the_whole_recipe_is_the_same_where_nothing_of_it_differs(tmp_path):
     make_cell(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80, min_steps=2800)
     make_cell(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, min_steps=2800, lr=0.5)
     make_cell(
-        tmp_path, "idcwh", 12, 0, 1.0, Variant(plan.ABLATION, plan.WHOLE), recipe="paper", epochs=80, min_steps=2800
+        tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, grid.WHOLE), recipe="paper", epochs=80, min_steps=2800
     )
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     part = text[text.index("What IDCWH's parts are worth") :]

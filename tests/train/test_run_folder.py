@@ -11,7 +11,8 @@ import time
 import pytest
 
 from idcwh_search.errors import IdcwhError
-from idcwh_train import cli, folder
+from idcwh_train import cli
+from idcwh_train.engine import run_dir
 
 
 def test_only_the_files_of_a_run_are_replaced(images, net, tmp_path, cached):
@@ -113,33 +114,33 @@ def test_a_run_that_ended_while_another_started_is_not_overwritten(images, net, 
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]
     assert cli.main(command) == 0
     model = (out / "model.pt").read_bytes()
-    looked, look = [], folder.check
+    looked, look = [], run_dir.check
 
     def early(out, overwrite):
         looked.append(out)
         return look(out, overwrite) if len(looked) > 1 else None
 
-    monkeypatch.setattr(folder, "check", early)
+    monkeypatch.setattr(run_dir, "check", early)
     assert cli.main([*command, "--seed", "3"]) == 1
     assert "of an earlier run" in capsys.readouterr().err and (out / "model.pt").read_bytes() == model
 
 
 def test_a_folder_is_held_by_one_and_no_trace_is_left(tmp_path):
     out = tmp_path / "a" / "run"
-    with folder.alone(out, "idcwh-train"):
-        with pytest.raises(IdcwhError, match="another idcwh-train works there"), folder.alone(out, "idcwh-train"):
+    with run_dir.alone(out, "idcwh-train"):
+        with pytest.raises(IdcwhError, match="another idcwh-train works there"), run_dir.alone(out, "idcwh-train"):
             pass
         assert out.is_dir()
     assert not out.parent.exists(), "made, and nothing written into it"
     out.mkdir(parents=True)
-    with folder.alone(out, "idcwh-train"):
+    with run_dir.alone(out, "idcwh-train"):
         (out / "model.pt").write_text("x")
     assert [path.name for path in out.iterdir()] == ["model.pt"]
 
 
 def test_a_lock_file_that_was_removed_is_no_lock(tmp_path, monkeypatch):
     """Who opens it while the other leaves, and takes it along, would hold a file that nobody else finds."""
-    path, real, calls = tmp_path / ".lock", folder.try_lock, []
+    path, real, calls = tmp_path / ".lock", run_dir.try_lock, []
 
     def late(handle):
         calls.append(handle)
@@ -147,8 +148,8 @@ def test_a_lock_file_that_was_removed_is_no_lock(tmp_path, monkeypatch):
             path.unlink()
         return real(handle)
 
-    monkeypatch.setattr(folder, "try_lock", late)
-    with folder.alone(tmp_path, "idcwh-train"):
+    monkeypatch.setattr(run_dir, "try_lock", late)
+    with run_dir.alone(tmp_path, "idcwh-train"):
         assert len(calls) == 2
         with path.open("w") as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

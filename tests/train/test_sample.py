@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from idcwh_train.sample import CLASSES, SIZE, in_turns
+from idcwh_train.data.kept_images import CLASSES, SIZE, in_turns
 
 
 def test_several_of_each_of_several_classes() -> None:

@@ -15,13 +15,18 @@ import torch
 from PIL import Image
 from torch import nn
 
-from idcwh_search import datasets, protocols, training_images
+from idcwh_search import datasets
 from idcwh_search.codes import pack
-from idcwh_search.images import Preprocess
-from idcwh_search.metrics import evaluate
-from idcwh_train import backbones, cli, features, inference, loop, run
-from idcwh_train.checkpoint import load_model
-from idcwh_train.model import Network
+from idcwh_search.datasets import training_images
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_search.metrics.evaluate import evaluate
+from idcwh_search.splits import protocols
+from idcwh_train import cli
+from idcwh_train.engine import session, trainer
+from idcwh_train.engine.checkpoint import load_model
+from idcwh_train.frozen import features, ort_backbone
+from idcwh_train.models import backbones
+from idcwh_train.models.hash_model import Network
 
 
 def test_frozen_run_writes_a_model_that_agrees_with_itself(images, net, tmp_path, cached, capsys, log):
@@ -106,7 +111,7 @@ def test_the_backbone_sees_the_mean_of_what_the_heads_ask_for():
 def test_the_best_epoch_is_that_of_held_out_images(images, net, tmp_path, cached, capsys, monkeypatch):
     command = ["--data", str(images), *net, "--freeze", "--validation", "0.2", *cached]
     values = iter([0.3, 0.9, 0.5, 0.9, 0.2])
-    monkeypatch.setattr(run, "held_out_map", lambda *_: {12: next(values)})
+    monkeypatch.setattr(session, "held_out_map", lambda *_: {12: next(values)})
     command += ["--epochs", "5", "--schedule", "step", "--lr", "0.01"]
     model, content = load_model(run_until(tmp_path / "best", [*command, "--keep", "best"]))
     assert content["training"]["kept"] == 2 and "kept epoch 2, MAP 0.9000" in capsys.readouterr().err
@@ -122,13 +127,13 @@ def run_until(out: Path, command: list[str]) -> Path:
 
 def test_the_model_is_the_running_mean_of_the_weights(images, net, tmp_path, cached, monkeypatch):
     seen: list[torch.Tensor] = []
-    step = loop.Trainer._step
+    step = trainer.Trainer._step
 
     def remember(self, *arguments):
         step(self, *arguments)
         seen.append(self.network.scale * self.network.heads["12"].weight.detach())  # as the model has it
 
-    monkeypatch.setattr(loop.Trainer, "_step", remember)
+    monkeypatch.setattr(trainer.Trainer, "_step", remember)
     command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--batch-size", "8", *cached]
     model, _ = load_model(run_until(tmp_path / "run", [*command, "--average", "0.8"]))
     mean = seen[0]
@@ -268,7 +273,7 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, net, tmp_path, 
 
 def test_evaluate_does_not_change_what_computes_the_features(images, net, tmp_path, monkeypatch):
     """33 training images, 42 with the queries: ONNX Runtime would come in between, and its last bits are others."""
-    monkeypatch.setattr(inference, "ENOUGH", 40)
+    monkeypatch.setattr(ort_backbone, "ENOUGH", 40)
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--device", "cpu"]
     for name, more in (("plain", []), ("scored", ["--evaluate"])):
         cache = ["--cache", str(tmp_path / f"cache-{name}")]

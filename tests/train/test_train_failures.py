@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from idcwh_search.wording import counted
-from idcwh_train import checkpoint, cli, features, run, sound
-from idcwh_train.checkpoint import load_model
+from idcwh_search._util.wording import counted
+from idcwh_train import cli
+from idcwh_train.engine import checkpoint, divergence, session
+from idcwh_train.engine.checkpoint import load_model
+from idcwh_train.frozen import features
 from idcwh_train.methods.idcwh import IDCWH
 
 
@@ -37,7 +39,7 @@ def test_a_finished_model_that_puts_out_one_code_is_said(images, net, tmp_path, 
         seen.append(positions)
         return positions, {12: torch.full((len(positions), 12), 0.5)}
 
-    monkeypatch.setattr(run, "encode", constant)
+    monkeypatch.setattr(session, "encode", constant)
     assert cli.main([*command, "--out", str(tmp_path / "bad")]) == 0
     said = capsys.readouterr().err
     assert (
@@ -61,7 +63,7 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_checkpoint(
 
     with monkeypatch.context() as patch:
         patch.setattr(IDCWH, "terms", broken)
-        patch.setattr(run, "_CHECKPOINT_SECONDS", -1)
+        patch.setattr(session, "_CHECKPOINT_SECONDS", -1)
         assert cli.main([*command, "--out", str(out)]) == 1
     kept, said = capsys.readouterr().err.splitlines()[-2:]
     assert kept == "checkpoint.pt keeps what was sound, 2 epochs and 1 step"
@@ -88,7 +90,7 @@ def test_weights_of_no_use_are_not_saved(images, net, tmp_path, cached, capsys, 
 
 
 def test_what_is_kept_of_a_run_that_diverges_is_sound(images, net, tmp_path, cached, capsys, monkeypatch, log):
-    monkeypatch.setattr(run, "_CHECKPOINT_SECONDS", -1)
+    monkeypatch.setattr(session, "_CHECKPOINT_SECONDS", -1)
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "50", "--batch-size", "12", "--lr", "1e5", *cached]
     assert cli.main([*command, "--out", str(out)]) == 1
@@ -100,8 +102,8 @@ def test_what_is_kept_of_a_run_that_diverges_is_sound(images, net, tmp_path, cac
         noted
         == f"checkpoint.pt keeps what was sound, {counted(at['epoch'], 'epoch')} and {counted(at['step'], 'step')}"
     )
-    assert all(sound.is_sound(x) for x in saved["network"].values())
-    assert all(abs(x) < sound.LARGEST**2 * 12 for x in at["sums"].values()) and len(log(out)) == at["epoch"]
+    assert all(divergence.is_sound(x) for x in saved["network"].values())
+    assert all(abs(x) < divergence.LARGEST**2 * 12 for x in at["sums"].values()) and len(log(out)) == at["epoch"]
     assert cli.main(["--out", str(out), "--resume", *cached]) == 1
     assert "--resume keeps the rate and comes to the same end" in capsys.readouterr().err
     assert (out / "checkpoint.pt").read_bytes() == kept and not (out / "model.pt").exists()
@@ -111,7 +113,7 @@ def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_pa
     def infinite(source, network, positions):
         return positions, {12: torch.full((len(positions), 12), torch.inf)}
 
-    monkeypatch.setattr(run, "encode", infinite)
+    monkeypatch.setattr(session, "encode", infinite)
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
     assert cli.main(command) == 1
     assert "error: the outputs of the finished model are not finite" in capsys.readouterr().err

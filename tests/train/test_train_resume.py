@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from idcwh_train import backbones, checkpoint, cli, loop
-from idcwh_train.checkpoint import load_model
+from idcwh_train import cli
+from idcwh_train.engine import checkpoint, trainer
+from idcwh_train.engine.checkpoint import load_model
+from idcwh_train.models import backbones
 
 FINE_TUNING = [
     *("--lr", "0.001", "--head-lr", "0.01", "--nesterov", "--schedule", "linear", "--warmup", "0.2"),
@@ -29,7 +31,7 @@ def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, 
     models = sorted(path.name for path in (tmp_path / "whole").glob("model*.pt"))
 
     steps = 0
-    step = loop.Trainer._step
+    step = trainer.Trainer._step
 
     def stopping(self, *arguments):
         nonlocal steps
@@ -38,7 +40,7 @@ def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, 
         if steps % 2 == 0:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(loop.Trainer, "_step", stopping)
+    monkeypatch.setattr(trainer.Trainer, "_step", stopping)
     out = tmp_path / "pieces"
     assert cli.main([*command, "--out", str(out)]) == 130
     assert load_model(out / models[-1])[1]["training"]["finished"] is False
@@ -54,14 +56,14 @@ def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, 
 def test_a_checkpoint_of_before_steps_were_told_apart_goes_on(images, net, tmp_path, cached, monkeypatch, log):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--batch-size", "8", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
-    step, out = loop.Trainer._step, tmp_path / "old"
+    step, out = trainer.Trainer._step, tmp_path / "old"
 
     def stopping(self, *arguments):
         step(self, *arguments)
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Trainer, "_step", stopping)
+        patch.setattr(trainer.Trainer, "_step", stopping)
         assert cli.main([*command, "--out", str(out)]) == 130
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)
     assert saved["trainer"]["position"].pop("taken") == 1
@@ -268,7 +270,7 @@ def test_a_log_of_something_else_costs_its_picture_only(images, net, tmp_path, c
 
 
 def test_what_to_do_next_is_said_for_a_shell(images, net, tmp_path, cached, capsys, monkeypatch):
-    monkeypatch.setattr(loop.Trainer, "_step", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(trainer.Trainer, "_step", lambda *_: signal.raise_signal(signal.SIGINT))
     out = tmp_path / "my run"
     assert cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 130
     assert f"go on with: idcwh-train --out '{out}' --resume\n" in capsys.readouterr().err

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from idcwh_train import cli, prepare
-from idcwh_train.checkpoint import load_model
+from idcwh_train import cli
+from idcwh_train.engine import setup
+from idcwh_train.engine.checkpoint import load_model
 
 COMPACT = ["--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "12"]
 EACH = [["--freeze"], [], COMPACT]
@@ -35,7 +36,7 @@ def test_no_training_picture_can_be_read(make_images, net, tmp_path, cached, cap
 
 
 def test_the_first_layer_is_made_from_those_that_can_be_read(make_images, tmp_path, cached, monkeypatch):
-    monkeypatch.setattr(prepare, "_WHITENED", 4)
+    monkeypatch.setattr(setup, "_WHITENED", 4)
     bad = make_images(tmp_path / "bad")
     for path in sorted((bad / "train").rglob("*.png"))[:9]:
         path.write_bytes(b"no picture")

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from idcwh_train import checkpoint, cli, progress
+from idcwh_train import cli
+from idcwh_train.engine import checkpoint, epoch_log
 
 SCRIPT = """
 import json, os, signal, sys
@@ -65,7 +66,7 @@ def state(path: Path) -> dict[str, torch.Tensor]:
 
 def log(out: Path) -> list[dict]:
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in progress.CLOCKS} for line in lines]
+    return [{k: v for k, v in line.items() if k not in epoch_log.CLOCKS} for line in lines]
 
 
 def torchrun(script: Path, commands: list[list[str]]) -> subprocess.CompletedProcess[str]:
@@ -131,12 +132,12 @@ def test_where_the_first_cannot_begin_it_alone_says_so(data, tmp_path):
     ],
 )
 def test_what_cannot_be_shared_is_refused(data, tmp_path, more, problem, monkeypatch, capsys):
-    from idcwh_train import workers
+    from idcwh_train.engine import distributed
 
-    class Two(workers.Workers):
+    class Two(distributed.Workers):
         count = 2
 
-    monkeypatch.setattr(workers, "Workers", Two)
+    monkeypatch.setattr(distributed, "Workers", Two)
     assert cli.main(["--data", str(data), *VIT, *more, "--out", str(tmp_path / "out")]) == 1
     assert problem in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 # public name -> module that defines it
 _EXPORTS = {
-    "HashModel": "model",
-    "load_model": "checkpoint",
-    "save_model": "checkpoint",
+    "HashModel": "models.hash_model",
+    "load_model": "engine.checkpoint",
+    "save_model": "engine.checkpoint",
 }
 __all__ = sorted(_EXPORTS)
 
 if TYPE_CHECKING:
-    from .checkpoint import load_model as load_model
-    from .checkpoint import save_model as save_model
-    from .model import HashModel as HashModel
+    from .engine.checkpoint import load_model as load_model
+    from .engine.checkpoint import save_model as save_model
+    from .models.hash_model import HashModel as HashModel
 
 
 def __getattr__(name: str) -> object:

@@ -12,12 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from idcwh_search import protocols
-from idcwh_search.cli import common, protocol
+from idcwh_search._util.wording import counted
+from idcwh_search.cli import common, split_options
 from idcwh_search.errors import IdcwhError
-from idcwh_search.wording import counted
+from idcwh_search.splits import protocols
 
-from . import folder, methods, recipes, values
+from . import methods, option_types, recipes
+from .engine import run_dir
 
 _EPILOG = """\
 examples:
@@ -56,7 +57,7 @@ def parser() -> common.Parser:
     data = p.add_argument_group("data").add_argument
     data("--data", metavar="DATA", help="labelled images, see below")
     data("--protocol", choices=protocols.NAMES, help="how they are split (default auto)")
-    protocol.add_options(data)
+    split_options.add_options(data)
     data("--validation", type=float, metavar="SHARE", help="of the training images: watched, not trained on")
 
     net = p.add_argument_group("network").add_argument
@@ -118,40 +119,42 @@ def main(argv: list[str] | None = None) -> int:
         if not given.get("data"):
             p.error("--data is missing: a folder, a manifest, or cifar10:DIR")
         if "LOCAL_RANK" not in os.environ:  # under torchrun the first process looks, once it has the folder
-            folder.check(out, setting["overwrite"])
-            folder.check_kinds(out)
+            run_dir.check(out, setting["overwrite"])
+            run_dir.check_kinds(out)
         with p.checking():
             options = recipes.options(setting.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
-    from . import curves, features, run, sound, workers  # from here on torch is needed
+    from .engine import distributed, divergence, training_curves
+    from .engine import session as run
+    from .frozen import features  # from here on torch is needed
 
     if not setting["resume"]:
         with p.checking():
             run.check(options)
-    if workers.number():
+    if distributed.number():
         common.hush()
-    here = workers.local_device(device(setting["device"]))
+    here = distributed.local_device(device(setting["device"]))
     cache = setting.get("cache", features.default_cache())
-    with workers.joined(here) as team:
+    with distributed.joined(here) as team:
         try:
             outcome = run.train(
                 options, out, here, cache, resume=setting["resume"], overwrite=setting["overwrite"],
                 evaluate=setting["evaluate"], workers=team, data=given.get("data"),
                 weights=given.get("weights"),
             )  # fmt: skip
-        except sound.Diverged as error:
+        except divergence.Diverged as error:
             raise IdcwhError(f"{error}{_advice(options, out)}") from None
         if not team.first:
             return common.DONE
         _say(outcome, setting["json"])
-        status = _report(outcome, out, list(folder.model_names(options.bits).values()))
+        status = _report(outcome, out, list(run_dir.model_names(options.bits).values()))
         if outcome.finished:
             common.note_all([*_quality(outcome, options), *_next(options, out, given.get("data", options.data))])
         if importlib.util.find_spec("matplotlib"):
             try:
-                curves.draw(out)
+                training_curves.draw(out)
             except IdcwhError as error:  # the model is there
-                common.note(f"no {folder.CURVES}: {error}")
+                common.note(f"no {run_dir.CURVES}: {error}")
         return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
 
 
@@ -161,7 +164,7 @@ def _advice(options: recipes.Options, out: Path) -> str:
 
     if find(options.method).closed_form:
         return ""
-    resumable = (out / folder.CHECKPOINT).exists()
+    resumable = (out / run_dir.CHECKPOINT).exists()
     of_resume = ", in a new run: --resume keeps the rate and comes to the same end" if resumable else ""
     return f"; a lower --lr helps most often{of_resume}"
 
@@ -192,7 +195,7 @@ def _say(outcome: Any, as_json: bool) -> None:
 
 def _quality(outcome: Any, options: recipes.Options) -> list[str]:
     """Lines that say how good the model is on images it was not trained on, as far as that was measured."""
-    from .progress import named
+    from .engine.epoch_log import named
 
     if outcome.held and options.keep == "last":
         maps = {bits: outcome.record.get(named("map", bits, options.bits)) for bits in options.bits}
@@ -205,7 +208,7 @@ def _quality(outcome: Any, options: recipes.Options) -> list[str]:
 
 def _next(options: recipes.Options, out: Path, data: str) -> list[str]:
     """The commands that usually follow, with the paths of this run."""
-    model = out / folder.model_names(options.bits)[max(options.bits)]
+    model = out / run_dir.model_names(options.bits)[max(options.bits)]
     files = Path(data).is_dir() or Path(data).suffix.lower() in (".csv", ".jsonl", ".ndjson")
     words = [
         ["idcwh-export", model, "--onnx"],
@@ -225,17 +228,17 @@ def _method_option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
-    return name, values.guessed(value)
+    return name, option_types.guessed(value)
 
 
 def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recipes.Options:
     """The options of the checkpoint; anything else on the command line has to agree with them, but for --data, which
     may say where the set lies now: `run.train` sees whether it is the same.
     """
-    from . import resume
+    from .engine import resume
     from .methods.base import create
 
-    saved: Any = resume.read(out / folder.CHECKPOINT)["options"]
+    saved: Any = resume.read(out / run_dir.CHECKPOINT)["options"]
     try:
         options = recipes.Options(**saved)
     except (TypeError, ValueError) as error:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from idcwh_search import protocols
 from idcwh_search.codes import check_bits
 from idcwh_search.errors import IdcwhError
+from idcwh_search.splits import protocols
 
-from . import values
+from . import option_types
 from .methods import MODULES
 
 SCHEDULES = ("step", "cosine", "linear")
@@ -113,8 +113,13 @@ def _lengths(bits: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(checked)
 
 
-def _kinds() -> dict[str, values.Kind]:
-    by_type = {"bool": values.BOOLEAN, "int": values.whole(0), "float": values.AT_LEAST_0, "str": values.TEXT}
+def _kinds() -> dict[str, option_types.Kind]:
+    by_type = {
+        "bool": option_types.BOOLEAN,
+        "int": option_types.whole(0),
+        "float": option_types.AT_LEAST_0,
+        "str": option_types.TEXT,
+    }
     counts = (
         "train_per_class", "train", "unseen_classes",
         "resize", "crop", "epochs", "batch_size",
@@ -122,11 +127,11 @@ def _kinds() -> dict[str, values.Kind]:
     shares = ("validation", "erase", "warmup", "average", "dropout", "momentum")
     choices = {"schedule": SCHEDULES, "precision": PRECISIONS, "optimizer": OPTIMIZERS, "keep": KEEP}
     narrower = {
-        **dict.fromkeys(counts, values.whole(1)),
-        "start_crop": values.whole(8),
-        "weights": values.NAME,
-        **dict.fromkeys(shares, values.SHARE),
-        **{name: values.one_of(allowed) for name, allowed in choices.items()},
+        **dict.fromkeys(counts, option_types.whole(1)),
+        "start_crop": option_types.whole(8),
+        "weights": option_types.NAME,
+        **dict.fromkeys(shares, option_types.SHARE),
+        **{name: option_types.one_of(allowed) for name, allowed in choices.items()},
     }
     found = {}
     for one in fields(Options):

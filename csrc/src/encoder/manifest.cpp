@@ -1,4 +1,4 @@
-// Which model made a database: written into its manifest and compared with it, as manifest.py does.
+// Which model made a database: written into its manifest and compared with it, as database/provenance.py does.
 #include "encoder/json.hpp"
 #include "encoder/parts.hpp"
 

@@ -1,4 +1,4 @@
-// What a model.onnx says of itself, and whether its inputs and outputs are what it says. As modelinfo.py has it.
+// What a model.onnx says of itself, and whether its inputs and outputs are what it says. As encoder/metadata.py has it.
 #pragma once
 
 #include <idcwh/preprocess.hpp>

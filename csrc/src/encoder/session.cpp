@@ -1,4 +1,4 @@
-// One session, opened the way runtime.py opens it: quiet, threads that do not spin, on CUDA without the card's
+// One session, opened the way encoder/ort.py opens it: quiet, threads that do not spin, on CUDA without the card's
 // shortcuts.
 #include "encoder/session.hpp"
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
 
-from .. import heads
+from ..models import heads
 from .base import Method, above_0, at_least_0, at_least_1, sgn
-from .dcc import ridge
+from .discrete_cyclic import ridge
 
 
 class Anchored(Method):

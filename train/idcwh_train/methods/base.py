@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from idcwh_search.errors import IdcwhError
 
-from .. import heads, values
+from .. import option_types
+from ..models import heads
 from . import MODULES
 
 
@@ -105,35 +106,35 @@ def quantization(h: Tensor) -> Tensor:
 
 def at_least_0(**numbers: float) -> None:
     """Finite numbers of at least 0."""
-    _check(values.AT_LEAST_0, numbers)
+    _check(option_types.AT_LEAST_0, numbers)
 
 
 def above_0(**numbers: float) -> None:
     """Finite numbers above 0."""
-    _check(values.ABOVE_0, numbers)
+    _check(option_types.ABOVE_0, numbers)
 
 
 def at_least_1(**counts: int) -> None:
     """Whole numbers of at least 1."""
-    _check(values.whole(1), counts)
+    _check(option_types.whole(1), counts)
 
 
 def shares(**numbers: float) -> None:
     """Numbers from 0 up to, not including, 1."""
-    _check(values.SHARE, numbers)
+    _check(option_types.SHARE, numbers)
 
 
 def booleans(**answers: bool) -> None:
     """True or False, not what only counts as one of them."""
-    _check(values.BOOLEAN, answers)
+    _check(option_types.BOOLEAN, answers)
 
 
 def one_of(choices: tuple[str, ...], **texts: str) -> None:
     """Texts among `choices`."""
-    _check(values.one_of(choices), texts)
+    _check(option_types.one_of(choices), texts)
 
 
-def _check(kind: values.Kind, options: Mapping[str, Any]) -> None:
+def _check(kind: option_types.Kind, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         kind.checked(name, value)
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import heads
+from ..models import heads
 from .base import Method, booleans
-from .codebooks import spread
+from .hash_centers import spread
 
 
 class ClassCode(Method):

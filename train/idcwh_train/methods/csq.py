@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .base import Method, at_least_0
-from .codebooks import rows_of_hadamard, spread
+from .hash_centers import rows_of_hadamard, spread
 
 
 class CSQ(Method):

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .base import Method, above_0, at_least_0
-from .pairs import logistic, mean_where, others, similar
+from .pairwise import logistic, mean_where, others, similar
 
 
 class DHN(Method):

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import heads
+from ..models import heads
 from .base import Method, at_least_0, at_least_1
-from .pairs import mean_where, similar, triplets
+from .pairwise import mean_where, similar, triplets
 
 
 class DNNH(Method):

@@ -19,8 +19,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from .base import Method, at_least_0, booleans, quantization
-from .memory import Memory
-from .pairs import logistic
+from .memory_bank import Memory
+from .pairwise import logistic
 
 
 class DPSH(Method):

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from .base import Method, above_0, at_least_0, at_least_1, booleans, sgn
-from .dcc import descend, solve
-from .memory import Memory
-from .pairs import logistic
+from .discrete_cyclic import descend, solve
+from .memory_bank import Memory
+from .pairwise import logistic
 
 
 class DSDH(Method):

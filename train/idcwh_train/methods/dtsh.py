@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .base import Method, at_least_0, at_least_1, quantization
-from .pairs import mean_where, similar, triplets
+from .pairwise import mean_where, similar, triplets
 
 
 class DTSH(Method):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .anchored import Anchored
 from .base import sgn
-from .dcc import ridge
+from .discrete_cyclic import ridge
 
 
 class FSDH(Anchored):

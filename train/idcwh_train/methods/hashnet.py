@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .base import Method, above_0, at_least_0, at_least_1
-from .pairs import logistic, mean_where, others, similar
+from .pairwise import logistic, mean_where, others, similar
 
 
 class HashNet(Method):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from . import L2_REDUCTIONS, REDUCTIONS, STARTS
 from .base import Method, above_0, at_least_0, one_of, sgn, shares
-from .codebooks import spread
+from .hash_centers import spread
 
 
 class IDCWH(Method):

@@ -18,9 +18,9 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import heads
+from ..models import heads
 from .base import Method, above_0, at_least_0
-from .codebooks import rows_of_hadamard, spread
+from .hash_centers import rows_of_hadamard, spread
 
 
 class OrthoHash(Method):

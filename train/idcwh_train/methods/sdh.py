@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .anchored import Anchored
 from .base import at_least_1
-from .dcc import descend, ridge
+from .discrete_cyclic import descend, ridge
 
 
 class SDH(Anchored):

@@ -1,0 +1,28 @@
+"""Where the C and C++ side of this installation lies, for programs that have it from pip alone.
+
+    c++ -std=c++20 main.cpp -I$(python -c "import idcwh_search as ih; print(ih.get_include())") \\
+        $(python -c "import idcwh_search as ih; print(ih.get_library_dir())")/libidcwh.a -pthread
+
+docs/cpp.md has the shared library, CMake and C.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def get_include() -> str:
+    """The folder for `-I`: it holds `idcwh/search.hpp`, `idcwh/encoder.hpp`, `idcwh/idcwh.h` and the rest."""
+    installed = _PACKAGE / "include"
+    # An editable installation uses the headers that are being edited.
+    return str(installed if installed.is_dir() else _PACKAGE.parent / "csrc" / "include")
+
+
+def get_library_dir() -> str:
+    """The folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`.
+
+    Beside them `libidcwh_encoder` in the same forms: pictures to pixels and codes.
+    """
+    return str(_PACKAGE / "lib")

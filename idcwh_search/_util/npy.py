@@ -1,0 +1,89 @@
+"""Arrays in .npy format, in files of their own and in .npz archives: the one place that reads them.
+
+Nothing is unpickled, and nothing is allocated for what a header claims before the claim agrees with the data behind it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ..errors import CorruptFileError, IdcwhError
+
+# Version 3 differs from version 2 in the encoding of field names, and arrays with fields are refused.
+_READERS: dict[tuple[int, ...], Any] = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+    (3, 0): npy.read_array_header_2_0,
+}
+_KINDS = "biufSU"
+_CHUNK = 1 << 24
+
+
+class Header(NamedTuple):
+    """What the header of an array says."""
+
+    shape: tuple[int, ...]
+    by_column: bool
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data behind the header."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: Any) -> Header:
+    """Reads the header at the current place of a binary file. ValueError says what is wrong with it."""
+    start = file.read(npy.MAGIC_LEN)
+    if start[: len(npy.MAGIC_PREFIX)] != npy.MAGIC_PREFIX:
+        raise ValueError("is not an array in .npy format")
+    version = tuple(start[len(npy.MAGIC_PREFIX) :])
+    if version not in _READERS:
+        raise ValueError(f"is an array in .npy format {'.'.join(map(str, version))}, which is not supported")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's, about headers that are corrupt
+            header = Header(*_READERS[version](file))
+    except Exception:  # NumPy evaluates the header as Python, and passes on a dozen kinds
+        raise ValueError("has a corrupt header") from None
+    if header.dtype.hasobject:
+        raise ValueError("holds Python objects, which are never loaded; save plain arrays")
+    if header.dtype.kind not in _KINDS or header.dtype.names or min(header.shape, default=0) < 0:
+        raise ValueError(f"holds {header.dtype} of shape {list(header.shape)}, expected plain numbers or text")
+    return header
+
+
+def read_array(file: Any, size: int) -> np.ndarray:
+    """Reads the array at the current place of a binary file, where `size` bytes are left. ValueError as above."""
+    start = file.tell()
+    header = read_header(file)
+    left = size - (file.tell() - start)
+    if left != header.nbytes:
+        raise ValueError(f"has {left:,} bytes of data, its header says {header.nbytes:,}")
+    array = np.empty(math.prod(header.shape), header.dtype)
+    if header.nbytes:
+        raw, filled = array.view(np.uint8).data, 0
+        while count := file.readinto(raw[filled : filled + _CHUNK]):
+            filled += count
+        if filled < header.nbytes:
+            raise ValueError(f"ends after {filled:,} of {header.nbytes:,} bytes of data")
+    return array.reshape(header.shape, order="F" if header.by_column else "C")
+
+
+def load(path: Path, expected: str) -> np.ndarray:
+    """Reads a .npy file. CorruptFileError for a file that is none; `expected` describes the array in the message."""
+    if path.exists() and not path.is_file():
+        raise IdcwhError("is not a file", path=path, expected=f"{expected}, as numpy.save writes them")
+    with path.open("rb") as file:
+        try:
+            return read_array(file, os.fstat(file.fileno()).st_size)
+        except ValueError as error:
+            wanted = f"{expected}, as numpy.save writes them"
+            raise CorruptFileError(str(error), path=path, expected=wanted) from None

@@ -1,0 +1,59 @@
+"""Which images a command of idcwh-index takes, and the key and label under which each is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..datasets import is_manifest
+from ..images import tar
+from ..images.listing import LeftOut, find_images
+
+
+class Listing:
+    """The images to index: what to open, and the key and label under which each is stored.
+
+    `labels_are_given`: by a manifest, not taken from folders. `left_out`: files that are not among the images.
+    """
+
+    def __init__(self, source: str, labels: str) -> None:
+        self.labels: list[str | None]
+        self.left_out = LeftOut()
+        self._read(source, labels)
+        self._drop_repeats()
+
+    def _read(self, source: str, labels: str) -> None:
+        self.labels_are_given = is_manifest(source)
+        if self.labels_are_given:
+            self._from_manifest(source)
+            return
+        found = find_images(source)
+        self.root, self.left_out = Path(found.root), found.left_out
+        self.paths = found.paths
+        self.keys = [image.key for image in found.images]
+        inside = Path(source).is_dir()
+        self.labels = [image.label(inside=inside) if labels == "folder" else None for image in found.images]
+
+    def _from_manifest(self, source: str) -> None:
+        from .. import datasets
+
+        dataset = datasets.load(source)
+        self.root = Path(source).parent
+        self.paths = [str(self.root / key) for key in dataset.keys]
+        self.keys = [tar.relative(path, self.root) for path in self.paths]
+        matrix = dataset.labels
+        names = dataset.classes
+        if matrix.ndim == 1:
+            self.labels = [names[number] for number in matrix.tolist()]
+        else:
+            self.labels = ["|".join(names[j] for j in np.flatnonzero(row)) or None for row in matrix]
+
+    def _drop_repeats(self) -> None:
+        """A picture that is listed twice counts once."""
+        first: dict[str, int] = {}
+        for i, key in enumerate(self.keys):
+            first.setdefault(key, i)
+        kept = list(first.values())
+        self.paths, self.keys = [self.paths[i] for i in kept], [self.keys[i] for i in kept]
+        self.labels = [self.labels[i] for i in kept]

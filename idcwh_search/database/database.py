@@ -1,0 +1,323 @@
+"""Database: codes with ids, keys and labels in one file, codes.bin, that loses nothing.
+
+The file and its guarantees are csrc/src/storage (specification: docs/codes-bin.md); here texts, arrays and the
+manifest become Python's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..codes import check_bits
+from ..errors import IdcwhError
+from ..search.base import Ids, Searchable, read_only
+from ..search.where import as_id_list
+from .builder import DatabaseBuilder, json_bytes, making, path_bytes
+from .items import Adding, Checksums, Stamps, Texts, class_names, columns, text_list
+
+FORMAT = 1
+_NAMED = 20  # labels that a message lists
+MAGIC = b"\x89IDCWH\r\n"  # what every codes.bin begins with
+
+
+class _Readable(Searchable):
+    """What a database and a snapshot of it offer beside searching."""
+
+    def _snapshot(self) -> _core.DatabaseSnapshot:
+        raise NotImplementedError
+
+    @property
+    def codes(self) -> np.ndarray:
+        """All codes in row order, uint8 (n, code bytes), read-only: in the file where they are one segment, else a
+        copy."""
+        view = self._snapshot()
+        codes = view.codes_in_place()
+        return read_only(view.copy()[0]) if codes is None else codes
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the database says of its model and its images."""
+        text = self._snapshot().manifest()  # outside of the try: a closed database has a ValueError of its own
+        try:
+            manifest = json.loads(text.decode(errors="surrogateescape"))
+        except (ValueError, RecursionError):
+            manifest = None
+        if not isinstance(manifest, dict):
+            raise IdcwhError(
+                f"{getattr(self, 'path', 'the database')}: its manifest is no JSON object; set another one"
+            )
+        return manifest
+
+    def keys(self, ids: Ids | None = None) -> list[str | None]:
+        """The keys (image paths) of these ids, or of all in row order; None where an item has none."""
+        return self._snapshot().keys(None if ids is None else as_id_list(ids))
+
+    def labels(self, ids: Ids | None = None) -> list[str | None]:
+        """The labels of these ids, or of all in row order; None where an item has none."""
+        return self._snapshot().labels(None if ids is None else as_id_list(ids))
+
+    def stamps(self, ids: Ids | None = None) -> np.ndarray:
+        """The stamps of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
+        return self._snapshot().stamps(None if ids is None else as_id_list(ids))
+
+    def checksums(self, ids: Ids | None = None) -> np.ndarray:
+        """The checksums of these ids, or of all in row order: the size and the hash of the content behind each key,
+        uint64 (n, 2); (0, 0) where an item has none."""
+        return self._snapshot().checksums(None if ids is None else as_id_list(ids))
+
+    def label_names(self) -> list[str]:
+        """The distinct labels that occur, sorted."""
+        return sorted({label for label in self.labels() if label is not None})
+
+    def select(self, *, labels: Sequence[str] | None = None, key_prefixes: Sequence[str] | None = None) -> np.ndarray:
+        """Returns the ids of the items that have one of these labels and a key that begins with one of these prefixes.
+
+        They are int64, in row order, and what `where` of every search takes. An item of several classes, whose label is
+        `a|b`, has the labels a, b and `a|b`. Raises ValueError for a label that no item has, which names those that
+        there are, and for a prefix that no key has.
+        """
+        view = self._snapshot()
+        kept = np.ones(len(view), bool)
+        if labels is not None:
+            kept &= _with_labels(view.labels(None), set(text_list("labels", labels)))
+        if key_prefixes is not None:
+            kept &= _with_prefixes(view.keys(None), text_list("key_prefixes", key_prefixes))
+        return view.ids()[kept]
+
+    def find(self, keys: Sequence[str]) -> np.ndarray:
+        """The ids of the items with one of these keys, int64, ascending."""
+        return self._snapshot().find(text_list("keys", keys))
+
+
+class DatabaseSnapshot(_Readable):
+    """What a database held at one moment. It stays as it is while the file changes, and may outlive the database."""
+
+    def __init__(self, view: _core.DatabaseSnapshot) -> None:
+        """Use Database.snapshot."""
+        self._view = view
+
+    def _snapshot(self) -> _core.DatabaseSnapshot:
+        return self._view
+
+    def __repr__(self) -> str:
+        return f"DatabaseSnapshot(bits={self.bits}) of {len(self)} items"
+
+
+class Database(_Readable, Adding):
+    """A codes.bin: `create` a new one, or `open` one. A context manager both ways.
+
+    A write has reached the disk when its method returns; whatever happens to the process or the machine, the file
+    then holds what was acknowledged. After an error it is as it was. One process writes at a time; any number read:
+    they see what was there when they opened it, until they `refresh`. Methods may be called from many threads.
+
+    The file is mapped into memory. A file that another program cuts off raises IdcwhError, by a handler for SIGBUS that
+    is installed when the first database is opened and passes other faults on to the handler before it. A program that
+    installs a handler for SIGBUS of its own, `faulthandler.enable` included, does so before it opens a database.
+    """
+
+    def __init__(self, path: Path, database: _core.Database) -> None:
+        """Use `open` or `create`."""
+        self.path = path
+        self._database = database
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
+        """Map a database: mode "r" for searching, "r+" for changing it as well, which locks it against other writers.
+
+        IdcwhError for a file that is no whole codes.bin or that somebody else is writing to, OSError for none at all.
+        """
+        if mode not in ("r", "r+"):
+            raise ValueError(f"mode {mode!r}: expected 'r' or 'r+'; make a new database with Database.create")
+        return cls(Path(path), _core.Database.open(path_bytes(path), mode == "r+"))
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
+    ) -> Database:
+        """A new database of `bits`-bit codes, without items, on disk at once and open for changing.
+
+        `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
+        unless `replace` is set, which replaces a codes.bin or an empty file and nothing else. The new file has the
+        permissions of the old one; a link is followed.
+        """
+        with making(path):
+            database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace)
+        return cls(Path(path), database)
+
+    @staticmethod
+    def build(
+        path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
+    ) -> DatabaseBuilder:
+        """Begin a database that appears at `path` when it is closed, whole, or never."""
+        return DatabaseBuilder(Path(path), bits, model, replace=replace)
+
+    def __reduce__(self) -> Any:
+        """Returns how to open the file again, for pickling and copying a database that is open for reading.
+
+        The copy sees the newest commit, and has no structures of `optimize`. Raises TypeError for a database that is
+        open for changing, which one handle may do at a time.
+        """
+        if self._database.writable:
+            raise TypeError(
+                f"{self.path}: a database that is open for changing cannot be copied or pickled; "
+                "open it with mode 'r' where it is only searched"
+            )
+        self._database.snapshot()  # raises where it is closed
+        return Database.open, (str(self.path.absolute()),)
+
+    def _snapshot(self) -> _core.DatabaseSnapshot:
+        return self._database.snapshot()
+
+    def snapshot(self) -> DatabaseSnapshot:
+        """The database as it is now, for as long as the snapshot is kept."""
+        return DatabaseSnapshot(self._database.snapshot())
+
+    def refresh(self) -> bool:
+        """Take up what other processes have written since; True when there was something."""
+        return self._database.refresh()
+
+    # changing
+
+    def _add(self, *given: Any) -> np.ndarray:
+        return self.update([], *given)
+
+    def replace(
+        self,
+        ids: np.ndarray | Sequence[int],
+        codes: np.ndarray,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: Stamps = None,
+        checksums: Checksums = None,
+    ) -> None:
+        """Put new codes and columns in the place of the items with these ids, all of which are here."""
+        self.update(ids, codes, ids, keys, labels, stamps, checksums)
+
+    def update(
+        self,
+        removed: Ids,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None = None,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: Stamps = None,
+        checksums: Checksums = None,
+    ) -> np.ndarray:
+        """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
+        new = columns(self.bits, codes, ids, keys, labels, stamps, checksums)
+        return self._database.update(as_id_list(removed), *new)
+
+    def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
+        """Remove the items with these ids, or every item with one of these keys, and return how many.
+
+        KeyError for an id or a key that is not here, and then nothing is removed.
+        """
+        if ids is not None and keys is None:
+            return self._database.remove(as_id_list(ids))
+        if keys is not None and ids is None:
+            return self._database.remove_keys(text_list("keys", keys))
+        raise ValueError("remove: give either ids or keys")
+
+    def set_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace what the database says of its model and its images."""
+        self._database.set_manifest(json_bytes(manifest))
+
+    def compact(self) -> None:
+        """Write what is here into a new file, without what was removed; it takes the place of the old one at once."""
+        self._database.compact()
+
+    # searching faster
+
+    def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
+        """Build what makes searches faster, in at most `memory` bytes beyond the file; results do not change.
+
+        memory: None for 128 bytes per code and 1 MiB for each segment.
+
+        It is in memory, for this handle, whether it reads or writes: the file stays as it is. What is added or taken
+        up by `refresh` later is scanned until it is much, then it is covered as well. One structure is faster than
+        several: `compact` first, where the file is yours. `structures`, `explain` and `drop_structures` are as for a
+        HammingIndex.
+        """
+        self._database.optimize(memory, threads)
+
+    def drop_structures(self) -> None:
+        """Give back the memory of what `optimize` has built."""
+        self._database.drop_structures()
+
+    # the file
+
+    def info(self) -> dict[str, Any]:
+        """What is in the file: items, removed rows still in it, code length, segments, size and what compact would
+        give back of it in bytes, and the manifest."""
+        return {
+            "path": str(self.path),
+            "format": FORMAT,
+            "bits": self.bits,
+            **self._database.info(),
+            "manifest": self.manifest,
+        }
+
+    def check(self, threads: int | None = None) -> dict[str, Any]:
+        """Read everything and report: `damage`, a list of (what, byte, length); `items` and, of these, `good_items`,
+        which lie in segments without damage; `torn`, bytes of a write that never ended (harmless)."""
+        return self._database.verify(threads)
+
+    def verify(self) -> None:
+        """Read and check everything; IdcwhError names the first place that is damaged and how much there is more."""
+        found = self.check()
+        if found["damage"]:
+            what, place, _ = found["damage"][0]
+            more = f", and {len(found['damage']) - 1} more places" if len(found["damage"]) > 1 else ""
+            raise IdcwhError(
+                f"{what.split('; ')[0]} is damaged (byte {place}){more}; {found['good_items']} of {found['items']} "
+                "items are in good segments; restore a copy or build it again"
+            )
+
+    def close(self) -> None:
+        """Let go of the file. Arrays taken from the database stay valid."""
+        self._database.close()
+
+    def __enter__(self) -> Database:
+        len(self)  # ValueError when it is closed
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _with_labels(found: list[str | None], wanted: set[str | None]) -> np.ndarray:
+    names = {label: class_names(label) for label in set(found) if label is not None}
+    known = set().union(*names.values())
+    if missing := sorted(map(str, wanted - known)):
+        shown = ", ".join(sorted(known)[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")
+        raise ValueError(f"label {missing[0]!r} is missing (found {shown or 'no labels'}); give labels that items have")
+    chosen = {label for label, classes in names.items() if not wanted.isdisjoint(classes)}
+    return np.fromiter((label in chosen for label in found), bool, len(found))
+
+
+def _with_prefixes(found: list[str | None], wanted: list[str | None]) -> np.ndarray:
+    kept = np.zeros(len(found), bool)
+    for prefix in wanted:
+        with_it = np.fromiter((key is not None and key.startswith(prefix or "") for key in found), bool, len(found))
+        if not with_it.any():
+            first = next((key for key in found if key is not None), None)
+            example = "no keys" if first is None else f"keys such as {first!r}"
+            raise ValueError(f"key prefix {prefix!r} is missing (found {example}); give the beginning of a key")
+        kept |= with_it
+    return kept
+
+
+def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object of the manifest, such as "model"; empty where it says nothing, or something else, of it."""
+    found = manifest.get(name)
+    return found if isinstance(found, dict) else {}

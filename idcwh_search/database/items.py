@@ -1,0 +1,114 @@
+"""New items of a database: codes and the columns beside them, as people give them and as _core takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..codes import check_codes, code_bytes
+from ..search.where import as_id_list
+
+Texts = Sequence[str | None] | np.ndarray | None
+Stamps = Sequence[int | None] | np.ndarray | None
+Checksums = Sequence[Sequence[int] | None] | np.ndarray | None
+_MAX_STAMP = int(np.iinfo(np.uint32).max)
+
+
+class Adding:
+    """The one `add` of everything that items are added to."""
+
+    def _add(self, *given: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def add(
+        self,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None = None,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: Stamps = None,
+        checksums: Checksums = None,
+    ) -> np.ndarray:
+        """Add codes, uint8 (n, code bytes); returns their ids, int64 (n,).
+
+        ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
+        paths) and labels (class names): n texts each; None marks an item without one. stamps: n whole numbers below
+        2^32, whatever tells that the thing behind a key has changed; None or 0 marks an item without one.
+        checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
+        or (0, 0) marks an item without one.
+        """
+        return self._add(codes, ids, keys, labels, stamps, checksums)
+
+
+def class_names(label: str) -> set[str]:
+    """Returns the names that a label answers to: the text itself and, for several classes as in `a|b`, each of them."""
+    return {label, *label.split("|")}
+
+
+def columns(
+    bits: int,
+    codes: np.ndarray,
+    ids: np.ndarray | Sequence[int] | None,
+    keys: Texts,
+    labels: Texts,
+    stamps: Stamps,
+    checksums: Checksums,
+) -> tuple[Any, ...]:
+    """The arguments of Adding.add as _core takes them."""
+    codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
+    return (
+        codes.reshape(-1, code_bytes(bits)),
+        None if ids is None else as_id_list(ids),
+        None if keys is None else _one_a_code("keys", keys),
+        None if labels is None else _one_a_code("labels", labels),
+        None if stamps is None else stamp_column(stamps),
+        None if checksums is None else checksum_column(checksums),
+    )
+
+
+def text_list(name: str, texts: Texts) -> list[str | None]:
+    """Texts as a list; ValueError for a single one, which would be taken for its letters."""
+    if isinstance(texts, str):
+        raise ValueError(f"{name}: expected texts, one a code, not the text {texts!r}")
+    return texts.tolist() if isinstance(texts, np.ndarray) else list(texts or ())
+
+
+def _one_a_code(name: str, texts: Texts) -> list[str | None]:
+    if isinstance(texts, set | frozenset):
+        raise TypeError(f"{name}: a set has no order, so nobody knows whose texts they are; expected a list")
+    return text_list(name, texts)
+
+
+def stamp_column(stamps: Stamps) -> np.ndarray:
+    """Stamps as uint32 (n,), None as 0; TypeError for what are no whole numbers, ValueError for others out of range."""
+    if not isinstance(stamps, np.ndarray):
+        stamps = np.array([0 if stamp is None else stamp for stamp in stamps or ()])
+    if stamps.size == 0:
+        stamps = stamps.astype(np.uint32)  # an empty list is float64 to numpy
+    if stamps.dtype.kind not in "iu":
+        raise TypeError(f"stamps must be whole numbers, not {stamps.dtype}")
+    if stamps.ndim != 1:
+        raise ValueError(f"stamps must have one dimension, not shape {stamps.shape}")
+    if stamps.size and not 0 <= stamps.min() <= stamps.max() <= _MAX_STAMP:
+        wrong = stamps.min() if stamps.min() < 0 else stamps.max()
+        raise ValueError(f"stamps must be 0 to {_MAX_STAMP}, not {int(wrong)}")
+    return np.ascontiguousarray(stamps, np.uint32)
+
+
+def checksum_column(checksums: Checksums) -> np.ndarray:
+    """Returns checksums as uint64 (n, 2), None as (0, 0). Raises TypeError or ValueError for what are none."""
+    if not isinstance(checksums, np.ndarray):
+        pairs = [(0, 0) if pair is None else tuple(pair) for pair in checksums or ()]
+        if not all(type(number) is int for pair in pairs for number in pair):
+            raise TypeError("checksums must be pairs of whole numbers")
+        try:
+            checksums = np.array(pairs, np.uint64).reshape(len(pairs), 2)
+        except (ValueError, OverflowError):
+            raise ValueError("checksums must be pairs of whole numbers, 0 to 2^64 - 1") from None
+    if checksums.dtype != np.uint64:
+        raise TypeError(f"checksums must be uint64, not {checksums.dtype}")
+    if checksums.ndim != 2 or checksums.shape[1] != 2:
+        raise ValueError(f"checksums must have shape (n, 2), not {checksums.shape}")
+    return np.ascontiguousarray(checksums)

@@ -1,0 +1,185 @@
+"""What a database says of its model and its images, and finding both again, also after everything was moved together.
+
+Paths are stored twice: relative to the database (survives moving the whole folder) and absolute (survives moving the
+database alone).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..encoder.encoder import Encoder
+from ..errors import IdcwhError
+from ..images import tar
+from ..images.preprocess import Preprocess
+from .database import Database, part
+
+Manifest = dict[str, Any]
+
+
+def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
+    """The manifest of a database at this path, made by this encoder from images below this folder."""
+    model = {
+        "sha256": encoder.fingerprint,
+        "bits": encoder.bits,
+        "method": encoder.method,
+        "backbone": encoder.info.backbone,
+        "preprocess": encoder.preprocess.to_dict(),
+        "precision": encoder.info.precision,
+        **_place(Path(encoder.path), database),
+    }
+    return {"model": model, "images": _place(images, database)}
+
+
+def open_encoder(
+    database: Database,
+    model: str | None,
+    *,
+    device: str,
+    threads: int | None = None,
+    preprocess: Preprocess | None = None,
+) -> Encoder:
+    """The encoder that made this database: `model`, else the one its manifest names. Another is refused.
+
+    A model without metadata that the database was built with is taken as it was then; `preprocess` says it anew.
+    """
+    said = part(database.manifest, "model")
+    if preprocess is None and said.get("precision") == "unknown":
+        preprocess = Preprocess.from_dict(part(said, "preprocess"))
+    encoder = Encoder(model or _find(database, said), device=device, threads=threads, preprocess=preprocess)
+    if encoder.fingerprint != said.get("sha256"):
+        expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
+        raise IdcwhError(
+            f"{encoder.path}: its fingerprint is {encoder.fingerprint}, "
+            f"but the codes in {database.path} were made {expected}; "
+            "give the model that made them with --model, or build the database again"
+        )
+    _check_same(database, said, encoder)
+    return encoder
+
+
+def _check_same(database: Database, said: dict[str, Any], encoder: Encoder) -> None:
+    """The same file, but also used in the same way: its metadata can be overruled (Encoder's preprocess and bits)."""
+    wanted = said.get("preprocess")
+    if isinstance(wanted, dict) and wanted != encoder.preprocess.to_dict():
+        raise IdcwhError(
+            f"{encoder.path}: would be given pictures with {_words(encoder.preprocess.to_dict())}, but the codes in "
+            f"{database.path} were made with {_words(wanted)}; leave --preprocess out, or build the database again"
+        )
+    bits = said.get("bits", database.bits)
+    if bits != encoder.bits:
+        raise IdcwhError(
+            f"{encoder.path}: is taken to make codes of {encoder.bits} bits, but the codes in {database.path} were "
+            f"made with {bits}; give the model that made them with --model, or build the database again"
+        )
+
+
+def _words(preprocess: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in preprocess.items())
+
+
+class KeyNames:
+    """The keys of files relative to a folder, whichever links lead to it or to them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._real = root, os.path.realpath(root)
+        self._prefixes: dict[str, str] = {}
+
+    def key(self, path: str) -> str:
+        """Returns the key of a file, or of a member of a tar file."""
+        file, member = tar.split(path) or (path, None)
+        folder, name = os.path.split(file)
+        key = self.prefix(folder) + name
+        return key if member is None else f"{key}/{member}"
+
+    def prefix(self, folder: str) -> str:
+        """Returns what stands in front of the names of the files of a folder: nothing, or a path that ends with /."""
+        if folder not in self._prefixes:
+            at, below = os.path.abspath(folder), ""  # noqa: PTH100 (links stay as they were written)
+            while os.path.realpath(at) != self._real:
+                parent, name = os.path.split(at)
+                if parent == at:  # outside
+                    below = f"{os.path.relpath(folder or '.', self._root)}/"
+                    break
+                at, below = parent, f"{name}/{below}"
+            self._prefixes[folder] = below
+        return self._prefixes[folder]
+
+
+def image_roots(database: Database, given: str | None = None) -> list[Path]:
+    """Returns the folders that keys may be relative to: `given`, or else those that the database names.
+
+    Raises IdcwhError where `given` is not a folder.
+    """
+    if given is None:
+        return list(_candidates(database, part(database.manifest, "images")))
+    if not Path(given).is_dir():
+        raise IdcwhError(f"{given}: is no folder; expected the one with the images of {database.path}")
+    return [Path(given)]
+
+
+def image_path(roots: Iterable[Path], key: str | None) -> Path | None:
+    """Returns the path of the image of this key below one of the folders, None where it is missing."""
+    if key is None:
+        return None
+    return next((path for path in (root / key for root in roots) if path.is_file() or tar.stat(path)), None)
+
+
+def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
+    """Returns the keys that an image file may have, relative to these folders.
+
+    Keys are of the names that were listed, which may be links: both the name and the file that it leads to count.
+    """
+    folders = {os.path.abspath(root) for root in roots}  # noqa: PTH100 (not resolved)
+    real_file, real_folders = os.path.realpath(path), {os.path.realpath(folder) for folder in folders}
+    of_names = {tar.relative(os.path.abspath(path), folder) for folder in folders}  # noqa: PTH100
+    return frozenset(of_names | {tar.relative(real_file, folder) for folder in real_folders})
+
+
+def images_root(database: Database, given: str | None, default: Path) -> Path:
+    """The folder that keys are relative to: `given`, the one that the database names, or, when it names none, default.
+
+    IdcwhError when the folder that it names is not where it was.
+    """
+    looked = list(dict.fromkeys(Path(os.path.normpath(root)) for root in image_roots(database, given)))
+    if not looked:
+        return default
+    for root in looked:
+        if root.is_dir():
+            return root
+    raise IdcwhError(
+        f"the images of {database.path} are not at {' nor at '.join(map(str, looked))}; say where they are with --root"
+    )
+
+
+def move_images(database: Database, root: Path) -> None:
+    """Have the manifest say that the images are below this folder now."""
+    manifest = database.manifest
+    place = _place(root, database.path)
+    if part(manifest, "images") != place:
+        database.set_manifest({**manifest, "images": place})
+
+
+def _place(path: Path, database: Path) -> dict[str, str]:
+    absolute = path.resolve()
+    return {"path": os.path.relpath(absolute, database.resolve().parent), "absolute": str(absolute)}
+
+
+def _candidates(database: Database, place: dict[str, str]) -> Iterator[Path]:
+    if isinstance(place.get("path"), str):
+        yield database.path.resolve().parent / place["path"]
+    if isinstance(place.get("absolute"), str):
+        yield Path(place["absolute"])
+
+
+def _find(database: Database, said: dict[str, str]) -> Path:
+    looked = list(dict.fromkeys(os.path.normpath(path) for path in _candidates(database, said)))
+    for path in looked:
+        if Path(path).is_file():
+            return Path(path)
+    if not looked:
+        raise IdcwhError(f"{database.path}: names no model; give the one that made its codes with --model")
+    raise IdcwhError(f"the model of {database.path} is not at {' nor at '.join(looked)}; say where it is with --model")

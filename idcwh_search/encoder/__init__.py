@@ -1,0 +1,1 @@
+"""Images to codes through ONNX Runtime: the model file, the device, and the encoding of many files."""

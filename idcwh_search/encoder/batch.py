@@ -1,0 +1,196 @@
+"""Many pictures to codes with every core busy, in order, in bounded memory, whatever some of the files turn out to be.
+
+The pictures are cut into chunks of one batch. A thread takes a chunk, decodes its pictures and runs the model on them.
+On a CPU there are as many threads as cores and each runs the model with one thread, so that decoding and inference
+overlap with no queue between them and without waiting for one another. On a GPU the threads take turns at the model.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .._util.wording import counted
+from ..images.preprocess import Pixels, UnreadableImage
+from .encoder import Codes, Encoder, Logits, Picture
+from .ort import available_cores
+
+OnSkip = Callable[[str, str], object]  # (path, reason)
+Progress = Callable[[int], object]  # how many pictures have been dealt with since the last call
+Run = Callable[[Pixels], tuple[Codes, Logits]]
+
+_FEW = 16  # pictures a thread, below which opening another session takes longer than it saves
+
+
+@dataclass
+class Summary:
+    """What a run did; grows while it goes on.
+
+    `images` were encoded, `skipped` could not be read. `seconds` is the wall time so far;
+    `decode_seconds` and `inference_seconds` add up what the threads spent reading pictures and inside the model.
+    """
+
+    images: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    decode_seconds: float = 0.0
+    inference_seconds: float = 0.0
+
+    @property
+    def images_per_second(self) -> float:
+        """Encoded pictures a second of wall time."""
+        return self.images / self.seconds if self.seconds else 0.0
+
+    @property
+    def inference_share(self) -> float:
+        """Of the threads' working time, the part inside the model, 0 to 1; the rest read pictures."""
+        busy = self.decode_seconds + self.inference_seconds
+        return self.inference_seconds / busy if busy else 0.0
+
+    def __str__(self) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return (
+            f"{counted(self.images, 'image')}{skipped} in {self.seconds:.1f} s, {self.images_per_second:.0f} images/s "
+            f"({100 * self.inference_share:.0f} % of the work in the model, the rest reading pictures)"
+        )
+
+
+@dataclass
+class _Chunk:
+    """One batch, done: which pictures, their codes, and the ones left out."""
+
+    positions: npt.NDArray[np.int64]
+    codes: Codes
+    skipped: list[UnreadableImage]
+    decode_seconds: float
+    inference_seconds: float
+
+
+class EncodeRun:
+    """Iterate to get `(positions int64 [m], codes uint8 [m, bytes])`: readable pictures, in the order they were given.
+
+    `positions` index the pictures that were given. `summary` is up to date after every step. Stopping early (break, an
+    exception, Ctrl-C) ends the threads before anything else happens.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        count: int,
+        load: Callable[[int], Pixels],
+        workers: int | None,
+        on_skip: OnSkip | None,
+        progress: Progress | None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers}")
+        self.summary = Summary()
+        self._encoder, self._count, self._load = encoder, count, load
+        self._workers = workers or (encoder.threads if encoder.device == "cpu" else available_cores())
+        self._on_skip, self._progress = on_skip, progress
+
+    def __iter__(self) -> Iterator[tuple[npt.NDArray[np.int64], Codes]]:
+        self.summary = Summary()
+        started = time.perf_counter()
+        for chunk in self._chunks():
+            for error in chunk.skipped:
+                if self._on_skip is None:
+                    raise error
+                self._on_skip(error.path, error.reason)
+            self._account(chunk, time.perf_counter() - started)
+            if self._progress is not None:
+                self._progress(len(chunk.positions) + len(chunk.skipped))
+            if len(chunk.positions):
+                yield chunk.positions, chunk.codes
+
+    def _chunks(self) -> Iterator[_Chunk]:
+        """The chunks in order; a window of them is under way, so that one slow file does not hold up the others."""
+        size = max(1, min(self._encoder.batch_size, -(-self._count // self._workers)))
+        starts = range(0, self._count, size)
+        few = self._count < _FEW * self._workers
+        run, slots = (self._encoder.run, 1) if few else self._encoder.parallel()
+        stop, turns = threading.Event(), threading.BoundedSemaphore(slots)
+        window = 4 * self._workers
+        pending: deque[Future[_Chunk]] = deque()
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="idcwh-encode") as pool:
+            try:
+                for start in starts:
+                    members = range(start, min(start + size, self._count))
+                    pending.append(pool.submit(self._work, members, run, turns, stop))
+                    if len(pending) == window:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                stop.set()  # chunks under way end at their next picture, those in the queue at once
+
+    def _work(self, members: range, run: Run, turns: threading.Semaphore, stop: threading.Event) -> _Chunk:
+        side = self._encoder.preprocess.crop
+        pixels = np.empty((len(members), side, side, 3), np.uint8)
+        positions: list[int] = []
+        skipped: list[UnreadableImage] = []
+        started = time.perf_counter()
+        for position in members:
+            if stop.is_set():
+                break
+            try:
+                pixels[len(positions)] = self._load(position)
+            except UnreadableImage as error:
+                skipped.append(error)
+            else:
+                positions.append(position)
+        decoded = time.perf_counter()
+        with turns:
+            entered = time.perf_counter()
+            codes, _ = run(pixels[: len(positions)])
+            left = time.perf_counter()
+        return _Chunk(np.array(positions, np.int64), codes, skipped, decoded - started, left - entered)
+
+    def _account(self, chunk: _Chunk, seconds: float) -> None:
+        summary = self.summary
+        summary.images += len(chunk.positions)
+        summary.skipped += len(chunk.skipped)
+        summary.decode_seconds += chunk.decode_seconds
+        summary.inference_seconds += chunk.inference_seconds
+        summary.seconds = seconds
+
+
+def encode_files(
+    encoder: Encoder,
+    pictures: Sequence[Picture],
+    *,
+    workers: int | None = None,
+    on_skip: OnSkip | None = None,
+    progress: Progress | None = None,
+) -> EncodeRun:
+    """Encode files (or PIL images, or arrays uint8 [h, w, 3]); iterate over the result.
+
+    workers: threads that decode, and on a CPU run the model; by default as many as there are cores.
+    on_skip: called as on_skip(path, reason) for each file that cannot be read, in order, in the iterating thread;
+    without it the first such file raises its UnreadableImage.
+    progress: called with the number of pictures dealt with since the last call, skipped ones included.
+    """
+    return EncodeRun(encoder, len(pictures), lambda i: encoder.pixels(pictures[i]), workers, on_skip, progress)
+
+
+def encode_loaded(
+    encoder: Encoder,
+    count: int,
+    load: Callable[[int], Pixels],
+    *,
+    workers: int | None = None,
+    on_skip: OnSkip | None = None,
+    progress: Progress | None = None,
+) -> EncodeRun:
+    """The same for `count` pictures from anywhere: load(i) gives the preprocessed pixels uint8 [H, W, 3] of picture i.
+
+    `load` is called from several threads; an UnreadableImage that it raises is a picture to skip.
+    """
+    return EncodeRun(encoder, count, load, workers, on_skip, progress)

@@ -1,0 +1,1 @@
+"""Image files: how they are listed, read from tar archives, and decoded into pixels."""

@@ -1,0 +1,258 @@
+"""Pictures inside uncompressed tar files, read where they lie, as if the archive were a folder: `shards/000.tar/1.jpg`.
+
+The layout is WebDataset's (files of one sample share their name up to the first dot: `0001.jpg`, `0001.cls`), but any
+tar file of pictures will do. An archive is scanned once, from header to header; after that a picture is one read at
+its offset, from any thread. Names are those that the files would have if the archive were unpacked in a folder of its
+own: `./a//b.jpg` and `/a/b.jpg` are both a/b.jpg.
+"""
+
+# A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
+# ruff: noqa: PTH113, PTH116, PTH118, PTH122, PTH123
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tarfile
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from ..errors import IdcwhError
+
+SUFFIX = ".tar"
+_COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
+_KEPT = 64  # archives whose contents are remembered; runs go through them one after the other
+_LONGEST_LABEL = 4096  # bytes of a .cls file
+_MOST_LINKS = 40  # on the way to a file, as Linux has it
+
+
+@dataclass(frozen=True)
+class Member:
+    """Where a file lies in an archive, in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """What is in an archive under a name and cannot be read in place, and why."""
+
+    reason: str
+
+
+Contents = dict[str, Member | Unreadable]
+_remembered: OrderedDict[tuple[str, int, int], Contents] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compressed_suffix(path: str) -> str | None:
+    """Returns the suffix of a path that names a compressed archive, which has no offsets to read at; else None."""
+    lower = path.lower()
+    return next(filter(lower.endswith, _COMPRESSED)) if lower.endswith(_COMPRESSED) else None
+
+
+def is_shard(path: str) -> bool:
+    """Whether a path names an archive, by its name. IdcwhError for a compressed one, which has no offsets."""
+    if compressed_suffix(path):
+        raise IdcwhError(f"{path}: a compressed archive; pictures are read in place, so decompress it to a .tar first")
+    return path.lower().endswith(SUFFIX)
+
+
+def contents(path: str) -> Contents:
+    """Name -> place of everything in the archive but folders, in its order; of a name that comes twice, the last.
+
+    A link is the file it leads to. What cannot be read is in it as well, so that nobody misses it without being told.
+    IdcwhError for what is no tar file, or ends in the middle. OSError when it cannot be read.
+    """
+    status = os.stat(path)
+    key = (path, status.st_size, status.st_mtime_ns)
+    with _lock:
+        if key in _remembered:
+            _remembered.move_to_end(key)
+            return _remembered[key]
+    found = _scan(path, status.st_size)
+    with _lock:
+        _remembered[key] = found
+        while len(_remembered) > _KEPT:
+            _remembered.popitem(last=False)
+    return found
+
+
+def split(path: str | os.PathLike[str]) -> tuple[str, str] | None:
+    """`a/b.tar/c/d.jpg` as ("a/b.tar", "c/d.jpg") where a/b.tar is a file; None for every other path.
+
+    The name in the archive is spelled as `contents` spells it.
+    """
+    text = os.fspath(path)
+    start = 0
+    while (at := text.lower().find(SUFFIX + "/", start)) >= 0:
+        archive = text[: at + len(SUFFIX)]
+        if os.path.isfile(archive):
+            return archive, _normal(text[at + len(SUFFIX) + 1 :])
+        start = at + 1
+    return None
+
+
+def relative(path: str, root: str | os.PathLike[str]) -> str:
+    """The path as seen from a folder. The name in an archive stays as it is: nothing in it leads out of the archive."""
+    place = split(path)
+    return os.path.relpath(path, root) if place is None else f"{os.path.relpath(place[0], root)}/{place[1]}"
+
+
+def read(path: str | os.PathLike[str]) -> io.BytesIO | None:
+    """The bytes of a file in an archive; None when the path leads into none.
+
+    FileNotFoundError when it is not in it, another OSError when it is and cannot be read in place.
+    """
+    place = split(path)
+    if place is None:
+        return None
+    archive, name = place
+    return io.BytesIO(_bytes(archive, _member(archive, name, os.fspath(path))))
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is an archive with something of this name in it, readable or not."""
+    place = split(path)
+    return place is not None and place[1] in contents(place[0])
+
+
+def stat(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
+    """Numbers that change when a file in an archive does, or None where there is no such file."""
+    place = split(path)
+    if place is None:
+        return None
+    archive, name = place
+    found = contents(archive).get(name)
+    return (found.size, found.offset, os.stat(archive).st_mtime_ns) if isinstance(found, Member) else None
+
+
+def label(path: str | os.PathLike[str]) -> str | None:
+    """Returns the text of the .cls file beside an image in an archive, or None where there is none.
+
+    `22.05.cls` or `22.cls` for `22.05.png`: WebDataset takes the name up to the first dot, other writers all of it.
+    """
+    place = split(path)
+    if place is None:
+        return None
+    archive, name = place
+    folder, base = os.path.split(name)
+    for stem in dict.fromkeys((os.path.splitext(base)[0], base.split(".", 1)[0])):
+        found = contents(archive).get(os.path.join(folder, f"{stem}.cls"))
+        if isinstance(found, Member) and found.size <= _LONGEST_LABEL:
+            return _bytes(archive, found).decode("utf-8", "surrogateescape").strip() or None
+    return None
+
+
+def head(path: str, size: int) -> bytes:
+    """Returns the first `size` bytes of a file in an archive, or none where it cannot be read in place."""
+    archive, name = split(path) or ("", "")
+    found = contents(archive).get(name) if archive else None
+    return _bytes(archive, Member(found.offset, min(size, found.size))) if isinstance(found, Member) else b""
+
+
+def _scan(path: str, size: int) -> Contents:
+    found: Contents = {}
+    links: dict[str, str] = {}  # the symbolic ones: what they lead to may come later in the archive
+    end = 0
+    try:
+        if size == 0:
+            raise tarfile.ReadError("an empty file")
+        with tarfile.open(path, "r:") as archive:
+            for member in archive:
+                name = _normal(member.name)
+                found.pop(name, None)
+                links.pop(name, None)
+                if member.issym():
+                    links[name] = member.linkname
+                elif member.islnk() and (target := _normal(member.linkname)) in links:
+                    links[name] = links[target]
+                if not member.isdir():
+                    found[name] = _entry(member, name, found)
+                if member.isreg() and not member.issparse():
+                    end = max(end, member.offset_data + member.size)
+            _check_end(archive)
+    except tarfile.TarError as error:
+        raise IdcwhError(f"{path}: not a tar file, or a damaged one ({error})") from None
+    if end > size:
+        raise IdcwhError(f"{path}: a damaged tar file, it ends in the middle of a picture")
+    for name, link in links.items():
+        if not _leads_out(name):
+            place = _followed(name, links, found)
+            missing = Unreadable(f"a link to {link!r}, which is no file in the archive")
+            found[name] = place if isinstance(place, Member) else missing
+    return found
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """What tarfile takes for the end is zeros, or the end of the file: at a broken header it stops and says nothing."""
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
+        raise tarfile.ReadError(f"no header at byte {archive.offset}")
+
+
+def _normal(name: str) -> str:
+    """The name that tar gives a file on the disk: below the folder that it unpacks in, also when it begins with /."""
+    return os.path.normpath(name.lstrip("/"))
+
+
+def _leads_out(name: str) -> bool:
+    """Whether a normal name is that of something outside the archive."""
+    return name.split("/", 1)[0] == ".."
+
+
+def _entry(member: tarfile.TarInfo, name: str, before: Contents) -> Member | Unreadable:
+    """Where the content of a member lies, which for a symbolic link shows later. before: what came before it."""
+    if _leads_out(name):
+        return Unreadable("its name leads out of the archive")
+    if member.islnk():  # another name of a file that came before, as that file was then
+        target = _normal(member.linkname)
+        return before.get(target) or Unreadable(f"a hard link to {member.linkname!r}, which is not in the archive")
+    if member.issparse():
+        return Unreadable("a sparse file, which cannot be read in place; write the archive without --sparse")
+    return Member(member.offset_data, member.size) if member.isreg() else Unreadable("not a regular file")
+
+
+def _followed(name: str, links: dict[str, str], found: Contents) -> Member | Unreadable | None:
+    """What a path leads to inside the archive, links to folders on the way included; None when it leads to nothing."""
+    ahead, reached, left = name.split("/")[::-1], list[str](), _MOST_LINKS
+    while ahead:
+        part = ahead.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not reached:
+                return None
+            reached.pop()
+            continue
+        reached.append(part)
+        link = links.get("/".join(reached))
+        if link is not None:
+            left -= 1
+            if left < 0 or link.startswith("/"):
+                return None
+            reached.pop()
+            ahead += link.split("/")[::-1]
+    return found.get("/".join(reached))
+
+
+def _member(archive: str, name: str, path: str) -> Member:
+    found = contents(archive).get(name)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, "no such file in the archive", path)
+    if isinstance(found, Unreadable):
+        raise OSError(errno.EOPNOTSUPP, found.reason, path)
+    return found
+
+
+def _bytes(archive: str, member: Member) -> bytes:
+    with open(archive, "rb", buffering=0) as file:
+        file.seek(member.offset)
+        parts, left = [], member.size
+        while left and (part := file.read(left)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,1 @@
+"""Retrieval metrics: MAP in its definitions, precision and recall, statistics of codes, tables and plots."""

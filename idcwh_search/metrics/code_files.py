@@ -1,0 +1,101 @@
+"""The four arrays that `evaluate` wants, as one thing: made from a model and a split, or read from a file.
+
+The file lets codes made anywhere be measured by the same metrics; docs/metrics.md says how to write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from .._util import npz
+from .._util.wording import counted
+from ..errors import IdcwhError
+from .evaluate import evaluate
+from .result import Evaluation
+
+if TYPE_CHECKING:
+    from ..datasets import LabelledImages
+    from ..encoder.batch import Summary
+    from ..encoder.encoder import Encoder
+    from ..splits.protocols import Split
+
+_ARRAYS = ("query_codes", "query_labels", "database_codes", "database_labels")
+
+
+@dataclass(frozen=True, eq=False)
+class CodeSet:
+    """Packed codes uint8 [n, ceil(bits/8)] and labels (int64 [n] or bool [n, C]) of the queries and of the database."""
+
+    bits: int
+    query_codes: np.ndarray
+    query_labels: np.ndarray
+    database_codes: np.ndarray
+    database_labels: np.ndarray
+
+    def evaluate(self, **options: Any) -> Evaluation:
+        """`metrics.evaluate` on these arrays."""
+        return evaluate(*(getattr(self, name) for name in _ARRAYS), bits=self.bits, **options)
+
+    def save(self, file: BinaryIO) -> None:
+        """Write what `load` reads: an .npz archive of the arrays and `bits`."""
+        np.savez_compressed(file, bits=np.int64(self.bits), **{name: getattr(self, name) for name in _ARRAYS})
+
+
+def load(path: str | Path) -> CodeSet:
+    """Read an .npz archive of query_codes, query_labels, database_codes, database_labels and bits.
+
+    IdcwhError, naming the file, when it is none or lacks one of them; whether the arrays fit is for `evaluate` to say.
+    """
+    wanted = (*_ARRAYS, "bits")
+    arrays, names = npz.read(Path(path), wanted, f"{', '.join(_ARRAYS)} and bits")
+    if missing := [name for name in wanted if name not in arrays]:
+        raise IdcwhError(f"{path}: lacks {', '.join(missing)} (has {', '.join(names) or 'nothing'})")
+    bits = arrays.pop("bits")
+    if bits.shape != () or bits.dtype.kind not in "iu":
+        raise IdcwhError(f"{path}: bits: expected one whole number, not {bits.dtype} {list(bits.shape)}")
+    return CodeSet(int(bits), **arrays)
+
+
+def encode(
+    encoder: Encoder,
+    dataset: LabelledImages,
+    split: Split,
+    *,
+    on_skip: Callable[[str, str], object] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> tuple[CodeSet, Summary]:
+    """Codes of the split's queries and database, decoding overlapped with inference.
+
+    Pictures that cannot be read are left out, each named to on_skip(key, reason); without it the first is raised.
+    IdcwhError when no query or no database picture is left. progress gets the number of pictures dealt with.
+    """
+    from ..encoder.batch import encode_loaded
+    from ..images.preprocess import UnreadableImage
+
+    rows = np.concatenate([split.query, split.database])
+
+    def pixels(position: int) -> np.ndarray:
+        row = int(rows[position])
+        try:
+            return dataset.image(row, encoder.preprocess)
+        except UnreadableImage as error:
+            raise UnreadableImage(dataset.keys[row], error.reason) from error  # people know the picture by its key
+
+    run = encode_loaded(encoder, len(rows), pixels, on_skip=on_skip, progress=progress)
+    codes = np.zeros((len(rows), encoder.code_bytes), np.uint8)
+    done = np.zeros(len(rows), bool)
+    for positions, some in run:
+        codes[positions] = some
+        done[positions] = True
+    parts = []
+    for part, positions in zip(("query", "database"), np.split(np.arange(len(rows)), [len(split.query)]), strict=True):
+        kept = positions[done[positions]]
+        if not len(kept):
+            raise IdcwhError(f"none of {counted(len(positions), f'{part} image')} could be read")
+        parts += [codes[kept], dataset.labels[rows[kept]]]
+    return CodeSet(encoder.bits, *parts), run.summary

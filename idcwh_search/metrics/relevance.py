@@ -1,0 +1,82 @@
+"""Who is relevant to whom: labels in their two forms, checked and as the engine takes them.
+
+Two items are relevant to each other when they share a label, the convention of every protocol here (single- and
+multi-label).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codes import as_array
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """The labels of queries and database.
+
+    query, database   one class an item: int64 [n]; several or none: packed sets, uint8 [n, ceil(classes/8)], class c in
+                      byte c // 8 at position c % 8
+    classes           how many classes the sets have; None for one class an item
+    """
+
+    query: NDArray[Any]
+    database: NDArray[Any]
+    classes: int | None
+
+
+def relevance(query_labels: Any, database_labels: Any) -> Relevance:
+    """Check both label arrays and pair them.
+
+    query_labels, database_labels: integers >= 0 of shape [n], one class an item; or booleans (or integers 0 and 1) of
+    shape [n, C], where an all-zero row is an item without a label, relevant to nothing. Both in the same form.
+    ValueError otherwise.
+    """
+    query, database = _labels(query_labels, "query_labels"), _labels(database_labels, "database_labels")
+    if query.ndim != database.ndim:
+        raise ValueError(
+            "query_labels and database_labels: expected the same form, both [n] or both [n, C], "
+            f"not {list(query.shape)} and {list(database.shape)}"
+        )
+    if query.ndim == 1:
+        return Relevance(query, database, None)
+    if query.shape[1] != database.shape[1]:
+        raise ValueError(
+            "query_labels and database_labels: expected the same number of classes, "
+            f"not {query.shape[1]} and {database.shape[1]}"
+        )
+    return Relevance(_sets(query), _sets(database), query.shape[1])
+
+
+def _sets(labels: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return np.packbits(labels, axis=1, bitorder="little")
+
+
+def _labels(labels: Any, name: str) -> NDArray[Any]:
+    array = np.asarray(as_array(labels, name))
+    if array.dtype.kind not in "biu" or array.ndim not in (1, 2) or (array.ndim == 1 and array.dtype.kind == "b"):
+        raise ValueError(
+            f"{name}: expected integers [n] (one class an item) or bool [n, C] (any number of classes), "
+            f"not {describe(array)}"
+        )
+    if array.ndim == 2:
+        if array.dtype.kind != "b" and array.size and (array.min() < 0 or array.max() > 1):
+            raise ValueError(f"{name}: expected only 0 and 1 in a [n, C] array, found {array.min()} to {array.max()}")
+        return array.astype(bool, copy=False)
+    if array.size and array.min() < 0:
+        raise ValueError(
+            f"{name}: expected class numbers >= 0, found {array.min()} "
+            "(items without a label need the [n, C] form, with a row of zeros)"
+        )
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name}: expected class numbers that fit int64, found {array.max()}")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def describe(array: NDArray[Any]) -> str:
+    """dtype and shape, for messages."""
+    return f"{array.dtype} {list(array.shape)}"

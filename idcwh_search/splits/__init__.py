@@ -1,0 +1,1 @@
+"""Query, training and database parts of a dataset: the protocols that split it, and the saved split."""

@@ -1,0 +1,1 @@
+"""Training data: sources of images and features, the loader, augmentation, held-out images."""

@@ -1,0 +1,163 @@
+"""What the loop trains on: a tensor of features, or pictures read and augmented while it runs.
+
+Pictures are known by their position, 0 to size - 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.images.preprocess import Preprocess
+
+from ..engine.distributed import Workers
+from ..frozen import features
+from ..models.hash_model import Network
+from ..recipes import Options
+from .augment import augment
+from .loader import read
+
+M = TypeVar("M", bound=nn.Module)
+
+_SIZE_STEP = 16  # pixels: every network takes its multiples
+
+
+class Source(Protocol):
+    """`size` pictures of which `failed` (key -> reason) could not be read so far; a step needs `fewest` of them."""
+
+    size: int
+    fewest: int
+    failed: dict[str, str]
+
+    def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each array in the plan: the positions that could be read, and what `logits` takes for them."""
+
+    def logits(self, network: Network, x: Tensor) -> list[Tensor]:
+        """What each head gives for a batch, with gradient, in training mode."""
+
+    def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The positions that could be read, and their features as they will be encoded: eval mode, no augmentation."""
+
+
+class FeatureSource:
+    """Features of a frozen backbone; only the heads train."""
+
+    def __init__(self, network: Network, x: Tensor, device: torch.device) -> None:
+        self.x, self.size = x.to(device), len(x)
+        self.failed: dict[str, str] = {}
+        network.requires_grad_(False)
+        network.heads.requires_grad_(True)
+        one = self.x.new_zeros(1, network.features)
+        self.fewest = _fewest(network.heads, lambda heads: [head(one) for head in heads.values()])
+
+    def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for positions in plan:
+            yield positions, self.x[positions.to(self.x.device)]
+
+    def logits(self, network: Network, x: Tensor) -> list[Tensor]:
+        network.dropout.train()
+        network.heads.train()
+        return network.logits(x)
+
+    def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
+        return positions, self.x[positions.to(self.x.device)]
+
+
+class ImageSource:
+    """Pictures; the whole network trains. The shorter side is scaled to `resize`; training sees a random square of side
+    `crop` within the centred square of side `resize`, everything that is encoded sees the centre crop.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        dataset: LabelledImages,
+        rows: np.ndarray,
+        options: Options,
+        device: torch.device,
+        workers: Workers,
+    ) -> None:
+        self.dataset, self.rows, self.options, self.device, self.workers = dataset, rows, options, device, workers
+        self.size = len(rows)
+        self.failed: dict[str, str] = {}
+        self._position = {int(row): i for i, row in enumerate(rows)}
+        network.backbone.to(memory_format=torch.channels_last)
+        side = options.start_crop or options.crop
+        picture = torch.zeros(1, 3, side, side, device=device)
+        self.fewest = _fewest(network, lambda trial: trial.logits(trial.embed(picture)))
+
+    def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        options, crop = self.options, self._crop(epoch)
+        side = round(options.resize * crop / options.crop)
+        hole = round(options.erase * crop)
+
+        def changed(rows: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+            return augment(pixels, rows, options.seed, epoch, crop=crop, pad=options.pad, flip=options.flip, hole=hole)
+
+        square = Preprocess(resize=side, crop=side)
+        for batch in read(self.dataset, (self.rows[p.numpy()] for p in plan), square, changed):
+            self._note(batch.failed)
+            yield self._positions(batch.rows), batch.pixels
+
+    def _crop(self, epoch: int) -> int:
+        """Pictures grow from start_crop to crop over the first two thirds of the epochs: early ones cost less."""
+        start, crop = self.options.start_crop, self.options.crop
+        if start is None:
+            return crop
+        share = min(1.0, epoch / max(1.0, 2 * self.options.epochs / 3))
+        return min(crop, int(start + share * (crop - start)) // _SIZE_STEP * _SIZE_STEP if share < 1 else crop)
+
+    def logits(self, network: Network, x: Tensor) -> list[Tensor]:
+        network.train()
+        with self._autocast():
+            found = network.embed(x.to(self.device, non_blocking=True))
+        return network.logits(found)
+
+    def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
+        options = self.options
+        preprocess = Preprocess(options.resize, options.crop)
+        rows = self.rows[self.workers.part(positions).numpy()]
+        found = features.compute(network, self.dataset, rows, preprocess, self.device, options.precision)
+        self.failed.update(found.failed)
+        kept = self._positions(torch.from_numpy(found.rows))
+        return self.workers.gather(kept), self.workers.gather(found.x.to(self.device))
+
+    def _positions(self, rows: Tensor) -> Tensor:
+        return torch.tensor([self._position[int(row)] for row in rows], dtype=torch.int64)
+
+    def _autocast(self) -> contextlib.AbstractContextManager[object]:
+        if self.options.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def _note(self, failed: dict[int, str]) -> None:
+        self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
+
+
+def _fewest(module: M, outputs: Callable[[M], object]) -> int:
+    """How many pictures a step needs: 2 where batch norm would see a single value a channel of one. `outputs` tries a
+    copy of the module with one."""
+    trial = copy.deepcopy(module).train()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            outputs(trial)
+        except ValueError:
+            return 2
+    return 1
+
+
+def encode(source: Source, network: Network, positions: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+    """The positions that could be read, and for each code length their h [n, bits] on the CPU."""
+    network.dropout.eval()
+    network.heads.eval()
+    kept, x = source.embed(network, positions)
+    with torch.inference_mode():
+        outputs = network.logits(x)
+    return kept, {bits: h.cpu() for bits, h in zip(network.lengths, outputs, strict=True)}

@@ -1,0 +1,132 @@
+"""model.pt and checkpoint.pt: written whole or not at all, read as tensors and plain Python only.
+
+model.pt is the contract with the exporter (ARCHITECTURE.md lists its keys); checkpoint.pt holds what `--resume` needs
+and is nobody else's business.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from idcwh_search._util.atomic import replacing
+from idcwh_search._util.wording import counted
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images.preprocess import Preprocess
+
+from ..models import backbones, heads, weights
+from ..models.hash_model import HashModel
+from .run_dir import TORCH
+
+MODEL, CHECKPOINT, VERSION = "idcwh-model", "idcwh-checkpoint", 1
+_MODEL_KEYS = {
+    "bits": int, "classes": list, "backbone": dict, "method": dict, "preprocess": dict, "normalize": dict,
+    "state": dict, "sample": dict, "training": dict,
+}  # fmt: skip
+
+Content = dict[str, Any]
+
+
+def save_model(path: str | os.PathLike[str], model: HashModel, content: Content) -> None:
+    """Write model.pt: `content` has every key of the contract but `format`, `version`, `bits` and `state`.
+
+    The same model gives the same bytes, so the SHA-256 of the file identifies it.
+    """
+    state = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    head = heads.config(model.hash)
+    whole = {"format": MODEL, "version": VERSION, "bits": model.bits, "head": head, **content, "state": state}
+    if problem := _problem(whole):
+        raise ValueError(f"model.pt: {problem}")
+    write(Path(path), whole)
+
+
+def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
+    """The model in eval mode on the CPU, and the rest of the file (without "state").
+
+    Raises IdcwhError for a file that is missing, damaged, foreign, pickled, of a later version, or at odds with itself.
+    """
+    content = read_model(path)
+    state, backbone, normalize = content.pop("state"), content["backbone"], content["normalize"]
+    try:
+        network, features, bits = backbones.build(backbone), int(backbone["features"]), content["bits"]
+        head = heads.build(content.get("head", {"kind": "linear"}), features, bits)
+        model = HashModel(network, features, bits, normalize["mean"], normalize["std"], head=head)
+        _load_state(model, state)
+        Preprocess.from_dict(content["preprocess"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        cause = " ".join(str(error).split())[:200]
+        raise IdcwhError(f"{path}: its parts do not fit together ({type(error).__name__}: {cause})") from None
+    return model.eval(), content
+
+
+def read_model(path: str | os.PathLike[str]) -> Content:
+    """What is in a model.pt, every key of the contract there and of its kind; the network is not built."""
+    content = read(Path(path), MODEL)
+    if problem := _problem(content):
+        raise IdcwhError(f"{path}: {problem}")
+    return content
+
+
+def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
+    own = model.state_dict()
+    if missing := sorted(set(own) ^ set(state)):
+        raise ValueError(f"{counted(len(missing), 'tensor')} of another network, {missing[0]} first")
+    model.load_state_dict(backbones.versioned(state, own))
+
+
+def _problem(content: Content) -> str | None:
+    """What keeps a dictionary from being a model.pt, or None."""
+    for key, kind in _MODEL_KEYS.items():
+        if not isinstance(content.get(key), kind):
+            return f"{key}: expected {kind.__name__}, found {type(content.get(key)).__name__}"
+    bits, classes, centers = content["bits"], content["classes"], content.get("centers")
+    if bits < 1:
+        return f"bits: expected at least 1, not {bits}"
+    if content.get("head", {"kind": "linear"}) == {"kind": "linear"}:
+        hash_layer = content["state"].get("hash.weight")
+        if not isinstance(hash_layer, torch.Tensor) or hash_layer.dim() < 1 or hash_layer.shape[0] != bits:
+            rows = f"a {hash_layer.shape[0]}-bit" if isinstance(hash_layer, torch.Tensor) and hash_layer.dim() else "no"
+            return f"says {bits} bits but has {rows} hash layer"
+    if centers is not None and not isinstance(centers, torch.Tensor):
+        return f"centers: expected a tensor, found {type(centers).__name__}"
+    if centers is not None and tuple(centers.shape) != (len(classes), bits):
+        return f"centers: expected [{len(classes)}, {bits}], found {list(centers.shape)}"
+    for key in ("images", "labels"):
+        kept = content["sample"].get(key)
+        if kept is not None and (not isinstance(kept, torch.Tensor) or not kept.dim()):
+            return f"sample: expected {key} as a tensor of them, found {type(kept).__name__}"
+    return None
+
+
+def read(path: Path, format: str) -> Content:
+    """A file of ours: a dictionary of tensors and plain Python with the given format. Never runs code from the file."""
+    content = weights.read(path, f"an {format} file as idcwh-train writes it")
+    if not isinstance(content, dict) or content.get("format") != format:
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise IdcwhError(f"{path}: not an {format} file ({'no format' if found is None else found})")
+    if content.get("version") != VERSION:
+        raise IdcwhError(f"{path}: version {content.get('version')}; this program reads version {VERSION}")
+    return content
+
+
+def _canonical(value: Any) -> Any:
+    """For equal contents, equal bytes: pickle refers back to a string that is the same object, not to an equal one."""
+    if isinstance(value, dict):
+        return {_canonical(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return sys.intern(value) if type(value) is str else value
+
+
+def write(path: Path, content: Content) -> None:
+    """Save so that a reader sees the old file or the new one, whole."""
+    buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
+    torch.save(_canonical(content), buffer)
+    with replacing(path, TORCH) as file:
+        file.write(buffer.getbuffer())

@@ -1,0 +1,68 @@
+"""What `--resume` goes on from, and what has to be true before it does."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from idcwh_search.cli.common import note
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.errors import IdcwhError
+from idcwh_search.splits.split import Split
+
+from ..recipes import NO_FILES, Options
+from . import checkpoint, run_dir
+
+_KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A checkpoint that has all it needs. IdcwhError for one of another version of this program."""
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    lacking = [name for name, kind in _KEYS.items() if not isinstance(saved.get(name), kind)]
+    if not lacking:
+        lacking = [f"option {field.name}" for field in fields(Options) if field.name not in saved["options"]]
+    if lacking:
+        raise IdcwhError(
+            f"{path}: has no {lacking[0]}; another version of idcwh-train wrote it: go on with that one, "
+            "or train anew with --overwrite"
+        )
+    return saved
+
+
+def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, Any]:
+    """What a checkpoint knows by their SHA-256, in plain Python: its protocol, its set, and the file of weights that it
+    began with, where `weights` is one."""
+    digest = None if weights in NO_FILES else hashlib.sha256(Path(weights).read_bytes()).hexdigest()
+    return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256(), "weights": digest}
+
+
+def check(out: Path, saved: dict[str, Any], own: dict[str, Any]) -> None:
+    """IdcwhError unless the run was trained on the split of `own`, an identity: with another one its queries could be
+    training images; and unless it began with those weights, of which a frozen backbone is still made."""
+    theirs = saved["protocol"]
+    if {**theirs, "weights": None} != {**own, "weights": None}:
+        raise IdcwhError(
+            f"{out / run_dir.PROTOCOL}: not the protocol that {out / run_dir.CHECKPOINT} was trained on (their SHA-256 "
+            "differ); put that one back, or train anew with --overwrite"
+        )
+    if theirs.get("weights", own["weights"]) != own["weights"]:  # a checkpoint of before they were recorded has none
+        raise IdcwhError(
+            f"{out / run_dir.CHECKPOINT}: did not begin with these weights (their SHA-256 differ); put the file back, "
+            "or say where it is now with --weights"
+        )
+
+
+def cut_log(log: Path, size: int) -> None:
+    """Leave in log.jsonl what the checkpoint knows, its first `size` bytes: later epochs are run again. What of it is
+    no longer there is said, and left out: training does not need it.
+    """
+    content = log.read_bytes()[:size] if log.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < size:
+        found = f"{len(whole):,} of {size:,} bytes" if log.exists() else "no such file"
+        note(f"warning: {log}: {found} of what the checkpoint's epochs wrote; it goes on without them")
+    with log.open("ab") as file:
+        file.truncate(len(whole))

@@ -1,0 +1,160 @@
+"""What a run trains and on what, all that there has to be before its first step: network, methods, pictures, features.
+
+Nothing is written here. What of a set cannot work is said: no label, no picture that can be read, nothing to evaluate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from idcwh_search._util.wording import counted
+from idcwh_search.cli.common import note
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.errors import IdcwhError, UsageError
+from idcwh_search.images.preprocess import Preprocess
+from idcwh_search.splits.protocols import Split
+
+from ..data.loader import Batch, read_one
+from ..data.source import FeatureSource, ImageSource, Source
+from ..frozen.features import extract, joined
+from ..methods.base import Method, create
+from ..models.backbones import Backbone
+from ..models.hash_model import Network
+from ..recipes import Options
+from . import retrieval
+from .distributed import Workers
+from .retrieval import Unmeasurable
+from .trainer import mixed
+from .validation import hold_out
+
+_WHITENED = 2000  # training images for a first layer that is not trained
+
+
+class Prepared:
+    """Everything up to the first step; features take the time.
+
+    to_evaluate: splits that will be measured at the end, by title, so that their pictures are in the source, too
+
+    network, methods   a head and a method for each code length, on the device
+    source             its `size` pictures, known by their positions; `rows` of the set, ascending, int64 [size]
+    labels             of the source's pictures, int64 [size] or bool [size, C]
+    train, held        positions of the pictures that train, and of those that are only watched
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        dataset: LabelledImages,
+        split: Split,
+        backbone: Backbone,
+        device: torch.device,
+        cache: Path | None,
+        workers: Workers,
+        to_evaluate: Mapping[str, Split],
+    ) -> None:
+        self.options, self.dataset, self.backbone, self.device = options, dataset, backbone, device
+        self.preprocess = Preprocess(options.resize, options.crop)
+        rows = _labelled(dataset, split.train)
+        if not len(rows):
+            raise IdcwhError(f"none of {counted(len(split.train), 'training image')} has a label")
+        train, held = hold_out(dataset, rows, options.validation, options.seed)
+        if options.validation and not len(held):
+            why = f"no images are held out: {options.validation:g} of the largest class is less than one image"
+            if options.keep == "best":
+                raise UsageError(f"--keep best: {why}; raise --validation, or leave --keep out")
+            note(why)
+        methods = self._methods(len(train))
+        self.network = workers.prepare(self._network(methods).to(device))
+        wanted = rows
+        for of in to_evaluate.values():
+            wanted = np.union1d(wanted, np.union1d(of.query, of.database))
+        self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), cache, workers)
+        self.labels = torch.from_numpy(dataset.labels[self.rows])
+        self.train, self.held = self.positions(train), self.positions(held)
+        self._check_readable(to_evaluate)
+        at_once = min(options.batch_size, len(train)) // workers.count
+        if at_once < self.source.fewest:
+            raise IdcwhError(
+                f"{counted(at_once, 'training image')} in a step of each process, where batch norm sees no "
+                f"variance: {self.source.fewest} are needed (--batch-size, or more images)"
+            )
+        self._whiten()
+        if options.freeze:
+            _, x = self.source.embed(self.network, self.train)
+            self.network.standardise(x)
+        self.methods = [method.to(device) for method in methods]
+
+    def positions(self, rows: np.ndarray) -> Tensor:
+        """Where these rows of the set are in the source; those that could not be read are left out."""
+        return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
+
+    def _methods(self, images: int) -> list[Method]:
+        options, classes, methods = self.options, len(self.dataset.classes), []
+        for bits in options.bits:
+            torch.manual_seed(mixed(options.seed, bits))  # the centers, whatever was drawn before them
+            several = self.dataset.multi_label
+            methods.append(create(options.method, classes, bits, images, options.of_method(bits), several))
+        return methods
+
+    def _network(self, methods: list[Method]) -> Network:
+        options, backbone, layers = self.options, self.backbone, {}
+        for bits, method in zip(options.bits, methods, strict=True):
+            torch.manual_seed(options.seed)
+            layers[bits] = method.head(backbone.features)
+        return Network(backbone.network, backbone.features, backbone.mean, backbone.std, layers, options.dropout)
+
+    def _source(
+        self, rows: np.ndarray, more: np.ndarray, cache: Path | None, workers: Workers
+    ) -> tuple[Source, np.ndarray]:
+        """Of the training images `rows`, and of those that are only encoded, and the rows it has. Features are computed
+        apart: how many images there are decides how, and the training images' must not depend on the others."""
+        if not self.options.freeze:
+            rows = np.union1d(rows, more)
+            return ImageSource(self.network, self.dataset, rows, self.options, self.device, workers), rows
+        found = extract(self.network, self.dataset, rows, self.preprocess, self.device, cache)
+        if len(more):
+            found = joined(found, extract(self.network, self.dataset, more, self.preprocess, self.device, cache))
+        source = FeatureSource(self.network, found.x, self.device)
+        source.failed.update(found.failed)
+        return source, found.rows
+
+    def _check_readable(self, to_evaluate: Mapping[str, Split]) -> None:
+        """IdcwhError when no training image can be read, or there is nothing to evaluate: what is known of that before
+        anything is trained."""
+        self._some("training images", self.train, 1)
+        for title, of in to_evaluate.items():
+            queries, database = self.positions(of.query), self.positions(of.database)
+            self._some("queries", queries, 1)
+            try:
+                retrieval.check(self.labels[queries].numpy(), self.labels[database].numpy())
+            except Unmeasurable as why:
+                raise IdcwhError(f"{title} cannot be evaluated: {why}") from None
+
+    def _some(self, what: str, positions: Tensor, count: int) -> Batch:
+        """Pixels of the first `count` of them that are not all unreadable. IdcwhError when nothing can be read."""
+        rows, failed = self.rows[positions.numpy()], dict(self.source.failed)
+        for start in range(0, len(rows), count):
+            batch = read_one(self.dataset, rows[start : start + count], self.preprocess)
+            if len(batch.rows):
+                return batch
+            failed.update({self.dataset.keys[row]: why for row, why in batch.failed.items()})
+        key, why = min(failed.items())
+        raise IdcwhError(f"none of the {what} could be read; {key}: {why}")
+
+    def _whiten(self) -> None:
+        """A backbone whose first layer is made from pictures, not trained, gets it from some of the training images."""
+        whiten = getattr(self.backbone.network, "whiten", None)
+        if whiten is None or self.backbone.weights != "none" or self.options.freeze:
+            return
+        pixels = self._some("training images", self.train, _WHITENED).pixels.to(self.device)
+        whiten((pixels.float() - self.network.mean) / self.network.std)
+
+
+def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
+    """Those that have a label; `Split.remarks` tells how many have none."""
+    return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows

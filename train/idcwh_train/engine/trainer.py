@@ -1,0 +1,321 @@
+"""The training loop: epochs, batches, learning rates, and a position from which it goes on bit for bit.
+
+Everything random is a function of (seed, epoch, step): the order of the images, dropout, crops. So the position, the
+weights, the optimizer's momentum and the methods' states are all there is to save.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
+
+from idcwh_search._util.wording import counted
+from idcwh_search.cli.common import progress_bar
+
+from ..data.source import Source
+from ..methods.base import Loss, Method
+from ..models.backbones import versioned
+from ..models.hash_model import Network
+from ..recipes import Options
+from . import averaging, divergence
+from .code_stats import Codes, class_count
+from .distributed import Workers
+from .divergence import Diverged
+from .epoch_log import Record, named
+from .signals import Stop
+
+
+@dataclass
+class Position:
+    """Where training stands: `step` steps of `epoch` are done (both from 0), and what the epoch has summed up."""
+
+    epoch: int = 0
+    step: int = 0
+    taken: int = 0  # of these steps, those that had pictures enough
+    sums: dict[str, float] = field(default_factory=dict)
+    unlabelled: int = 0  # rows that a method skipped in this epoch
+
+
+class Trainer:
+    """Trains `network` on the N pictures `positions` of `source`, labelled int64 [N] or bool [N, C]; `methods` has one
+    method for each of its code lengths.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        methods: list[Method],
+        source: Source,
+        positions: Tensor,
+        labels: Tensor,
+        classes: int,
+        options: Options,
+        device: torch.device,
+        workers: Workers,
+    ) -> None:
+        self.network, self.source, self.options, self.device = network, source, options, device
+        self.workers = workers
+        self.methods = methods
+        self.positions, self.labels, self.classes = positions, labels, classes
+        self.images = len(positions)
+        self.batch = min(options.batch_size, self.images)  # fewer images than a batch: one batch of all of them
+        self.steps = self.images // self.batch
+        self.closed_form = any(method.closed_form for method in methods)  # a head that is solved has no steps
+        self.epochs = options.epochs if self.closed_form else max(options.epochs, -(-options.min_steps // self.steps))
+        self.position = Position()
+        self.codes = [Codes(bits) for bits in network.lengths]
+        self._index = torch.full((source.size,), -1, dtype=torch.int64)  # position in the source -> training image
+        self._index[positions] = torch.arange(self.images)
+        self.optimizer = _optimizer(network, methods, options)
+        self._full_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self.average: AveragedModel | None = None
+        self.result = network  # to encode with and to save: the running mean of the weights where there is one
+        if options.average and not self.closed_form:
+            self.average = averaging.of_weights(network, options.average)
+            self.result = cast(Network, self.average.module)
+        self.fresh = averaging.FreshStatistics(network) if options.weights == "none" else None
+
+    @property
+    def finished(self) -> bool:
+        return self.position.epoch >= self.epochs
+
+    def run(self, stop: Stop, on_step: Callable[[], None], on_epoch: Callable[[Record], None]) -> None:
+        """Train until finished or asked to stop. `on_step` is called within an epoch whenever the state is whole,
+        `on_epoch` with the record of every epoch that ends.
+        """
+        done = self.position.epoch * self.steps + self.position.step
+        with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit="step") as bar:
+            while not self.finished and not self.workers.any(stop.asked):
+                record = self._epoch(stop, on_step, bar)
+                if record is not None:
+                    on_epoch(record)
+                    shown = {name: record[name] for name in ("loss", "L1", "L2", "Q", "map") if name in record}
+                    bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
+
+    def _epoch(self, stop: Stop, on_step: Callable[[], None], bar: Any) -> Record | None:
+        """The rest of the current epoch; its record, or None when it was stopped before its end."""
+        at, started, worked = self.position, time.monotonic(), time.process_time()
+        if at.step == 0:
+            for method, codes in zip(self.methods, self.codes, strict=True):
+                method.start_epoch()
+                codes.clear()
+        generator = torch.Generator().manual_seed(mixed(self.options.seed, at.epoch))
+        order = torch.randperm(self.images, generator=generator)
+        batches = (order[i * self.batch : (i + 1) * self.batch] for i in range(at.step, self.steps))
+        plan = [self.positions[self.workers.part(batch)] for batch in batches]
+        for positions, x in self.source.batches(plan, at.epoch):
+            own = (self.workers.rank,) if self.workers.rank else ()
+            self._seed(mixed(self.options.seed, at.epoch, at.step, *own))
+            self._step(self._index[positions], x)
+            at.step += 1
+            bar.update()
+            if at.step < self.steps:
+                on_step()
+                if self.workers.any(stop.asked):
+                    return None
+        self.check_weights()
+        record = {
+            "epoch": at.epoch + 1,
+            "lr": self.optimizer.param_groups[0]["lr"],
+            **{name: value / at.taken for name, value in at.sums.items()},
+            **({"untaken": self.steps - at.taken} if at.taken < self.steps else {}),
+            "unlabelled": at.unlabelled,
+            **self._health(),
+            "seconds": round(time.monotonic() - started, 3),
+            "cpu_seconds": round(time.process_time() - worked, 3),
+        }
+        self.position = Position(at.epoch + 1)
+        return record
+
+    def _step(self, own: Tensor, x: Tensor) -> None:
+        """One step on the training images `own`, and on those of the other workers."""
+        images = self.workers.gather(own)
+        if not len(images):
+            return
+        if self.source.fewest > 1 and self.workers.any(0 < len(own) < self.source.fewest):
+            return  # the others could not be read
+        if self.fresh is not None:
+            self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
+        factor = self._lr_factor()
+        for group, lr in zip(self.optimizer.param_groups, self._full_lr, strict=True):
+            group["lr"] = factor * lr
+        targets, rows = self._targets(images).to(self.device), images.to(self.device)
+        outputs = [self.workers.gather(h) for h in self._outputs(own, x)]
+        losses = [method(h, targets, rows) for method, h in zip(self.methods, outputs, strict=True)]
+        self._count(losses, outputs)
+        self.position.taken += 1
+        for codes, h in zip(self.codes, outputs, strict=True):
+            codes.add(h)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.stack([loss.total for loss in losses]).sum().backward()
+        self.workers.add_up(
+            (p for p in self.network.parameters() if p.requires_grad),
+            (p for method in self.methods for p in method.parameters()),
+            self.network.buffers(),
+        )
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update_parameters(self.network)
+        self.position.unlabelled += losses[0].skipped
+
+    def _outputs(self, own: Tensor, x: Tensor) -> list[Tensor]:
+        if not len(own):  # none of this worker's part could be read; it still takes part in the step
+            return [torch.zeros(0, bits, device=self.device, requires_grad=True) for bits in self.network.lengths]
+        return self.source.logits(self.network, x)
+
+    def _seed(self, seed: int) -> None:
+        """Dropout's generator. torch.manual_seed would do, but where CUDA is not in use it queues the call for later,
+        with a stack trace, every time.
+        """
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def _targets(self, images: Tensor) -> Tensor:
+        labels = self.labels[images]
+        return labels if labels.ndim == 2 else F.one_hot(labels, self.classes).bool()
+
+    def _count(self, losses: list[Loss], outputs: list[Tensor]) -> None:
+        """Add the terms to the epoch's sums; a loss that is no number, or outputs that are not sound, stop everything
+        before they reach a weight."""
+        at = self.position
+        values = {}
+        for bits, loss in zip(self.network.lengths, losses, strict=True):
+            terms = {"loss": loss.total.detach(), **loss.terms}
+            values.update({named(name, bits, self.network.lengths): float(term) for name, term in terms.items()})
+        problem = None if all(map(math.isfinite, values.values())) else "the loss is not finite"
+        for h in outputs if problem is None else ():
+            if not divergence.is_sound(h):
+                problem = f"the outputs reach {float(h.detach().abs().max()):.3g}"
+        if problem is not None:
+            terms_seen = ", ".join(f"{name} {value:g}" for name, value in values.items())
+            raise Diverged(f"{problem} in epoch {at.epoch + 1}, step {at.step + 1} ({terms_seen})")
+        for name, value in values.items():
+            at.sums[name] = at.sums.get(name, 0.0) + value
+
+    def _health(self) -> Record:
+        """What the training outputs of this epoch say about the codes: free, and before anything is encoded."""
+        classes = class_count(self.labels)
+        found: Record = {}
+        for codes in self.codes:
+            seen = codes.summary(classes)
+            found.update({named(name, codes.bits, self.network.lengths): value for name, value in seen.items()})
+        return found
+
+    def _lr_factor(self) -> float:
+        options, at = self.options, self.position
+        steps = self.epochs * self.steps
+        done = (at.epoch * self.steps + at.step) / steps
+        if done < options.warmup:
+            return (done + 1 / steps) / options.warmup
+        if options.schedule == "step":
+            return float(0.1 ** (3 * at.epoch // self.epochs))
+        left = 1 - (done - options.warmup) / (1 - options.warmup)
+        return left if options.schedule == "linear" else 0.5 - 0.5 * math.cos(math.pi * left)
+
+    # ------------------------------------------------------------------------------------------------------ resuming
+
+    def weights(self, network: Network) -> dict[str, Tensor]:
+        """What training changes in a network: of a frozen backbone nothing, not even batch norm's statistics."""
+        whole = network.state_dict()
+        return {name: value for name, value in whole.items() if name.startswith("heads.") or not self.options.freeze}
+
+    def check_weights(self) -> None:
+        """Diverged unless all that training has changed is sound; of what it has not, nothing is asked."""
+        trained = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        at = self.position
+        when = f"after step {at.step} of epoch {at.epoch + 1}" if at.step else f"after epoch {at.epoch}"
+        states = [(self.network, self.weights(self.network)), *zip(self.methods, self.method_state(), strict=True)]
+        if self.average is not None:
+            states.append((self.result, self.weights(self.result)))
+        for module, state in states:
+            divergence.check(state, {name for name, p in module.named_parameters() if id(p) in trained}, when)
+
+    def method_state(self) -> list[dict[str, Tensor]]:
+        """What each method learns and remembers."""
+        return [method.state_dict() for method in self.methods]
+
+    def load_methods(self, states: list[dict[str, Tensor]]) -> None:
+        """Back to what `method_state` gave."""
+        for method, state in zip(self.methods, states, strict=True):
+            method.load_state_dict(state)
+
+    def state(self) -> dict[str, Any]:
+        """All that `restore` needs; tensors and plain Python. The weights of a frozen backbone are not in it."""
+        return {
+            "position": asdict(self.position),
+            "network": self.weights(self.network),
+            "average": None if self.average is None else self.weights(self.result),
+            "averaged": 0 if self.average is None else int(self.average.n_averaged),
+            "methods": self.method_state(),
+            "optimizer": self.optimizer.state_dict(),
+            "codes": [codes.state() for codes in self.codes],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a saved state. KeyError, ValueError, TypeError, RuntimeError, AttributeError or IndexError when it
+        is of another run."""
+        # a checkpoint of before steps were told apart has taken all of them
+        position = Position(**{"taken": state["position"]["step"], **state["position"]})
+        if not (0 <= position.epoch <= self.epochs and 0 <= position.step < self.steps):
+            raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.epochs}")
+        self.load(self.network, state["network"])
+        if self.average is not None:
+            self.load(self.result, state["average"])
+            self.average.n_averaged.fill_(state["averaged"])
+        self.load_methods(state["methods"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for codes, saved in zip(self.codes, state["codes"], strict=True):
+            codes.restore(saved)
+        self.position = position
+
+    def load(self, network: Network, weights: dict[str, Tensor]) -> None:
+        """What `weights` gave, back into a network. ValueError when it is of another one."""
+        self.check_fits(weights)
+        network.load_state_dict(versioned(weights, network.state_dict()), strict=False)
+
+    def check_fits(self, weights: dict[str, Tensor]) -> None:
+        """ValueError unless these are the tensors of `weights`, each of its shape."""
+        own = {name: tuple(value.shape) for name, value in self.weights(self.network).items()}
+        given = {name: tuple(value.shape) for name, value in weights.items()}
+        if other := sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name)):
+            raise ValueError(f"{counted(len(other), 'tensor')} of another network, {other[0]} first")
+
+
+def _optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:
+    trained = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+    rates = {
+        "network": ([p for name, p in trained if not name.startswith("heads.")], options.lr),
+        "heads": (
+            [p for name, p in trained if name.startswith("heads.")],
+            _head_lr(methods, options),
+        ),
+        "centers": ([p for method in methods for p in method.parameters()], options.center_lr),
+    }
+    groups = [{"params": params, "lr": lr} for params, lr in rates.values() if params]
+    if options.optimizer == "adam":
+        return torch.optim.AdamW(groups, weight_decay=options.weight_decay)
+    return torch.optim.SGD(
+        groups, momentum=options.momentum, weight_decay=options.weight_decay, nesterov=options.nesterov
+    )
+
+
+def _head_lr(methods: list[Method], options: Options) -> float:
+    """As asked for; else the backbone's, times what the method's authors gave their head when all is fine-tuned."""
+    if options.head_lr is not None:
+        return options.head_lr
+    return options.lr if options.freeze else options.lr * methods[0].head_lr
+
+
+def mixed(*numbers: int) -> int:
+    """A seed that differs for every tuple of numbers, the same on every machine."""
+    return int.from_bytes(hashlib.sha256("/".join(map(str, numbers)).encode()).digest()[:7], "little")

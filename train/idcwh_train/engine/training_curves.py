@@ -1,0 +1,114 @@
+"""log.jsonl as a picture: how the loss, the codes and the held-out MAP went from epoch to epoch."""
+
+from __future__ import annotations
+
+import json
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from idcwh_search._util.atomic import PNG, replacing
+from idcwh_search.errors import IdcwhError
+from idcwh_search.metrics.plots import COLOURS, DASHES, STYLE, new_figure, prepare
+
+from .epoch_log import CLOCKS
+from .run_dir import CURVES, LOG
+
+_SECOND = (
+    "map",
+    "bit_balance",
+    "distinct",
+)  # panels of their own; every other number of a code length is a term of the loss
+_PLAIN = ("epoch", "lr", *CLOCKS, "unlabelled", "untaken", "encoded", "distinct_codes")
+
+
+def draw(folder: Path) -> Path | None:
+    """Write folder/curves.png from folder/log.jsonl; None where there are fewer than two epochs to connect.
+
+    IdcwhError without matplotlib, or for a log that cannot be read.
+    """
+    records = read(folder / LOG)
+    if len(records) < 2:
+        return None
+    prepare(folder)
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        try:
+            figure = picture([with_share(record) for record in records])
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise IdcwhError(f"{folder / LOG}: not the log of a training ({error!r})") from None
+        path = folder / CURVES
+        with replacing(path, PNG) as file:
+            figure.savefig(file, format="png", metadata={"Software": None})
+    return path
+
+
+def picture(records: list[dict[str, Any]]) -> Any:
+    """A matplotlib figure of the records of log.jsonl: terms of the loss, then what the codes are like, then MAP."""
+    lengths = _lengths(records)
+    watched = [f"map{of}" for of in lengths if any(f"map{of}" in record for record in records)]
+    figure, axes = new_figure(14.5 if watched else 10, 4.4, columns=3 if watched else 2)
+    terms = dict.fromkeys(name.split("@")[0] for record in records for name in record if _is_term(name))
+    _panel(axes[0], records, lengths, dict(zip(terms, cycle(DASHES), strict=False)))
+    axes[0].set(title="Terms of the loss", ylabel="mean over the epoch", yscale="symlog", xlabel="epoch")
+    _panel(axes[1], records, lengths, {"bit_balance": "-", "distinct": "--"})
+    axes[1].set(title="Training codes", ylim=(-0.02, 1.02), xlabel="epoch")
+    axes[1].set_ylabel("bit balance (0 is best, 1 constant); share of distinct codes", fontsize=9)
+    if watched:
+        _panel(axes[2], records, lengths, {"map": "o-"})
+        axes[2].set(title="MAP of held-out images", ylim=(-0.02, 1.02), xlabel="epoch")
+    return figure
+
+
+def _panel(axes: Any, records: list[dict[str, Any]], lengths: list[str], styles: dict[str, str]) -> None:
+    """A line for each number and code length: the style says which number, the colour which length; or, of a single
+    length, which number as well."""
+    from matplotlib.ticker import MaxNLocator
+
+    alone = len(lengths) == 1
+    for (name, style), own in zip(styles.items(), cycle(COLOURS), strict=False):
+        for of, colour in zip(lengths, cycle(COLOURS), strict=False):
+            points = [(record["epoch"], record[name + of]) for record in records if name + of in record]
+            if points:
+                axes.plot(*zip(*points, strict=True), style, color=own if alone else colour, markersize=4)
+        if len(styles) > 1:
+            axes.plot([], [], style, color=own if alone else "black", label=name.replace("_", " "))
+    for of, colour in zip(lengths, cycle(COLOURS), strict=False):
+        if of:
+            axes.plot([], [], color=colour, label=f"{of[1:]} bits")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8, handlelength=3.5)  # long enough that dashes can be told from dots
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _lengths(records: list[dict[str, Any]]) -> list[str]:
+    """Endings of the names: "" for one code length, "@12", "@24" for several."""
+    found = {name[name.index("@") :] for record in records for name in record if "@" in name}
+    return sorted(found, key=lambda of: int(of[1:])) or [""]
+
+
+def with_share(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with `distinct`, the share of its codes that are distinct, beside what it has."""
+    found = dict(record)
+    for name in record:
+        plain, at, of = name.partition("@")
+        if plain == "distinct_codes":
+            found[f"distinct{at}{of}"] = record[name] / record[f"encoded{at}{of}"]
+    return found
+
+
+def _is_term(name: str) -> bool:
+    plain = name.split("@")[0]
+    return plain not in (*_PLAIN, *_SECOND) and not plain.startswith("collapse")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The records of a log.jsonl. IdcwhError for another file."""
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise IdcwhError(f"{path}: not the log of a training ({error})") from None
+    if not all(isinstance(record, dict) and isinstance(record.get("epoch"), int) for record in records):
+        raise IdcwhError(f"{path}: not the log of a training: each line should be one of an epoch")
+    return records

@@ -1,0 +1,1 @@
+"""Training on a frozen backbone: features that are computed once and cached."""

@@ -1,0 +1,298 @@
+"""Features of a frozen backbone: computed once, in float32, and kept on disk for the next run.
+
+A cache file is found by what its content depends on: the backbone and its weights, the preprocessing, the bytes of the
+pictures, and what computes. A damaged one is computed again. Float32 on purpose: the hash layer is trained on what the
+exported model will compute, so a code does not change between the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from idcwh_search._util import npz
+from idcwh_search._util.atomic import OWN_NAME, NotWritten, cache_folder, replacing
+from idcwh_search._util.wording import counted
+from idcwh_search.cli.common import describe, note, progress_bar
+from idcwh_search.datasets import LabelledImages
+from idcwh_search.errors import IdcwhError
+from idcwh_search.images import tar
+from idcwh_search.images.preprocess import Preprocess
+
+from ..data.loader import Batch, ahead, read, read_one
+from ..models.hash_model import Embedder
+from . import ort_backbone
+from .fold_batchnorm import folded
+
+_ONNXRUNTIME = "onnxruntime"
+_SECONDS_BETWEEN_PARTS = 30.0  # what a killed process loses at most
+_BATCH = {"cpu": 4, "cuda": 128}
+"""Images at a time. On a CPU the activations of four images stay in the cache: twice as fast as 32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """x: float32 [m, features]; rows: int64 [m], the rows of the set that could be read; failed: key -> reason."""
+
+    x: Tensor
+    rows: np.ndarray
+    failed: dict[str, str]
+
+
+def extract(
+    model: Embedder,
+    dataset: LabelledImages,
+    rows: np.ndarray,
+    preprocess: Preprocess,
+    device: torch.device,
+    cache: Path | None,
+) -> Features:
+    """The features of pictures `rows` of the set, from `cache` (a folder) when they are there and whole, else computed
+    and kept.
+
+    Works in channels-last with batch norm folded away. A picture that cannot be read is left out and listed.
+    """
+    key = "" if cache is None else _key(model, dataset, rows, preprocess, device)
+    file = None if cache is None else cache / f"{key}.npz"
+    if file is not None and (found := _load(file, key, model, dataset, rows)):
+        note(f"features: {counted(len(found.rows), 'image')} from {file}")
+        return found
+    started, parts = time.monotonic(), None if file is None else _Parts(file, key, model, dataset, rows)
+    before = parts.load() if parts else None
+    if before is not None:
+        note(f"features: {counted(len(before.rows), 'image')} of an interrupted run from {file.parent if file else ''}")
+    features = compute(model, dataset, rows, preprocess, device, before=before, keep=parts.keep if parts else None)
+    count, seconds = len(features.x) - (len(before.x) if before else 0), time.monotonic() - started
+    note(f"features: {counted(count, 'image')} in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
+    if file is not None and parts is not None and _keep(features, key, file):
+        parts.remove()
+    elif file is None and default_cache() is None:
+        note("features: not kept for the next run (there is no home folder); --cache names a folder")
+    return features
+
+
+class _Parts:
+    """Files of the features that were computed before an interruption, each named after the first row it holds."""
+
+    def __init__(self, file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> None:
+        self._file, self._key, self._model, self._dataset, self._rows = file, key, model, dataset, rows
+        self._next = 0  # of `rows`, where the next part begins
+
+    def load(self) -> Features | None:
+        """Returns what there is of the first rows; None where there is nothing."""
+        found = []
+        while part := _load(self._name(), self._part_key(), self._model, self._dataset, self._rows[self._next :], True):
+            found.append(part)
+            self._next += len(part.rows) + len(part.failed)
+        if not found:
+            return None
+        failed = {key: why for part in found for key, why in part.failed.items()}
+        return Features(torch.cat([part.x for part in found]), np.concatenate([part.rows for part in found]), failed)
+
+    def keep(self, features: Features) -> None:
+        """Writes the features of the rows that follow the last part."""
+        if _keep(features, self._part_key(), self._name()):
+            self._next += len(features.rows) + len(features.failed)
+
+    def remove(self) -> None:
+        """Deletes the parts, once the whole is there."""
+        for part in self._file.parent.glob(f"{self._file.stem}.*.part.npz"):
+            part.unlink(missing_ok=True)
+
+    def _name(self) -> Path:
+        return self._file.with_suffix(f".{self._next}.part.npz")
+
+    def _part_key(self) -> str:
+        return f"{self._key} from {self._next}"
+
+
+def _keep(features: Features, key: str, file: Path) -> bool:
+    """Writes features for the next run. Returns False, with a note, where the disk is full or not to be written."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file, OWN_NAME) as out:
+            failed = np.array(json.dumps(features.failed))
+            np.savez(out, key=np.array(key), x=features.x.numpy(), rows=features.rows, failed=failed)
+        return True
+    except (NotWritten, OSError) as error:
+        note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
+        return False
+
+
+def default_cache() -> Path | None:
+    """Where features are kept unless told otherwise: the user's cache folder, if there is one."""
+    return cache_folder("features")
+
+
+def compute(
+    model: Embedder,
+    dataset: LabelledImages,
+    rows: np.ndarray,
+    preprocess: Preprocess,
+    device: torch.device,
+    precision: str = "float32",
+    before: Features | None = None,
+    keep: Callable[[Features], None] | None = None,
+) -> Features:
+    """The features of pictures `rows` of the set as everything is encoded: eval mode, no augmentation, batch norm
+    folded away. The backbone computes in `precision` on CUDA, always in float32 on a CPU, for many pictures through
+    ONNX Runtime where it is installed.
+
+    before: of the first rows, computed already by an earlier call, up to the end of a batch.
+    keep: called with the features that are new, now and then and when the computation is interrupted.
+    """
+    size = _BATCH[device.type]
+    generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
+    example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator).to(device)
+    training = model.backbone.training
+    network: Callable[[Tensor], Tensor] | None = None
+    if _engine(device, len(rows)) == _ONNXRUNTIME:
+        network = ort_backbone.session(model.backbone.eval(), example)
+    if network is None:
+        network = folded(model.backbone, example).to(memory_format=torch.channels_last)
+    mean, std = model.mean.to(device), model.std.to(device)
+    half = device.type == "cuda" and precision == "bfloat16"
+
+    def forward(batch: Batch) -> tuple[Tensor, Batch]:
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):
+            if not len(batch.rows):
+                return torch.zeros(0, model.features), batch
+            return network((batch.pixels.to(device).float() - mean) / std).float().cpu(), batch
+
+    done = 0 if before is None else len(before.rows) + len(before.failed)
+    plan = [rows[i : i + size] for i in range(done, len(rows), size)]
+    if device.type == "cpu":  # a thread a batch, each with one core: nobody waits for the slowest part of an operator
+        work = ahead(lambda some: forward(read_one(dataset, some, preprocess)), plan)
+    else:
+        work = map(forward, read(dataset, plan, preprocess))
+    # One block from the beginning: small results kept one by one would lie between the large buffers of the batches,
+    # and the holes would be too small for the next buffers (18 GB for 60,000 pictures).
+    x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
+    failed: dict[str, str] = {}
+    if before is not None:
+        n = len(before.rows)
+        x[:n], kept[:n], failed = before.x, before.rows, dict(before.failed)
+    saved = at = (n, len(failed))  # rows that are kept, and whole: images that were read, and that were not
+    saved_at = time.monotonic()
+
+    def save() -> None:
+        nonlocal saved, saved_at
+        new = dict(itertools.islice(failed.items(), saved[1], at[1]))
+        if keep is not None and at != saved:
+            keep(Features(x[saved[0] : at[0]].clone(), kept[saved[0] : at[0]], new))
+        saved, saved_at = at, time.monotonic()
+
+    with one_thread(device), progress_bar(total=len(rows), initial=done, desc="encoding", unit="image") as bar:
+        try:
+            for part, batch in work:
+                x[n : n + len(part)] = part
+                kept[n : n + len(part)] = batch.rows.numpy()
+                n += len(part)
+                failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
+                at = (n, len(failed))
+                bar.update(len(batch.rows) + len(batch.failed))
+                if time.monotonic() - saved_at > _SECONDS_BETWEEN_PARTS:
+                    save()
+        except BaseException:
+            save()
+            raise
+    model.backbone.train(training)
+    return Features(x[:n].clone() if n < len(x) else x, kept[:n], failed)
+
+
+@contextlib.contextmanager
+def one_thread(device: torch.device) -> Iterator[None]:
+    """On a CPU, each operator on one core: for work that is small, or that is parallel already."""
+    before = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def joined(a: Features, b: Features) -> Features:
+    """The features of two sets of rows that have none in common, in the order of the rows."""
+    rows = np.concatenate([a.rows, b.rows])
+    order = np.argsort(rows)
+    return Features(torch.cat([a.x, b.x])[torch.from_numpy(order)], rows[order], {**a.failed, **b.failed})
+
+
+def _engine(device: torch.device, images: int) -> str:
+    """What computes the features of so many images: their last bits depend on it."""
+    if device.type == "cpu" and images >= ort_backbone.ENOUGH and ort_backbone.installed():
+        return _ONNXRUNTIME
+    return device.type
+
+
+def _key(
+    model: Embedder, dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, device: torch.device
+) -> str:
+    head = ["features", 3, _engine(device, len(rows)), preprocess.to_dict(), rows.tolist()]
+    digest = hashlib.sha256(json.dumps(head).encode())
+    for tensor in (model.mean, model.std):
+        digest.update(tensor.cpu().numpy().tobytes())
+    for name, tensor in model.backbone.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    for row in rows:
+        digest.update(_picture(dataset, int(row)))
+    return digest.hexdigest()[:32]
+
+
+def _picture(dataset: LabelledImages, row: int) -> bytes:
+    """SHA-256 of a picture as it is stored; of a file that cannot be read, a constant."""
+    path = dataset.path(row)
+    if path is None:
+        return hashlib.sha256(np.asarray(dataset.pictures[row]).tobytes()).digest()
+    try:
+        with tar.read(path) or path.open("rb") as file:
+            return hashlib.sha256(file.read()).digest()
+    except (OSError, IdcwhError):
+        return bytes(32)
+
+
+def _load(
+    file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray, first: bool = False
+) -> Features | None:
+    """What `extract` kept of these rows, or of the `first` of them; None where nothing is kept, or not what was asked
+    for, which is said."""
+    try:
+        content, _ = npz.read(file, ("key", "x", "rows", "failed"), "features")
+        x, kept, failed = content["x"], content["rows"], json.loads(str(content["failed"]))
+        if first:
+            rows = rows[: len(kept) + len(failed)]
+        if str(content["key"]) == key and _asked(x, kept, failed, model, dataset, rows):
+            return Features(torch.from_numpy(x), kept, failed)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (IdcwhError, KeyError, ValueError, RecursionError):
+        pass
+    note(f"features: {file} is damaged or of other images; computed again")
+    return None
+
+
+def _asked(
+    x: np.ndarray, kept: np.ndarray, failed: Any, model: Embedder, dataset: LabelledImages, rows: np.ndarray
+) -> bool:
+    """Whether these are features of `rows`, each either there or failed."""
+    if kept.dtype != np.int64 or not isinstance(failed, dict):
+        return False
+    left = ~np.isin(rows, kept)
+    return (
+        np.array_equal(kept, rows[~left])
+        and set(failed) == {dataset.keys[row] for row in rows[left]}
+        and (x.dtype, x.shape) == (np.float32, (len(kept), model.features))
+    )

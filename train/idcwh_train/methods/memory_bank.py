@@ -1,0 +1,59 @@
+"""Outputs and labels of all training images, as last seen: what DPSH and DSDH compare a batch with."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .pairwise import similar
+
+
+class Memory(nn.Module):
+    """u float32 [images, bits], 0 for an image not seen yet.
+
+    Labels are numbers (-1: not seen) where an image has one, rows of a matrix where it may have `several`: 50,000
+    images of 40,000 classes are 0.4 MB or 2 GB.
+    """
+
+    u: Tensor
+    labels: Tensor
+
+    def __init__(self, images: int, bits: int, classes: int, several: bool) -> None:
+        super().__init__()
+        self.several = several
+        self.register_buffer("u", torch.zeros(images, bits))
+        none = torch.zeros(images, classes, dtype=torch.bool) if several else torch.full((images,), -1)
+        self.register_buffer("labels", none)
+
+    @torch.no_grad()
+    def refresh(self, rows: Tensor, u: Tensor, y: Tensor) -> None:
+        """Images `rows` give u [n, bits] now and have labels y, bool [n, classes]."""
+        self.u[rows] = u.to(self.u.dtype)
+        self.labels[rows] = y if self.several else y.int().argmax(dim=1)
+
+    def similar(self, y: Tensor) -> Tensor:
+        """S bool [n, images] of images with labels y; nobody is similar to an image not seen yet."""
+        if self.several:
+            present = y.any(dim=0)
+            return similar(y[:, present], self.labels[:, present])
+        return y.int().argmax(dim=1)[:, None] == self.labels
+
+    def times(self, w: Tensor) -> Tensor:
+        """Y w [images, k] for w [classes, k]; 0 for an image not seen yet."""
+        if self.several:
+            return torch.cat([block.to(w.dtype) @ w for block in self.labels.split(self._rows())])
+        return w[self.labels.clamp(min=0)].masked_fill((self.labels < 0)[:, None], 0)
+
+    def gathered(self, b: Tensor, classes: int) -> Tensor:
+        """Y' b [classes, k] for b [images, k]: the sum over the images of each class."""
+        sums = b.new_zeros(classes, b.shape[1])
+        if self.several:
+            for labels, part in zip(self.labels.split(self._rows()), b.split(self._rows()), strict=True):
+                sums += labels.T.to(b.dtype) @ part
+            return sums
+        seen = self.labels >= 0
+        return sums.index_add_(0, self.labels[seen], b[seen])
+
+    def _rows(self) -> int:
+        """Images at a time, so that their labels as numbers take 64 MB."""
+        return max(1, 2**24 // max(1, self.labels.shape[1]))

