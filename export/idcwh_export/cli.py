@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from idcwh_search._util import console
 from idcwh_search.cli import common
 from idcwh_search.encoder.cuda import NO_GPU
 from idcwh_search.encoder.device import DEVICES
@@ -125,10 +126,10 @@ def _export(options: Any) -> int:
 
     def skip(path: str, reason: str) -> None:
         skipped.append({"path": path, "reason": reason})
-        common.note(f"skipped {path}: {reason}")
+        console.note(f"skipped {path}: {reason}")
 
     export = _load_export()
-    common.note(f"exporting {options.model}")
+    console.note(f"exporting {options.model}")
     done = export.export_onnx(
         options.model,
         out,
@@ -160,14 +161,14 @@ def _load_export() -> Any:
 def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> None:
     from .export import SEEN
 
-    common.note_all(done.left_out.lines())
+    console.note_all(done.left_out.lines())
     over = [f"not on {device}: {why}" for device, why in done.passed_over.items() if not why.startswith(NO_GPU)]
     if not over and done.passed_over:
         over = ["on the CPU"]
     relevant = "labels" if done.labelled else "the nearest by the model's logits"
-    common.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
+    console.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
     if any(file.calibration == SEEN for file in done.files):
-        common.note(
+        console.note(
             "int8 is calibrated on the pictures it is compared on; --verify IMAGES shows what it does to others"
         )
     if as_json:
@@ -178,9 +179,9 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
         return
     for file in done.files:
         summary = f"{file.info.bits} bits, {file.info.precision}, {file.size:,} bytes, sha256 {file.fingerprint}"
-        print(common.one_line(f"{file.path}: {summary}"))
+        print(console.one_line(f"{file.path}: {summary}"))
         if file.float_layers is not None:
-            calibrated = common.one_line(f"calibrated on {file.calibration}")
+            calibrated = console.one_line(f"calibrated on {file.calibration}")
             print(f"  the first {file.float_layers} layers stay in float32; {calibrated}")
         half = {} if file.half is None else {"half arithmetic (emulated)": file.half}
         for device, found in {**file.comparisons, **half}.items():

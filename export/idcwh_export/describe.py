@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from idcwh_search.cli.common import one_line
+from idcwh_search._util.console import one_line
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.metadata import ModelInfo
 from idcwh_search.errors import IdcwhError

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
 from ..encoder.ort import available_cores
-from . import common, encoding
+from . import encoding
 from .content import checksums, is_gone, signature
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Changes:
         self.counts = {"new": 0, "changed": 0, "moved": moved, "unchanged": self.unchanged}
         labels = f" ({len(self._relabel)} of them with another label)" if self._relabel else ""
         changed = len(keys) - new - moved - self.unchanged
-        common.note(
+        console.note(
             f"{counted(len(keys), 'image')}: {new} new, {changed} changed, {moved} moved, "
             f"{self.unchanged} unchanged{labels}; {len(self._todo)} to encode"
         )
@@ -94,9 +95,9 @@ class Changes:
         if not len(wanted):
             return
         if count := int((self._same & without).sum()):
-            common.note(f"{self._database.path}: {counted(count, 'image')} without a checksum; reading them once")
+            console.note(f"{self._database.path}: {counted(count, 'image')} without a checksum; reading them once")
         paths = [self._listing.paths[i] for i in wanted.tolist()]
-        with common.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
+        with console.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
             self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)
         for i, path in zip(wanted.tolist(), paths, strict=True):
             if self._same[i] and signature(path)[0] != self._stamps[i]:  # else this would not be what the code is of

@@ -14,14 +14,13 @@ import select
 import signal
 import sys
 import threading
-import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from .. import __version__
-from .._util import progress
-from ..encoder.ort import MAX_THREADS, first_line
+from .._util.console import describe, one_line, shown_bars, write_line
+from ..encoder.ort import MAX_THREADS
 from ..errors import IdcwhError, UsageError, not_installed
 from .entry import open_descriptors
 
@@ -82,9 +81,9 @@ def _name_user() -> None:
 
 def _end(status: int, line: str) -> int:
     """Writes the last line of a command, below its progress bars; returns the status."""
-    for bar in _bars():
+    for bar in shown_bars():
         bar.close()
-    _write(line)
+    write_line(line)
     return status
 
 
@@ -166,7 +165,7 @@ def _standard_streams() -> Iterator[Callable[[], bool]]:
         sys.stdout.flush()
         if out is None or out.error is None or isinstance(out.error, BrokenPipeError):
             return False
-        _write(f"error: standard output: cannot be written: {out.error.strerror}")
+        write_line(f"error: standard output: cannot be written: {out.error.strerror}")
         return True
 
     try:
@@ -198,30 +197,6 @@ def _message(error: Exception) -> str | None:
     return None
 
 
-def describe(error: BaseException) -> str:
-    """One line for an exception; an OSError names its file first, as the shell does."""
-    if isinstance(error, OSError) and error.strerror:
-        return one_line(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
-    if isinstance(error, MemoryError):
-        return f"out of memory ({error})" if str(error) else "out of memory"
-    return one_line(first_line(error))
-
-
-_ESCAPED = {"Cc", "Cf", "Zl", "Zp"}  # controls, format characters (of direction, without width), line separators
-_JOINERS = "\u200c\u200d"  # which words of several languages need
-
-
-def one_line(text: str) -> str:
-    """Text from a file or its name as a terminal shows it: what would break the line, move the cursor or reverse the
-    direction of writing is escaped."""
-    if text.isprintable():
-        return text
-    escaped = [c for c in text if unicodedata.category(c) in _ESCAPED and c not in _JOINERS]
-    if not escaped:
-        return text
-    return text.replace("\\", "\\\\").translate({ord(c): ascii(c)[1:-1] for c in escaped})
-
-
 def _written(error: UnicodeError) -> tuple[bytes, int]:
     """What an output's encoding lacks: bytes that are no text (of a file's name) as they were, the rest escaped."""
     if not isinstance(error, UnicodeEncodeError):
@@ -241,47 +216,6 @@ def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
     """IdcwhError where the output is there already and --force was not given."""
     if os.path.lexists(path) and not force:
         raise IdcwhError(f"{path}: already exists; choose another name or pass --force to replace it")
-
-
-_hushed = False
-
-
-def hush() -> None:
-    """No more notes and bars from this process: it is one of several that would say the same."""
-    global _hushed
-    _hushed = True
-
-
-def note(message: str) -> None:
-    """Say something to the person at the terminal: everything that is not data goes to stderr."""
-    if not _hushed:
-        _write(message)
-
-
-def _write(message: str) -> None:
-    """Writes a line to stderr, above the progress bars that are shown there."""
-    line = f"{one_line(message)}\n"
-    if _bars():
-        sys.modules["tqdm"].tqdm.write(line, file=sys.stderr, end="")
-    else:
-        sys.stderr.write(line)
-        sys.stderr.flush()
-
-
-def _bars() -> list[Any]:
-    """The progress bars that are shown."""
-    return list(getattr(getattr(sys.modules.get("tqdm"), "tqdm", None), "_instances", []))
-
-
-def note_all(messages: Iterable[str]) -> None:
-    """Write a note for each message."""
-    for message in messages:
-        note(message)
-
-
-def progress_bar(**options: Any) -> Any:
-    """Returns what counts long work on stderr, with desc, total and unit (a singular noun): see `progress.bar`."""
-    return progress.bar(note, _hushed, **{**options, "desc": one_line(options["desc"])})
 
 
 class Parser(argparse.ArgumentParser):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util import console
 from .._util.wording import counted
 from ..encoder.encoder import Encoder
 from ..errors import IdcwhError
@@ -53,7 +54,7 @@ class Encoding:
 
         self.skipped: list[dict[str, str]] = []
         self._paths, self._already = paths, already
-        self._bar = common.progress_bar(total=len(paths), unit="image", desc="indexing")
+        self._bar = console.progress_bar(total=len(paths), unit="image", desc="indexing")
         self.sums = np.zeros((len(paths), 2), np.uint64)
         self._encoder = encoder
         self._run = encode_loaded(encoder, len(paths), self._load, on_skip=self._skip, progress=self._bar.update)
@@ -65,7 +66,7 @@ class Encoding:
     def _skip(self, path: str, reason: str) -> None:
         self.skipped.append({"path": path, "reason": reason})
         self._bar.set_postfix(skipped=len(self.skipped), refresh=False)
-        common.note(f"skipped {path}: {reason}")
+        console.note(f"skipped {path}: {reason}")
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(numbers of the files, their codes), batch by batch."""
@@ -79,7 +80,7 @@ class Encoding:
         summary, size = self._run.summary, target.stat().st_size
         done = [str(summary)] if self._paths else []  # nothing was encoded: no speed
         done += [f"{number} {name}" for name, number in more.items() if isinstance(number, int)]
-        common.note(f"{target}: {', '.join(done)}; {size:,} bytes")
+        console.note(f"{target}: {', '.join(done)}; {size:,} bytes")
         if as_json:
             numbers = {
                 "database": str(target),

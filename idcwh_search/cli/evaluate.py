@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._util import console
 from .._util.atomic import NPZ, check_target, replacing
 from .._util.wording import counted
 from ..errors import IdcwhError, UsageError
@@ -138,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
                 codes.save(codes_file)
             columns[name] = Column(_evaluate(source, codes, options), origin)
             if columns[name].evaluation.health.distinct_database == 1:
-                common.note(f"{name}: warning: all database codes are equal, the codes have collapsed")
+                console.note(f"{name}: warning: all database codes are equal, the codes have collapsed")
     drawn = _draw(columns, options.plots)
     if options.json:
         _print_json(options, images, columns, drawn)
@@ -203,7 +204,7 @@ def _images(options: Any) -> Images | None:
     if split.without_queries:
         where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query 0"
         raise UsageError(f"{where}: no queries, so there is nothing to evaluate")
-    common.note_all([*dataset.remarks(), *split.remarks(dataset)])
+    console.note_all([*dataset.remarks(), *split.remarks(dataset)])
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
     return Images(dataset, split)
@@ -216,15 +217,15 @@ def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
     dataset, queries, recorded = images.dataset, images.split.query, encoder.info.training_images
     found = training_images.count(recorded, dataset, queries)
     if recorded is None or found is None:
-        common.note(f"{name}: does not record its training images; whether queries are among them is not known")
+        console.note(f"{name}: does not record its training images; whether queries are among them is not known")
     elif found:
-        common.note(
+        console.note(
             f"warning: {name}: {found:,} of {counted(len(queries), 'query')} are among its "
             f"{counted(recorded['images'], 'training image')}, so its numbers are too high; use its own split "
             "(--protocol protocol.json of its run), or other images"
         )
     elif not training_images.count(recorded, dataset, np.arange(len(dataset))):
-        common.note(
+        console.note(
             f"{name}: none of its {counted(recorded['images'], 'training image')} is in {dataset.spec} by name and "
             "size; whether queries were trained on under other names is not known"
         )
@@ -233,17 +234,17 @@ def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
 
 
 def _encode(encoder: Encoder, name: str, images: Images) -> CodeSet:
-    common.note(f"{name}: {encoder.bits} bits, on {encoder.device} ({encoder.why})")
+    console.note(f"{name}: {encoder.bits} bits, on {encoder.device} ({encoder.why})")
 
     def skip(key: str, reason: str) -> None:
         if key not in images.skipped:  # a second model meets the same files
-            common.note(f"skipped {key}: {reason}")
+            console.note(f"skipped {key}: {reason}")
         images.skipped[key] = reason
 
     total = len(images.split.query) + len(images.split.database)
-    with common.progress_bar(total=total, unit="image", desc=f"encoding, {name}", leave=False) as bar:
+    with console.progress_bar(total=total, unit="image", desc=f"encoding, {name}", leave=False) as bar:
         codes, summary = code_files.encode(encoder, images.dataset, images.split, on_skip=skip, progress=bar.update)
-    common.note(f"{name}: {summary}")
+    console.note(f"{name}: {summary}")
     return codes
 
 
@@ -259,17 +260,17 @@ def _draw(columns: dict[str, Column], folder: str | None) -> list[Path]:
     if not folder:
         return []
     drawn = plots.save({name: column.evaluation for name, column in columns.items()}, Path(folder))
-    common.note(f"{len(drawn)} plots in {folder}: {', '.join(path.name for path in drawn)}")
+    console.note(f"{len(drawn)} plots in {folder}: {', '.join(path.name for path in drawn)}")
     return drawn
 
 
 def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
     if images:
-        print(common.one_line(f"{images.dataset.spec}, {images.split.describe()}"))
+        print(console.one_line(f"{images.dataset.spec}, {images.split.describe()}"))
         if images.skipped:
             print(f"{counted(len(images.skipped), 'image')} could not be read: left out")
         print()
-    print(table.table({common.one_line(name): column.evaluation for name, column in columns.items()}))
+    print(table.table({console.one_line(name): column.evaluation for name, column in columns.items()}))
 
 
 def _print_json(options: Any, images: Images | None, columns: dict[str, Column], drawn: list[Path]) -> None:

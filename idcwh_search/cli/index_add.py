@@ -8,11 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
 from ..database.provenance import KeyNames, images_root, move_images, open_encoder
 from ..errors import IdcwhError
-from . import common, encoding
+from . import encoding
 from .changes import Changes
 from .inputs import Listing
 
@@ -52,7 +53,7 @@ def add_parser(commands: Any) -> None:
 def run(options: Any) -> int:
     with Database.open(options.db, "r+") as database:
         listing = Listing(options.images, options.labels)
-        common.note_all(listing.left_out.lines())
+        console.note_all(listing.left_out.lines())
         root = images_root(database, options.root, listing.root)
         keys = keys_below(root, listing)
         changes = Changes(database, listing, keys, root, recode=options.recode, threads=options.threads)
@@ -68,7 +69,7 @@ def run(options: Any) -> int:
         if gone:
             database.remove(list(gone))
             more = [f"pruned {len(removed) - NAMED:,} more"] if len(removed) > NAMED else []
-            common.note_all([*(f"pruned {key}" for key in removed[:NAMED]), *more])
+            console.note_all([*(f"pruned {key}" for key in removed[:NAMED]), *more])
         counts = {**changes.counts, "pruned": len(removed), "removed": removed}
         return work.summarise(Path(options.db), options.json, listing.left_out, **counts)
 

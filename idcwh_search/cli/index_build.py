@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._util import console
 from .._util.atomic import CODES_BIN, beside, check_target, move_into_place
 from .._util.wording import counted
 from ..database.database import Database
@@ -48,7 +49,7 @@ def run(options: Any) -> int:
     check_target(target, CODES_BIN, options.model, None if options.images == "-" else options.images)
     common.refuse_existing(options.db, options.force)
     listing = Listing(options.images, options.labels)
-    common.note_all(listing.left_out.lines())
+    console.note_all(listing.left_out.lines())
     encoder = Encoder(
         options.model,
         device=options.device,
@@ -57,7 +58,7 @@ def run(options: Any) -> int:
         preprocess=options.preprocess,
     )
     count = counted(len(listing.paths), "image")
-    common.note(f"{count}, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
+    console.note(f"{count}, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
     manifest = describe(target, encoder, listing.root)
     if options.resume:
         return _resumable(target, manifest, listing, encoder, options)

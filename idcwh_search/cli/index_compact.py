@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._util import console
 from ..database.database import Database
 from . import common
 
@@ -23,5 +24,5 @@ def run(options: Any) -> int:
         before = database.info()["bytes"]
         database.compact()
         after = database.info()["bytes"]
-    common.note(f"{options.db}: {after:,} bytes, {before:,} before")
+    console.note(f"{options.db}: {after:,} bytes, {before:,} before")
     return common.DONE

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import interchange
+from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
 from . import common
@@ -38,7 +39,7 @@ def run(options: Any) -> int:
         if output is not None:
             common.refuse_existing(output, options.force)
     with Database.open(options.db) as database:
-        with common.progress_bar(total=len(database), unit="item", desc="exporting") as bar:
+        with console.progress_bar(total=len(database), unit="item", desc="exporting") as bar:
             left_out = interchange.export(
                 database,
                 options.out,
@@ -47,7 +48,7 @@ def run(options: Any) -> int:
                 replace=options.force,
                 progress=bar.update,
             )
-        common.note(f"{options.out}: {counted(len(database), 'item')}; {Path(options.out).stat().st_size:,} bytes")
+        console.note(f"{options.out}: {counted(len(database), 'item')}; {Path(options.out).stat().st_size:,} bytes")
     if left_out:
-        common.note(f"left out, as this format does not hold them: {', '.join(left_out)}")
+        console.note(f"left out, as this format does not hold them: {', '.join(left_out)}")
     return common.DONE

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import interchange
+from .._util import console
 from .._util.atomic import CODES_BIN, check_target
 from .._util.wording import counted
 from . import common
@@ -40,8 +41,8 @@ def run(options: Any) -> int:
     check_target(options.db, CODES_BIN, options.source, options.ids)
     common.refuse_existing(options.db, options.force)
     source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)
-    with common.progress_bar(total=source.count, unit="item", desc="importing") as bar:
+    with console.progress_bar(total=source.count, unit="item", desc="importing") as bar:
         count = source.save(options.db, replace=options.force, progress=bar.update)
     size = Path(options.db).stat().st_size
-    common.note(f"{options.db}: {counted(count, 'item')}, {source.bits}-bit codes; {size:,} bytes")
+    console.note(f"{options.db}: {counted(count, 'item')}, {source.bits}-bit codes; {size:,} bytes")
     return common.DONE

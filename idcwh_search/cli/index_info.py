@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from .._core import count_distinct
+from .._util import console
 from ..database.database import Database, part
 from . import common
 
@@ -48,5 +49,5 @@ def run(options: Any) -> int:
         "images": part(found["manifest"], "images").get("absolute", "-"),
     }
     for name, value in lines.items():
-        print(f"{name:<12} {common.one_line(str(value))}")
+        print(f"{name:<12} {console.one_line(str(value))}")
     return common.DONE

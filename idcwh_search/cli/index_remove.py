@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
 from ..errors import IdcwhError
@@ -47,7 +48,7 @@ def run(options: Any) -> int:
             removed = database.remove(options.ids) if options.ids is not None else database.remove(keys=keys)
         except KeyError as error:
             raise IdcwhError(f"{error.args[0]}; nothing was removed") from error
-        common.note(f"{options.db}: removed {counted(removed, 'item')}, {len(database):,} left")
+        console.note(f"{options.db}: removed {counted(removed, 'item')}, {len(database):,} left")
     return common.DONE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
 from ..errors import IdcwhError
@@ -28,15 +29,15 @@ def run(options: Any) -> int:
     with Database.open(options.db) as database:
         found = database.check()
     if found["torn"]:
-        common.note(
+        console.note(
             f"{options.db}: {found['torn']:,} bytes at its end are of a write that never ended; "
             "the next writer removes them"
         )
     if not found["damage"]:
-        print(f"{common.one_line(options.db)}: good ({counted(found['items'], 'item')})")
+        print(f"{console.one_line(options.db)}: good ({counted(found['items'], 'item')})")
         return common.DONE
     for what, place, length in found["damage"][:SHOWN]:
-        common.note(f"damaged: {what} (bytes {place} to {place + length})")
+        console.note(f"damaged: {what} (bytes {place} to {place + length})")
     more = len(found["damage"]) - SHOWN
     raise IdcwhError(
         f"{options.db}: damaged ({len(found['damage'])} places{f', {more} of them not shown' if more > 0 else ''}); "

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._util import npy
+from .._util import console, npy
 from ..database.database import Database
 from ..database.provenance import keys_of_file, open_encoder
 from ..errors import IdcwhError
 from ..images.listing import LeftOut, find_images
-from . import common
 from .hits import Query
 
 if TYPE_CHECKING:
@@ -56,11 +55,11 @@ def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries
             images += found.paths
             left_out.append(found.left_out)
     joined = LeftOut.joined(left_out)
-    common.note_all(joined.lines())
+    console.note_all(joined.lines())
     wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
     encoder = open_encoder(database, options.model, **wanted)
     if encoder.device != "cpu" or options.device != "auto":
-        common.note(f"model on {encoder.device}: {encoder.why}")
+        console.note(f"model on {encoder.device}: {encoder.why}")
     queries = _combine(encoder, images, roots) if options.combine else _encode(encoder, images, roots)
     if not queries.items:
         raise IdcwhError(f"none of the {len(images)} query images could be read")
@@ -92,7 +91,7 @@ def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries
 
     queries = Queries([])
     on_skip = _skipping(queries) if len(images) > 1 else None  # a single one is an error of its own
-    with common.progress_bar(total=len(images), unit="image", desc="encoding", leave=False) as bar:
+    with console.progress_bar(total=len(images), unit="image", desc="encoding", leave=False) as bar:
         for done, codes in encode_files(encoder, images, on_skip=on_skip):
             queries.items += [_query([images[i]], code, roots) for i, code in zip(done, codes, strict=True)]
             bar.update(len(done))
@@ -125,7 +124,7 @@ def _combine(encoder: Encoder, images: list[Image], roots: list[Path]) -> Querie
 def _skipping(queries: Queries) -> Any:
     def skip(path: str | os.PathLike[str], reason: str) -> None:
         queries.skipped.append({"path": os.fspath(path), "reason": reason})
-        common.note(f"skipped {os.fspath(path)}: {reason}")
+        console.note(f"skipped {os.fspath(path)}: {reason}")
 
     return skip
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util import console
 from .._util.atomic import check_target, replacing
 from ..database.database import Database, part
 from ..database.provenance import image_path, image_roots
@@ -112,7 +113,7 @@ def _where(options: Any, database: Database) -> np.ndarray | None:
         raise IdcwhError(
             f"{options.db}: no item has both a label of --label and a key prefix of --key-prefix; leave one of them out"
         )
-    common.note(f"searching {len(where):,} of {len(database):,} items")
+    console.note(f"searching {len(where):,} of {len(database):,} items")
     return where
 
 
@@ -131,12 +132,12 @@ class _TieNotes:
 
     def note(self) -> None:
         if self._queries > 1 and self._cut:
-            common.note(
+            console.note(
                 f"for {self._cut} of {self._queries} queries more items tie with the last hit than are shown; "
                 "--json counts them"
             )
         elif self._cut:
-            common.note(self._line)
+            console.note(self._line)
 
 
 def _tie_note(answer: Answer, ties: Ties) -> str:
@@ -190,12 +191,12 @@ def _print_table(queries: int, answers: Iterable[Answer]) -> None:
     """Writes aligned columns; with several queries a line that names each."""
     for number, answer in enumerate(answers):
         if queries > 1:
-            print(f"{chr(10) if number else ''}{common.one_line(answer.query.name)}")
-        keys = [common.one_line(hit.key if hit.key is not None else f"id {hit.id}") for hit in answer.hits]
+            print(f"{chr(10) if number else ''}{console.one_line(answer.query.name)}")
+        keys = [console.one_line(hit.key if hit.key is not None else f"id {hit.id}") for hit in answer.hits]
         width = max((len(key) for key in keys), default=3)
         print(f"rank  distance  {'key':<{width}}  label".rstrip())
         lines = (
-            f"{hit.rank:>4}  {hit.distance:>8}  {key:<{width}}  {common.one_line(hit.label or '')}".rstrip() + "\n"
+            f"{hit.rank:>4}  {hit.distance:>8}  {key:<{width}}  {console.one_line(hit.label or '')}".rstrip() + "\n"
             for hit, key in zip(answer.hits, keys, strict=True)
         )
         while chunk := "".join(islice(lines, _CHUNK)):
@@ -216,4 +217,4 @@ def _write_page(path: Path, database: Database, answers: list[Answer], roots: li
     locate = partial(image_path, roots)
     with replacing(path, gallery.KIND) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits, locate=locate).encode())
-    common.note(f"wrote {path}")
+    console.note(f"wrote {path}")

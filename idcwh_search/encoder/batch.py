@@ -13,14 +13,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from .._util.wording import counted
 from ..images.preprocess import Pixels, UnreadableImage
-from .encoder import Codes, Encoder, Logits, Picture
 from .ort import available_cores
+from .types import Codes, Logits, Picture
+
+if TYPE_CHECKING:
+    from .encoder import Encoder
 
 OnSkip = Callable[[str, str], object]  # (path, reason)
 Progress = Callable[[int], object]  # how many pictures have been dealt with since the last call

@@ -17,20 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from ..errors import IdcwhError
-from ..images.preprocess import Encoded, Pixels, Preprocess, load_image, to_pixels
+from ..images.preprocess import Pixels, Preprocess, load_image, to_pixels
 from . import device as devices
 from . import model_file, ort
+from .batch import encode_files
 from .cuda import FixedShapes, Use
 from .metadata import WITHOUT, ModelInfo, check_signature, explicit
-
-Codes = npt.NDArray[np.uint8]
-Logits = npt.NDArray[np.float32]
-Picture = Encoded | Image.Image | npt.NDArray[np.uint8]  # an array is one picture, uint8 [h, w, 3]
-_ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)  # or what has `read`
+from .types import ENCODED, Codes, Logits, Picture
 
 # Images a run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
 # gain nothing. A GPU wants more.
@@ -137,9 +133,7 @@ class Encoder:
         uint8 [h, w, 3] RGB. Raises UnreadableImage for the first that cannot be read; `pipeline.encode_files` skips
         such files.
         """
-        from .batch import encode_files
-
-        one = isinstance(pictures, (Image.Image, *_ENCODED)) or hasattr(pictures, "read")
+        one = isinstance(pictures, (Image.Image, *ENCODED)) or hasattr(pictures, "read")
         if isinstance(pictures, np.ndarray) and pictures.ndim not in (3, 4):
             self.pixels(pictures)  # which says what a picture is
         if one or (isinstance(pictures, np.ndarray) and pictures.ndim == 3):
@@ -155,7 +149,7 @@ class Encoder:
             picture = Image.fromarray(picture)
         if isinstance(picture, Image.Image):
             return to_pixels(picture, self.preprocess)
-        if isinstance(picture, _ENCODED) or hasattr(picture, "read"):
+        if isinstance(picture, ENCODED) or hasattr(picture, "read"):
             return load_image(picture, self.preprocess)
         raise TypeError(
             "an image must be a path, the bytes of an image file, a file opened in binary mode, a PIL image or an "

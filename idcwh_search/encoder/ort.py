@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core import available_cores as available_cores
+from .._util.console import first_line
 from ..errors import IdcwhError
 
 CPU = "CPUExecutionProvider"
@@ -70,12 +71,6 @@ def installed_distributions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-def first_line(error: BaseException) -> str:
-    """An exception of ONNX Runtime as one line without its source file and status code."""
-    text = " ".join(str(error).split())
-    return text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
 
 
 def both_or(otherwise: str) -> str:

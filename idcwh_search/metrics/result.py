@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .code_stats import CodeHealth
+from .table import table
 
 Floats = NDArray[np.float64]
 
@@ -167,8 +168,6 @@ class Evaluation:
 
     def table(self) -> str:
         """The numbers as aligned text, one a line."""
-        from .table import table
-
         return table({f"{self.bits} bits": self})
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import isnan
+from typing import TYPE_CHECKING, TypeAlias
 
-from .result import Evaluation
+if TYPE_CHECKING:
+    from .result import Evaluation
 
-Line = tuple[str, Callable[[Evaluation], str]]
+Line: TypeAlias = "tuple[str, Callable[[Evaluation], str]]"
 
 
 def table(evaluations: Mapping[str, Evaluation]) -> str:

@@ -20,7 +20,8 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_export import cli as export
-from idcwh_search.cli import common, evaluate, index, search
+from idcwh_search._util import console
+from idcwh_search.cli import evaluate, index, search
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENTRIES = dict(re.findall(r'^(idcwh-\w+) = "([\w.]+:\w+)"', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE))
@@ -210,7 +211,7 @@ from idcwh_search.cli import common
 from idcwh_search.errors import IdcwhError
 @common.command
 def main(argv):
-    bar = common.progress_bar(total=3, desc="working", unit="image")
+    bar = console.progress_bar(total=3, desc="working", unit="image")
     bar.update()
     raise IdcwhError("it is missing")
 raise SystemExit(main())
@@ -236,9 +237,9 @@ def test_one_line_keeps_names_of_all_languages() -> None:
         "\U0001f469\u200d\U0001f4bb",
         "C:\\x",
     ):
-        assert common.one_line(name) == name
+        assert console.one_line(name) == name
     for character in "\x00\x7f\x85\xad\u061c\u200b\u200e\u200f\u2028\u202a\u2060\u2069\ufeff\U000e0041":
-        assert common.one_line(character) == ascii(character)[1:-1]
+        assert console.one_line(character) == ascii(character)[1:-1]
 
 
 def test_text_from_files_is_escaped_on_a_terminal(

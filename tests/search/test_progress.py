@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from idcwh_search._util import progress
+from idcwh_search._util import console, progress
 from idcwh_search._util.wording import counted
-from idcwh_search.cli import common
 
 
 @pytest.fixture
@@ -18,7 +17,7 @@ def clock(monkeypatch):
 
 
 def test_progress_off_a_terminal_is_a_line_at_intervals(clock, capsys):
-    with common.progress_bar(total=1000, desc="encoding", unit="image") as bar:
+    with console.progress_bar(total=1000, desc="encoding", unit="image") as bar:
         for images in range(10):
             bar.set_postfix(skipped=images)
             clock[0] += 20
@@ -29,14 +28,14 @@ def test_progress_off_a_terminal_is_a_line_at_intervals(clock, capsys):
 
 
 def test_progress_of_resumed_work_does_not_count_it_in_the_rate(clock, capsys):
-    bar = common.progress_bar(total=100, initial=90, desc="training", unit="step")
+    bar = console.progress_bar(total=100, initial=90, desc="training", unit="step")
     clock[0] += 30
     bar.update(3)
     assert capsys.readouterr().err == "training: 93 of 100 steps (93 %), 0.1 steps/s, 70 s left\n"
 
 
 def test_progress_of_short_work_writes_nothing(clock, capsys):
-    with common.progress_bar(total=2, desc="encoding", unit="query") as bar:
+    with console.progress_bar(total=2, desc="encoding", unit="query") as bar:
         clock[0] += 29
         bar.update(1)
         clock[0] += 29
@@ -45,8 +44,8 @@ def test_progress_of_short_work_writes_nothing(clock, capsys):
 
 
 def test_progress_of_a_hushed_process_writes_nothing(clock, capsys, monkeypatch):
-    monkeypatch.setattr(common, "_hushed", True)
-    bar = common.progress_bar(total=9, desc="encoding", unit="image")
+    monkeypatch.setattr(console, "_hushed", True)
+    bar = console.progress_bar(total=9, desc="encoding", unit="image")
     clock[0] += 99
     bar.update(1)
     assert capsys.readouterr().err == ""

@@ -71,7 +71,7 @@ def test_torch_is_never_imported_and_nothing_is_printed(linear: Any) -> None:
 def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None:
     stub = "import os; os.write(2, b'GPU device discovery failed'); set_default_logger_severity = lambda level: None"
     (tmp_path / "onnxruntime.py").write_text(stub)
-    code = "import os; from idcwh_search import runtime; runtime.load_onnxruntime(); os.write(2, b'still there')"
+    code = "import os; from idcwh_search.encoder import ort; ort.load_onnxruntime(); os.write(2, b'still there')"
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     assert python(code, PYTHONPATH=path).stderr == "still there"
 

@@ -74,11 +74,12 @@ import resource, sys
 import numpy as np, torch
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.images.preprocess import Preprocess
-from idcwh_train import features, inference, memory
+from idcwh_train.engine import malloc
+from idcwh_train.frozen import features, ort_backbone
 from idcwh_train.models.hash_model import Embedder
 
-inference.ENOUGH = 0
-memory.keep_freed()  # as in training
+ort_backbone.ENOUGH = 0
+malloc.keep_freed()  # as in training
 n = int(sys.argv[1])
 convolution = torch.nn.Conv2d(3, 512, 7, stride=16)
 network = torch.nn.Sequential(convolution, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()).eval()

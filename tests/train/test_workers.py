@@ -18,11 +18,12 @@ from idcwh_train.engine import checkpoint, epoch_log
 SCRIPT = """
 import json, os, signal, sys
 from torch import distributed
-from idcwh_train import cli, loop
+from idcwh_train import cli
+from idcwh_train.engine import trainer
 
 distributed.init_process_group("gloo")  # once for all the commands
 
-step = loop.Trainer._step
+step = trainer.Trainer._step
 
 def interrupted(self, own, x):
     step(self, own, x)
@@ -30,7 +31,7 @@ def interrupted(self, own, x):
         os.kill(os.getpid(), signal.SIGTERM)  # one of the two is told, both have to stop
 
 for command in json.load(open(sys.argv[1])):
-    loop.Trainer._step = interrupted if "interrupt" in command else step
+    trainer.Trainer._step = interrupted if "interrupt" in command else step
     status = cli.main([word for word in command if word != "interrupt"])
     assert status == 0, status
 distributed.destroy_process_group()

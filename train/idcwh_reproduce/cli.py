@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from idcwh_search import datasets
+from idcwh_search._util.console import note
 from idcwh_search.cli import common
-from idcwh_search.cli.common import note
 from idcwh_search.errors import IdcwhError
 from idcwh_train import methods, recipes
 from idcwh_train.engine import run_dir

@@ -19,7 +19,7 @@ import numpy as np
 
 from idcwh_search._util import npz
 from idcwh_search._util.atomic import OWN_NAME, replacing
-from idcwh_search.cli.common import note
+from idcwh_search._util.console import note
 from idcwh_search.errors import IdcwhError
 from idcwh_search.metrics.result import Evaluation
 from idcwh_train import recipes

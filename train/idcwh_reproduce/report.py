@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from idcwh_search._util.atomic import begins_with, check_target, replacing
-from idcwh_search.cli.common import note
+from idcwh_search._util.console import note
 
 from . import ablation, experiments, map_table, markup, published, results_json, settings_report, tables
 from .map_table import NO_DATA, NOT_RUN

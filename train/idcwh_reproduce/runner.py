@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from idcwh_search._util.atomic import NotWritten
+from idcwh_search._util.console import describe, note
 from idcwh_search._util.progress import duration
-from idcwh_search.cli.common import describe, note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.metrics.result import Evaluation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from idcwh_search.cli.common import one_line
+from idcwh_search._util.console import one_line
 
 from . import experiments, published, report, tables
 

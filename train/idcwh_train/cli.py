@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from idcwh_search._util import console
 from idcwh_search._util.wording import counted
 from idcwh_search.cli import common, split_options
 from idcwh_search.errors import IdcwhError
@@ -132,7 +133,7 @@ def main(argv: list[str] | None = None) -> int:
         with p.checking():
             run.check(options)
     if distributed.number():
-        common.hush()
+        console.hush()
     here = distributed.local_device(device(setting["device"]))
     cache = setting.get("cache", features.default_cache())
     with distributed.joined(here) as team:
@@ -149,12 +150,12 @@ def main(argv: list[str] | None = None) -> int:
         _say(outcome, setting["json"])
         status = _report(outcome, out, list(run_dir.model_names(options.bits).values()))
         if outcome.finished:
-            common.note_all([*_quality(outcome, options), *_next(options, out, given.get("data", options.data))])
+            console.note_all([*_quality(outcome, options), *_next(options, out, given.get("data", options.data))])
         if importlib.util.find_spec("matplotlib"):
             try:
                 training_curves.draw(out)
             except IdcwhError as error:  # the model is there
-                common.note(f"no {run_dir.CURVES}: {error}")
+                console.note(f"no {run_dir.CURVES}: {error}")
         return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
 
 
@@ -173,9 +174,9 @@ def _say(outcome: Any, as_json: bool) -> None:
     for bits, found in outcome.evaluations.items():
         spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
         sizes = f"{counted(found.queries, 'query')}, {counted(found.database, 'database image')}"
-        common.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
+        console.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
     for title, why in outcome.unmeasured.items():
-        common.note(f"{title}: not evaluated: {why}")
+        console.note(f"{title}: not evaluated: {why}")
     if as_json:
         evaluations = {str(bits): found.to_dict() for bits, found in outcome.evaluations.items()}
         variants = {
@@ -190,7 +191,7 @@ def _say(outcome: Any, as_json: bool) -> None:
         print(json.dumps({**outcome.record, **said}))
     for title, evaluations_of in outcome.variants.items():
         for bits, found in evaluations_of.items():
-            common.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {counted(found.database, 'database image')}")
+            console.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {counted(found.database, 'database image')}")
 
 
 def _quality(outcome: Any, options: recipes.Options) -> list[str]:
@@ -284,25 +285,25 @@ def device(asked: str) -> Any:
     if asked == "cpu":
         return torch.device("cpu")
     if torch.cuda.is_available():
-        common.note(f"device: cuda ({torch.cuda.get_device_name()})")
+        console.note(f"device: cuda ({torch.cuda.get_device_name()})")
         return torch.device("cuda")
     why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
     if asked == "cuda":
         raise IdcwhError(f"--device cuda: {why}; --device cpu works")
-    common.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
+    console.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
     return torch.device("cpu")
 
 
 def _report(outcome: Any, out: Path, models: list[str]) -> int:
     failed = outcome.failed
     for key, reason in list(failed.items())[:20]:
-        common.note(f"skipped {key}: {reason}")
+        console.note(f"skipped {key}: {reason}")
     if failed:
         more = ", the first 20 are named above" if len(failed) > 20 else ""
-        common.note(f"unreadable images skipped: {len(failed)}{more}")
-    common.note(f"wrote {', '.join(str(out / name) for name in models)}")
+        console.note(f"unreadable images skipped: {len(failed)}{more}")
+    console.note(f"wrote {', '.join(str(out / name) for name in models)}")
     if not outcome.finished:
-        common.note(f"interrupted; go on with: idcwh-train --out {shlex.quote(str(out))} --resume")
+        console.note(f"interrupted; go on with: idcwh-train --out {shlex.quote(str(out))} --resume")
         return common.INTERRUPTED
     skipped = failed or outcome.unmeasured or outcome.left_out.skipped
     return common.SKIPPED if skipped else common.DONE

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from idcwh_search import datasets
+from idcwh_search._util.console import note, note_all
 from idcwh_search._util.wording import counted
-from idcwh_search.cli.common import note, note_all
 from idcwh_search.datasets import LabelledImages, training_images
 from idcwh_search.errors import IdcwhError, UsageError
 from idcwh_search.images.listing import LeftOut

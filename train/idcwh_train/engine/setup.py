@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from idcwh_search._util.console import note
 from idcwh_search._util.wording import counted
-from idcwh_search.cli.common import note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError, UsageError
 from idcwh_search.images.preprocess import Preprocess

@@ -7,7 +7,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from idcwh_search.cli.common import note
+from idcwh_search._util.console import note
 
 
 class Stop:

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
+from idcwh_search._util.console import progress_bar
 from idcwh_search._util.wording import counted
-from idcwh_search.cli.common import progress_bar
 
 from ..data.source import Source
 from ..methods.base import Loss, Method

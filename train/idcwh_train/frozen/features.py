@@ -23,8 +23,8 @@ from torch import Tensor
 
 from idcwh_search._util import npz
 from idcwh_search._util.atomic import OWN_NAME, NotWritten, cache_folder, replacing
+from idcwh_search._util.console import describe, note, progress_bar
 from idcwh_search._util.wording import counted
-from idcwh_search.cli.common import describe, note, progress_bar
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import tar
