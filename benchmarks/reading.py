@@ -2,8 +2,8 @@
 
     python benchmarks/reading.py [--data cifar10.npz]
 
-Two ways take turns: a picture at a time through Pillow and numpy, and the batch at once (`idcwh_train.data.augment`). Both
-crop at random with a mirrored border of 4 pixels, mirror half of the pictures and put a grey square of 8 pixels in.
+Two ways take turns: one image at a time through Pillow and numpy, and the whole batch (`idcwh_train.data.augment`).
+Both crop at random with a mirrored border of 4 pixels, mirror half of the images and erase a square of 8 pixels.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ def open_session(
 ) -> Opened:
     """Open `model`, called `name` in errors, on a device.
 
-    threads, spin: of one run on the CPU. use, image: on a GPU, see cuda.py. strict: take a GPU only if the whole network
-    runs there. "cuda" or "tensorrt" that does not work is an IdcwhError with the cause and the cure; "auto" then takes
-    the CPU and says why (TensorRT it never takes: building its engine takes minutes). A model that ONNX Runtime cannot
-    read is an IdcwhError.
+    threads, spin: of one run on the CPU. use, image: on a GPU, see cuda.py. strict: take a GPU only if the whole
+    network runs there. "cuda" or "tensorrt" that does not work is an IdcwhError with the cause and the cure; "auto"
+    then takes the CPU and says why (TensorRT it never takes: building its engine takes minutes). A model that ONNX
+    Runtime cannot read is an IdcwhError.
     """
     check_name(device)
     ort, use = load_onnxruntime(), use or cuda.Use()

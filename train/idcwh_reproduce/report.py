@@ -59,8 +59,8 @@ def _opening(table: tables.Table, found: Sequence[Results], unavailable: str | N
     done = sum(cell.done for results in found for cell in results.cells)
     failed = sum(not cell.done for results in found for cell in results.cells)
     lines = [
-        f"MAP by Hamming ranking, measured as docs/metrics.md defines it, beside {published.LABELS[table.name]} of Zhang "
-        f"and Yan, arXiv 2103.09442. {_epoch(found)}; nothing was chosen by looking at the queries.",
+        f"MAP by Hamming ranking, measured as docs/metrics.md defines it, beside {published.LABELS[table.name]} of "
+        f"Zhang and Yan, arXiv 2103.09442. {_epoch(found)}; nothing was chosen by looking at the queries.",
         f"{done:,} trained cell{'s' * (done != 1)}" + (f", {failed:,} that failed" if failed else "") + ".",
     ]
     if unavailable:

@@ -1,4 +1,5 @@
-// The SHA-256 of a model.onnx, and whether the file is what idcwh-export wrote: idcwh_search/encoder/model_file.py has the why.
+// The SHA-256 of a model.onnx, and whether the file is what idcwh-export wrote: idcwh_search/encoder/model_file.py has
+// the why.
 #pragma once
 
 #include <string>
