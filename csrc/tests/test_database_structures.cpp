@@ -42,6 +42,14 @@ void add(Database& database, State& state, std::size_t n, std::mt19937& random) 
     batch.put_into(state);
 }
 
+// Without other columns, so that compact() makes one segment of all.
+void add_codes(Database& database, State& state, std::size_t n, std::mt19937& random) {
+    auto batch = check::random_batch(state, n, random);
+    for (auto& item : batch.items) item = {.code = item.code};
+    batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+    batch.put_into(state);
+}
+
 // Few bits, so that groups or a table pay for every segment. Each search takes the structures, whatever they cost.
 void test_history(unsigned bits, int steps, std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -85,13 +93,13 @@ void test_upkeep() {
     const std::string path = folder / "codes.bin";
     Database writer = Database::create(path, 8), reader = Database::open(path);
     State state{8};
-    add(writer, state, 10000, random);
+    add_codes(writer, state, 10000, random);
     const auto before = writer.snapshot();
     writer.optimize();
     CHECK(before.structures().empty() && covered(writer.snapshot()) == 10000);
     CHECK(writer.snapshot().explain_topk(10).chosen.name != "scan");
     CHECK(writer.snapshot().memory() > before.memory());
-    add(writer, state, 1000, random);
+    add_codes(writer, state, 1000, random);
     CHECK(covered(writer.snapshot()) == 10000);  // the new ones are scanned in no time
     CHECK(reader.refresh());
     reader.optimize();
@@ -100,7 +108,7 @@ void test_upkeep() {
     writer.remove(&gone, 1);
     state.items.erase(gone);
     CHECK(reader.refresh() && covered(reader.snapshot()) == 11000);  // rows, one of which is dead
-    add(writer, state, 20000, random);
+    add_codes(writer, state, 20000, random);
     CHECK(covered(writer.snapshot()) == 31000);
     CHECK(reader.refresh() && covered(reader.snapshot()) == 31000);
     writer.compact();
@@ -110,7 +118,7 @@ void test_upkeep() {
     compare(reader, state, random);
 
     reader.drop_structures();
-    add(writer, state, 40000, random);
+    add_codes(writer, state, 40000, random);
     CHECK(reader.refresh() && reader.snapshot().structures().empty());
     idcwh::OptimizeOptions options;
     options.memory = 0;
