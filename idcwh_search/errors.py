@@ -6,7 +6,10 @@ Every message is `<path>: <problem> (found X, expected Y); <what to do>`, with t
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class IdcwhError(Exception):
@@ -40,6 +43,12 @@ class IdcwhError(Exception):
         where = "" if self.path is None else f"{self.path}: "
         what = f" ({', '.join(compared)})" if compared else ""
         return f"{where}{self.problem}{what}" + (f"; {self.hint}" if self.hint else "")
+
+    def about(self, path: str | os.PathLike[str]) -> Self:
+        """Returns the same error with this path, or itself if it has one."""
+        if self.path is not None:
+            return self
+        return type(self)(self.problem, path=path, found=self.found, expected=self.expected, hint=self.hint)
 
     def __reduce__(self) -> Any:
         """Returns how to build the error again, for processes that pass errors on."""

@@ -12,7 +12,7 @@ from idcwh_search.cli import common
 from idcwh_search.encoder.cuda import NO_GPU
 from idcwh_search.encoder.device import DEVICES
 from idcwh_search.encoder.metadata import PRECISIONS
-from idcwh_search.errors import IdcwhError, not_installed
+from idcwh_search.errors import InvalidInputError, not_installed
 
 from . import OPSETS
 
@@ -119,9 +119,9 @@ def _export(options: Any) -> int:
     out = Path(options.onnx) if options.onnx else options.model.with_suffix(".onnx")
     if not options.model.is_file():
         found = "not a file" if options.model.exists() else "no such file"
-        raise IdcwhError(f"{options.model}: {found}; expected a model.pt written by idcwh-train")
+        raise InvalidInputError(f"{found}; expected a model.pt written by idcwh-train", path=options.model)
     if options.model.suffix.lower() == ".onnx":
-        raise IdcwhError(f"{options.model}: is an ONNX model; expected the model.pt that idcwh-train wrote")
+        raise InvalidInputError("is an ONNX model; expected the model.pt that idcwh-train wrote", path=options.model)
     skipped: list[dict[str, str]] = []
 
     def skip(path: str, reason: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from idcwh_search._util.console import one_line
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.metadata import ModelInfo
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, NotFoundError, NotSupportedError
 
 Description = dict[str, Any]
 _CLASSES = 12  # named in text; JSON has them all
@@ -27,17 +27,17 @@ def describe(path: Path) -> Description:
 
     try:
         if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
-            raise IdcwhError(f"{path}: a device or a pipe; expected a model.onnx")
+            raise NotSupportedError("a device or a pipe; expected a model.onnx", path=path)
         content = path.read_bytes()
     except OSError as error:
-        raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx") from error
+        raise IdcwhError(f"{error.strerror}; expected a model.onnx", path=path) from error
     lines = model_file.metadata(content)
     try:
         if lines is None:
             raise ValueError("not an ONNX model")
         model = onnx.load_from_string(content)
     except Exception as error:  # protobuf has its own kinds of errors
-        raise IdcwhError(f"{path}: not an ONNX model") from error
+        raise CorruptFileError("not an ONNX model", path=path) from error
     seal, digest = model_file.examine(content)
     weights = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
     found: Description = {
@@ -83,7 +83,7 @@ def listed(paths: Iterable[str]) -> list[Description]:
     """Every model below these files and folders, in order: model.onnx as `describe` gives it, model.pt in short."""
     found = [_any(path) for given in paths for path in _models(Path(given))]
     if not found:
-        raise IdcwhError("no models there; expected .onnx or .pt files, or folders that hold some")
+        raise InvalidInputError("no models there; expected .onnx or .pt files, or folders that hold some")
     return found
 
 
@@ -94,7 +94,7 @@ def _models(path: Path) -> Iterator[Path]:
     elif path.exists():
         yield path
     else:
-        raise IdcwhError(f"{path}: no such file or folder; expected models")
+        raise NotFoundError("no such file or folder; expected models", path=path)
 
 
 def _raise(error: OSError) -> NoReturn:

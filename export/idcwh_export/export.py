@@ -21,7 +21,7 @@ from idcwh_search.encoder import model_file
 from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.encoder.metadata import PRECISIONS, VERIFIED, ModelInfo
 from idcwh_search.encoder.ort import available_cores, load_onnxruntime
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, MismatchError
 from idcwh_search.images.listing import LeftOut
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_train.engine.checkpoint import load_model
@@ -207,7 +207,7 @@ def _compare(
         compared[place][name] = comparison
         if problem := comparison.problem():
             which = f"{made[place].info.precision} {'in' if name == _EMULATED else 'on'} {name}"
-            raise IdcwhError(
+            raise MismatchError(
                 f"{made[place].out}: the exported network is not the model ({which}): {problem}; nothing was written"
             )
     return compared, passed_over

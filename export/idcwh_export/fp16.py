@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import NotSupportedError
 
 from .graph import BACKBONE, backbone_nodes
 
@@ -35,13 +35,17 @@ def convert(model: onnx.ModelProto) -> None:
         with np.errstate(over="ignore"):  # a lower bound of -3e38 becomes minus infinity, which bounds as well
             half = values.astype(np.float16)
         if (np.isinf(half) & (np.abs(values) < 1e30)).any():
-            raise IdcwhError(f"{tensor.name} holds {np.abs(values).max():.3g}, more than half precision can: take fp32")
+            raise NotSupportedError(
+                f"{tensor.name} holds {np.abs(values).max():.3g}, more than half precision can: take fp32"
+            )
         return numpy_helper.from_array(half, name)
 
     for node in nodes:
         for attribute in node.attribute:
             if attribute.g.node or attribute.graphs:
-                raise IdcwhError(f"{node.op_type} {node.name} holds a graph of its own: fp16 cannot be had of it")
+                raise NotSupportedError(
+                    f"{node.op_type} {node.name} holds a graph of its own: fp16 cannot be had of it"
+                )
             if attribute.name == "to" and node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
                 attribute.i = TensorProto.FLOAT16
             if attribute.t.data_type == TensorProto.FLOAT:

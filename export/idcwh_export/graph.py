@@ -22,7 +22,7 @@ from torch import nn
 from idcwh_search import __version__
 from idcwh_search.encoder.metadata import ModelInfo
 from idcwh_search.encoder.ort import CPU, load_onnxruntime, session_options
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, InvalidInputError, NotSupportedError
 from idcwh_train.models.hash_model import HashModel
 
 from . import OPSETS
@@ -89,9 +89,11 @@ def check_network(network: nn.Module) -> nn.Module:
     network.eval()
     for name, module in network.named_modules():
         if module.training:
-            raise IdcwhError(f"layer {name or 'network'} stays in training mode after eval(); its codes would vary")
+            raise InvalidInputError(
+                f"layer {name or 'network'} stays in training mode after eval(); its codes would vary"
+            )
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
-            raise IdcwhError(
+            raise InvalidInputError(
                 f"layer {name} is batch norm without running statistics: the code of an image would depend on the other"
                 " images of its batch; train it with track_running_stats=True"
             )
@@ -131,14 +133,16 @@ def build(
             )
     except Exception as error:  # torch raises dozens of kinds, each with pages of text
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise IdcwhError(f"torch cannot export this network to ONNX: {first}") from error
+        raise NotSupportedError(f"torch cannot export this network to ONNX: {first}") from error
     assert program is not None
     model = program.model_proto
     del model.graph.output[2:]
     strip(model)
     written = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if written != opset:
-        raise IdcwhError(f"torch wrote opset {written} instead of {opset}; leave --opset out, or choose {written}")
+        raise NotSupportedError(
+            f"torch wrote opset {written} instead of {opset}; leave --opset out, or choose {written}"
+        )
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -179,7 +183,9 @@ def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise IdcwhError(f"the graph in {info.precision} is not valid ONNX: {' '.join(str(error).split())}") from error
+        raise CorruptFileError(
+            f"the graph in {info.precision} is not valid ONNX: {' '.join(str(error).split())}"
+        ) from error
     content: bytes = model.SerializeToString(deterministic=True)
     return content
 
@@ -210,7 +216,9 @@ def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """
     outputs = {name: node for node in model.graph.node for name in node.output}
     if not set(BACKBONE) <= set(outputs):
-        raise IdcwhError("the graph has no backbone between `normalised` and `features`: only fp32 can be had of it")
+        raise NotSupportedError(
+            "the graph has no backbone between `normalised` and `features`: only fp32 can be had of it"
+        )
 
     def behind(name: str) -> set[str]:
         """Names of all tensors that `name` depends on, and its own."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from idcwh_search import datasets
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, InvalidInputError
 from idcwh_search.images.listing import LeftOut, find_images
 from idcwh_search.images.preprocess import Pixels, Preprocess, UnreadableImage, load_image
 
@@ -47,13 +47,15 @@ def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> Pict
     """The pictures kept in model.pt, with their labels where it has them."""
     kept, side = content["sample"].get("images"), preprocess.crop
     if kept is None or not len(kept):
-        raise IdcwhError(f"{model}: carries no sample images to compare on; name some with --verify IMAGES")
+        raise InvalidInputError("carries no sample images to compare on; name some with --verify IMAGES", path=model)
     if tuple(kept.shape[1:]) != (side, side, 3):
         found = " x ".join(map(str, kept.shape[1:]))
-        raise IdcwhError(f"{model}: its sample images are {found}; its preprocessing says {side} x {side} x 3")
+        raise InvalidInputError(
+            f"its sample images are {found}; its preprocessing says {side} x {side} x 3", path=model
+        )
     labels = content["sample"].get("labels")
     if labels is not None and len(labels) != len(kept):
-        raise IdcwhError(f"{model}: carries {len(kept)} sample images, but {len(labels)} labels of them")
+        raise InvalidInputError(f"carries {len(kept)} sample images, but {len(labels)} labels of them", path=model)
 
     def load(pictures: Pictures) -> Iterator[Pixels]:
         pictures._read.extend(range(len(kept)))
@@ -119,8 +121,9 @@ def _reader(
             pictures._read.append(row)
             yield pixels
         if first and not pictures._read:
-            raise IdcwhError(
-                f"{spec}: none of its images ({len(rows)} tried) can be read; the first, {first.path}: {first.reason}"
+            raise InvalidInputError(
+                f"none of its images ({len(rows)} tried) can be read; the first, {first.path}: {first.reason}",
+                path=spec,
             )
 
     return read

@@ -12,13 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..errors import IdcwhError
+from ..errors import AlreadyExistsError, InvalidInputError, NotWrittenError
 
 StrPath = str | os.PathLike[str]
-
-
-class NotWritten(IdcwhError):
-    """A place that cannot be written, or a disk that is full: nothing is wrong with what was to be written."""
 
 
 class Kind(NamedTuple):
@@ -52,7 +48,7 @@ def replacing(path: StrPath, kind: Kind) -> Iterator[BinaryIO]:
 
     Raises:
         IdcwhError: `path` exists and is not of this kind, and not empty; before any work is done, and again after it.
-        NotWritten: the place cannot be written, named before any work is done.
+        NotWrittenError: the place cannot be written, named before any work is done.
     """
     target = _checked(path, kind)
     try:
@@ -64,7 +60,7 @@ def replacing(path: StrPath, kind: Kind) -> Iterator[BinaryIO]:
             finally:
                 Path(file.name).unlink(missing_ok=True)
     except OSError as error:
-        raise NotWritten(f"{target}: cannot be written: {error.strerror or error}") from error
+        raise NotWrittenError(f"{target}: cannot be written: {error.strerror or error}") from error
 
 
 def check_target(path: StrPath, kind: Kind, *inputs: StrPath | None) -> None:
@@ -93,14 +89,14 @@ def beside(path: StrPath, suffix: str) -> Path:
 
 
 def resolved(path: StrPath) -> Path:
-    """Returns the path of what a write to `path` replaces; NotWritten for a link that leads nowhere."""
+    """Returns the path of what a write to `path` replaces; NotWrittenError for a link that leads nowhere."""
     target = Path(path)
     if not os.path.islink(target):  # noqa: PTH114 - which raises nothing
         return target
     try:
         return target.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
-        raise NotWritten(
+        raise NotWrittenError(
             f"{target}: is a link that leads nowhere (found {target.readlink()}); remove it or choose another name"
         ) from error
 
@@ -113,27 +109,31 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
         with contextlib.suppress(FileNotFoundError):
             mode = target.stat().st_mode
         if not target.name or (mode is not None and stat.S_ISDIR(mode)):
-            raise NotWritten(f"{path}: is a directory; expected the name of a file")
+            raise NotWrittenError(f"{path}: is a directory; expected the name of a file")
         for given in inputs:
             if given is not None and mode is not None and Path(given).exists() and target.samefile(given):
-                raise IdcwhError(f"{path}: is also an input of this command; choose another name for the output")
+                raise InvalidInputError(
+                    "is also an input of this command; choose another name for the output", path=path
+                )
         if mode is None:
             return target
         if not stat.S_ISREG(mode):
-            raise NotWritten(f"{path}: is a device or a pipe; expected the name of a regular file")
+            raise NotWrittenError(f"{path}: is a device or a pipe; expected the name of a regular file")
         with target.open("rb") as file:
             if target.stat().st_size and not kind.fits(file):
-                raise IdcwhError(
-                    f"{path}: already exists and is no {kind.name}, so it is not replaced; remove it or choose another "
-                    "name"
+                raise AlreadyExistsError(
+                    f"already exists and is no {kind.name}, so it is not replaced; remove it or choose another name",
+                    path=path,
                 )
     except OSError as error:
         raise _not_written(Path(path), error) from error
     return target
 
 
-def _not_written(target: Path, error: OSError) -> NotWritten:
-    return NotWritten(f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable")
+def _not_written(target: Path, error: OSError) -> NotWrittenError:
+    return NotWrittenError(
+        f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable"
+    )
 
 
 def _cut(target: Path, more: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from ..errors import CorruptFileError, IdcwhError
+from ..errors import CorruptFileError, InvalidInputError
 
 # Version 3 differs from version 2 in the encoding of field names, and arrays with fields are refused.
 _READERS: dict[tuple[int, ...], Any] = {
@@ -80,7 +80,7 @@ def read_array(file: Any, size: int) -> np.ndarray:
 def load(path: Path, expected: str) -> np.ndarray:
     """Reads a .npy file. CorruptFileError for a file that is none; `expected` describes the array in the message."""
     if path.exists() and not path.is_file():
-        raise IdcwhError("is not a file", path=path, expected=f"{expected}, as numpy.save writes them")
+        raise InvalidInputError("is not a file", path=path, expected=f"{expected}, as numpy.save writes them")
     with path.open("rb") as file:
         try:
             return read_array(file, os.fstat(file.fileno()).st_size)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
 from ..encoder import ort
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, IdcwhError, InvalidInputError
 from . import npy
 
 _SUFFIX = ".npy"
@@ -31,13 +31,13 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise IdcwhError(f"{path}: cannot be read: {error.strerror}") from None
+        raise IdcwhError(f"cannot be read: {error.strerror}", path=path) from None
     with file:
         if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
-            raise IdcwhError(f"{path}: one array; expected an .npz archive of {expected}")
+            raise CorruptFileError(f"one array; expected an .npz archive of {expected}", path=path)
         if not zipfile.is_zipfile(file):
-            raise IdcwhError(
-                f"{path}: not an .npz archive of arrays, or cut off; expected {expected}, as numpy.savez writes them"
+            raise CorruptFileError(
+                f"not an .npz archive of arrays, or cut off; expected {expected}, as numpy.savez writes them", path=path
             )
         try:
             with zipfile.ZipFile(file) as archive:
@@ -49,14 +49,14 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
             raise
         except Exception as error:  # a damaged archive gives a dozen kinds
             cause = " ".join(str(error).split()) or type(error).__name__
-            raise IdcwhError(f"{path}: not an .npz archive of plain arrays, or damaged: {cause}") from None
+            raise CorruptFileError(f"not an .npz archive of plain arrays, or damaged: {cause}", path=path) from None
 
 
 def _check_memory(path: Path, size: int) -> None:
     """A small archive may hold arrays of any size: the system would end the process that unpacks them."""
     limit = ort.memory()
     if size > limit:
-        raise IdcwhError("holds arrays that do not fit into memory", path=path, found=f"{size:,} bytes",
+        raise InvalidInputError("holds arrays that do not fit into memory", path=path, found=f"{size:,} bytes",
                          expected=f"at most {limit:,}")  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from .._util.console import describe, one_line, shown_bars, write_line
 from ..encoder.ort import MAX_THREADS
-from ..errors import IdcwhError, UsageError, not_installed
+from ..errors import AlreadyExistsError, IdcwhError, UsageError, not_installed
 from .entry import open_descriptors
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
@@ -215,7 +215,7 @@ codecs.register_error("idcwh", _written)
 def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
     """IdcwhError where the output is there already and --force was not given."""
     if os.path.lexists(path) and not force:
-        raise IdcwhError(f"{path}: already exists; choose another name or pass --force to replace it")
+        raise AlreadyExistsError("already exists; choose another name or pass --force to replace it", path=path)
 
 
 class Parser(argparse.ArgumentParser):

@@ -13,7 +13,7 @@ import numpy as np
 from .._util import console
 from .._util.wording import counted
 from ..encoder.encoder import Encoder
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from ..images.listing import LeftOut
 from . import common
 from .content import checksum
@@ -73,7 +73,7 @@ class Encoding:
         with self._bar:
             yield from self._run
         if self._paths and self._run.summary.images == 0 and not self._already:
-            raise IdcwhError(f"none of {counted(len(self._paths), 'image')} could be read; nothing was written")
+            raise InvalidInputError(f"none of {counted(len(self._paths), 'image')} could be read; nothing was written")
 
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
         """Print what was done; returns the exit code. left_out: files that were not among the images."""

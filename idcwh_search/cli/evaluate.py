@@ -253,7 +253,7 @@ def _evaluate(source: Source, codes: CodeSet, options: Any) -> Evaluation:
     try:
         return codes.evaluate(at=at, radius=options.radius, threads=options.threads)
     except ValueError as error:
-        raise IdcwhError(f"{source.path}: {error}") from error
+        raise IdcwhError(f"{error}", path=source.path) from error
 
 
 def _draw(columns: dict[str, Column], folder: str | None) -> list[Path]:

@@ -12,7 +12,7 @@ from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
 from ..database.provenance import KeyNames, images_root, move_images, open_encoder
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from . import encoding
 from .changes import Changes
 from .inputs import Listing
@@ -104,9 +104,10 @@ def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) 
         what = f"{len(lost):,} of {len(there):,} items"
     else:
         return
-    raise IdcwhError(
-        f"{db}: the files of {what} are gone from {root} (the first: {lost[0]}); nothing was changed; "
-        "check that the disk is mounted, or remove the items with --prune-all"
+    raise InvalidInputError(
+        f"the files of {what} are gone from {root} (the first: {lost[0]}); nothing was changed; "
+        "check that the disk is mounted, or remove the items with --prune-all",
+        path=db,
     )
 
 

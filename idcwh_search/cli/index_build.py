@@ -9,7 +9,7 @@ from .._util import console
 from .._util.atomic import CODES_BIN, beside, check_target, move_into_place
 from .._util.wording import counted
 from ..database.database import Database
-from ..errors import IdcwhError
+from ..errors import IdcwhError, MismatchError
 from . import common, encoding
 from .changes import Changes
 from .content import signature
@@ -90,8 +90,8 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
         raise IdcwhError(f"{error}; it is what --resume would go on with: delete it to begin anew") from error
     with Database.open(part, "r+") as database:
         if database.manifest != manifest:
-            raise IdcwhError(
-                f"{part}: was begun with another model or other images; delete it, or give those it was begun with"
+            raise MismatchError(
+                "was begun with another model or other images; delete it, or give those it was begun with", path=part
             )
         changes = Changes(database, listing, listing.keys, listing.root, exactly=True, threads=options.threads)
         work = changes.write(encoder)

@@ -10,7 +10,7 @@ from typing import Any
 from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
-from ..errors import IdcwhError
+from ..errors import NotFoundError
 from . import common
 
 _COMPARED = 10_000  # keys that are looked through for a similar one
@@ -47,7 +47,7 @@ def run(options: Any) -> int:
         try:
             removed = database.remove(options.ids) if options.ids is not None else database.remove(keys=keys)
         except KeyError as error:
-            raise IdcwhError(f"{error.args[0]}; nothing was removed") from error
+            raise NotFoundError(f"{error.args[0]}; nothing was removed") from error
         console.note(f"{options.db}: removed {counted(removed, 'item')}, {len(database):,} left")
     return common.DONE
 
@@ -69,7 +69,7 @@ def _check_keys(database: Database, keys: list[str]) -> None:
         hint = f"did you mean {similar[0]}?"
     else:
         hint = f"its keys look like {there[0]}"
-    raise IdcwhError(f"{database.path}: no item has the key {key}{others}; nothing was removed; {hint}")
+    raise NotFoundError(f"no item has the key {key}{others}; nothing was removed; {hint}", path=database.path)
 
 
 def _lines(source: str) -> list[str]:

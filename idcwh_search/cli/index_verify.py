@@ -7,7 +7,7 @@ from typing import Any
 from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
-from ..errors import IdcwhError
+from ..errors import CorruptFileError
 from . import common
 
 SHOWN = 20  # damaged places that are listed
@@ -39,7 +39,8 @@ def run(options: Any) -> int:
     for what, place, length in found["damage"][:SHOWN]:
         console.note(f"damaged: {what} (bytes {place} to {place + length})")
     more = len(found["damage"]) - SHOWN
-    raise IdcwhError(
-        f"{options.db}: damaged ({len(found['damage'])} places{f', {more} of them not shown' if more > 0 else ''}); "
-        f"{found['good_items']:,} of {found['items']:,} items are in good segments; restore a copy or build it again"
+    raise CorruptFileError(
+        f"damaged ({len(found['damage'])} places{f', {more} of them not shown' if more > 0 else ''}); "
+        f"{found['good_items']:,} of {found['items']:,} items are in good segments; restore a copy or build it again",
+        path=options.db,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from .._util import console, npy
 from ..database.database import Database
 from ..database.provenance import keys_of_file, open_encoder
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from ..images.listing import LeftOut, find_images
 from .hits import Query
 
@@ -62,7 +62,7 @@ def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries
         console.note(f"model on {encoder.device}: {encoder.why}")
     queries = _combine(encoder, images, roots) if options.combine else _encode(encoder, images, roots)
     if not queries.items:
-        raise IdcwhError(f"none of the {len(images)} query images could be read")
+        raise InvalidInputError(f"none of the {len(images)} query images could be read")
     queries.left_out = joined
     return queries
 

@@ -16,7 +16,7 @@ from .._util import console
 from .._util.atomic import check_target, replacing
 from ..database.database import Database, part
 from ..database.provenance import image_path, image_roots
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from . import common, gallery
 from .hits import TOP, Answer, Hit, Search, Ties
 from .queries import Queries, read_queries
@@ -110,8 +110,9 @@ def _where(options: Any, database: Database) -> np.ndarray | None:
         return None
     where = database.select(labels=options.label, key_prefixes=options.key_prefix)
     if not len(where):
-        raise IdcwhError(
-            f"{options.db}: no item has both a label of --label and a key prefix of --key-prefix; leave one of them out"
+        raise InvalidInputError(
+            "no item has both a label of --label and a key prefix of --key-prefix; leave one of them out",
+            path=options.db,
         )
     console.note(f"searching {len(where):,} of {len(database):,} items")
     return where

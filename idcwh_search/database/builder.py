@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from ..codes import check_bits
-from ..errors import IdcwhError
+from ..errors import AlreadyExistsError, NotWrittenError
 from .items import Adding, columns
 
 
@@ -82,13 +82,15 @@ class making:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, FileExistsError):
-            raise IdcwhError(f"{self._path}: already exists; choose another name or ask to replace it") from error
+            raise AlreadyExistsError(
+                "already exists; choose another name or ask to replace it", path=self._path
+            ) from error
         if isinstance(error, IsADirectoryError):
-            raise IdcwhError(f"{self._path}: is a directory; expected the name of a file") from error
+            raise NotWrittenError("is a directory; expected the name of a file", path=self._path) from error
         if isinstance(error, OSError):
-            raise IdcwhError(
-                f"{self._path}: cannot be written: {error.strerror}; choose a folder that exists, is writable and has "
-                "room"
+            raise NotWrittenError(
+                f"cannot be written: {error.strerror}; choose a folder that exists, is writable and has room",
+                path=self._path,
             ) from error
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _core
 from ..codes import check_bits
-from ..errors import IdcwhError
+from ..errors import CorruptFileError
 from ..search.base import Ids, Searchable, read_only
 from ..search.where import as_id_list
 from .builder import DatabaseBuilder, json_bytes, making, path_bytes
@@ -51,7 +51,7 @@ class _Readable(Searchable):
         except (ValueError, RecursionError):
             manifest = None
         if not isinstance(manifest, dict):
-            raise IdcwhError(
+            raise CorruptFileError(
                 f"{getattr(self, 'path', 'the database')}: its manifest is no JSON object; set another one"
             )
         return manifest
@@ -276,7 +276,7 @@ class Database(_Readable, Adding):
         if found["damage"]:
             what, place, _ = found["damage"][0]
             more = f", and {len(found['damage']) - 1} more places" if len(found["damage"]) > 1 else ""
-            raise IdcwhError(
+            raise CorruptFileError(
                 f"{what.split('; ')[0]} is damaged (byte {place}){more}; {found['good_items']} of {found['items']} "
                 "items are in good segments; restore a copy or build it again"
             )

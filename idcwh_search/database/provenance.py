@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..encoder.encoder import Encoder
-from ..errors import IdcwhError
+from ..errors import InvalidInputError, ModelMismatchError, NotFoundError
 from ..images import tar
 from ..images.preprocess import Preprocess
 from .database import Database, part
@@ -52,10 +52,11 @@ def open_encoder(
     encoder = Encoder(model or _find(database, said), device=device, threads=threads, preprocess=preprocess)
     if encoder.fingerprint != said.get("sha256"):
         expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
-        raise IdcwhError(
-            f"{encoder.path}: its fingerprint is {encoder.fingerprint}, "
+        raise ModelMismatchError(
+            f"its fingerprint is {encoder.fingerprint}, "
             f"but the codes in {database.path} were made {expected}; "
-            "give the model that made them with --model, or build the database again"
+            "give the model that made them with --model, or build the database again",
+            path=encoder.path,
         )
     _check_same(database, said, encoder)
     return encoder
@@ -65,15 +66,17 @@ def _check_same(database: Database, said: dict[str, Any], encoder: Encoder) -> N
     """The same file, but also used in the same way: its metadata can be overruled (Encoder's preprocess and bits)."""
     wanted = said.get("preprocess")
     if isinstance(wanted, dict) and wanted != encoder.preprocess.to_dict():
-        raise IdcwhError(
-            f"{encoder.path}: would be given pictures with {_words(encoder.preprocess.to_dict())}, but the codes in "
-            f"{database.path} were made with {_words(wanted)}; leave --preprocess out, or build the database again"
+        raise ModelMismatchError(
+            f"would be given pictures with {_words(encoder.preprocess.to_dict())}, but the codes in "
+            f"{database.path} were made with {_words(wanted)}; leave --preprocess out, or build the database again",
+            path=encoder.path,
         )
     bits = said.get("bits", database.bits)
     if bits != encoder.bits:
-        raise IdcwhError(
-            f"{encoder.path}: is taken to make codes of {encoder.bits} bits, but the codes in {database.path} were "
-            f"made with {bits}; give the model that made them with --model, or build the database again"
+        raise ModelMismatchError(
+            f"is taken to make codes of {encoder.bits} bits, but the codes in {database.path} were "
+            f"made with {bits}; give the model that made them with --model, or build the database again",
+            path=encoder.path,
         )
 
 
@@ -117,7 +120,7 @@ def image_roots(database: Database, given: str | None = None) -> list[Path]:
     if given is None:
         return list(_candidates(database, part(database.manifest, "images")))
     if not Path(given).is_dir():
-        raise IdcwhError(f"{given}: is no folder; expected the one with the images of {database.path}")
+        raise NotFoundError(f"is no folder; expected the one with the images of {database.path}", path=given)
     return [Path(given)]
 
 
@@ -150,7 +153,7 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
     for root in looked:
         if root.is_dir():
             return root
-    raise IdcwhError(
+    raise NotFoundError(
         f"the images of {database.path} are not at {' nor at '.join(map(str, looked))}; say where they are with --root"
     )
 
@@ -181,5 +184,7 @@ def _find(database: Database, said: dict[str, str]) -> Path:
         if Path(path).is_file():
             return Path(path)
     if not looked:
-        raise IdcwhError(f"{database.path}: names no model; give the one that made its codes with --model")
-    raise IdcwhError(f"the model of {database.path} is not at {' nor at '.join(looked)}; say where it is with --model")
+        raise InvalidInputError("names no model; give the one that made its codes with --model", path=database.path)
+    raise NotFoundError(
+        f"the model of {database.path} is not at {' nor at '.join(looked)}; say where it is with --model"
+    )

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ..errors import IdcwhError, not_installed
+from ..errors import InvalidInputError, NotFoundError, not_installed
 from ..images.listing import SPLIT_FOLDERS
 from . import arrays, coco, folder, manifest
 from .labelled import SPLITS, LabelledImages
@@ -36,13 +36,15 @@ def load(spec: str) -> LabelledImages:
     if path.is_dir():
         return folder.load(path, spec)
     if not path.exists():
-        raise IdcwhError(f"{spec}: no such folder, manifest or .npz archive")
+        raise NotFoundError("no such folder, manifest or .npz archive", path=spec)
     suffix = path.suffix.lower()
     if suffix in manifest.SUFFIXES:
         return manifest.load(path, spec)
     if suffix == ".npz":
         return arrays.load(path, spec)
-    raise IdcwhError(f"{spec}: expected a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory")
+    raise InvalidInputError(
+        "expected a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory", path=spec
+    )
 
 
 def is_manifest(spec: str) -> bool:
@@ -55,8 +57,8 @@ def check_outside(spec: str, output: str | os.PathLike[str], option: str) -> Non
     """Raises IdcwhError if `output`, the folder of `option`, is in the folder `spec`: its images would be listed."""
     root, folder = Path(spec).resolve(), Path(output).resolve()
     if root.is_dir() and folder.is_relative_to(root):
-        raise IdcwhError(
-            f"{output}: is inside the dataset {spec}, whose images it would add to; expected {option} outside of it"
+        raise InvalidInputError(
+            f"is inside the dataset {spec}, whose images it would add to; expected {option} outside of it", path=output
         )
 
 
@@ -64,7 +66,7 @@ def _registered(name: str) -> Any:
     found = {entry.name: entry for entry in entry_points(group=SOURCES)}
     if name not in found:
         known = ", ".join(sorted({"coco", *found}))
-        raise IdcwhError(f"{name}: no such folder, and no such source of pictures (sources: {known})")
+        raise NotFoundError(f"{name}: no such folder, and no such source of pictures (sources: {known})")
     try:
         return found[name].load()
     except ImportError as error:

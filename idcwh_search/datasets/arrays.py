@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .._util import npz
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from .labelled import LabelledImages, first_repeat, single_labels
 
 _SPLIT = ("x_train", "y_train", "x_test", "y_test")
@@ -31,11 +31,13 @@ def load(path: Path, spec: str) -> LabelledImages:
     parts = [(part, *_checked(path, content, part)) for part in _parts(path, content)]
     pictures, labels = [x for _, x, _ in parts], [y for _, _, y in parts]
     if len({x.shape[1:] for x in pictures}) > 1:
-        raise IdcwhError(
-            f"{path}: x_train has {_shape(pictures[0])} and x_test {_shape(pictures[1])}; one size is wanted"
+        raise InvalidInputError(
+            f"x_train has {_shape(pictures[0])} and x_test {_shape(pictures[1])}; one size is wanted", path=path
         )
     if len({(y.dtype == bool, y.shape[1:]) for y in labels}) > 1:
-        raise IdcwhError(f"{path}: y_train is {_kind(labels[0])} and y_test {_kind(labels[1])}; both must be alike")
+        raise InvalidInputError(
+            f"y_train is {_kind(labels[0])} and y_test {_kind(labels[1])}; both must be alike", path=path
+        )
     names = _names(path, content)
     if names is not None:
         _check_range(path, parts, len(names))
@@ -54,11 +56,11 @@ def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
     """The splits the archive has: ("train", "test"), or ("",)."""
     halves, whole = [n for n in _SPLIT if n in content], [n for n in _WHOLE if n in content]
     if halves and whole:
-        raise IdcwhError(f"{path}: has {halves[0]} and {whole[0]}; expected {', '.join(_SPLIT)}, or x and y")
+        raise InvalidInputError(f"has {halves[0]} and {whole[0]}; expected {', '.join(_SPLIT)}, or x and y", path=path)
     wanted, found = (_WHOLE, whole) if whole else (_SPLIT, halves)
     if missing := [name for name in wanted if name not in found]:
         alternative = "" if found else " (or x and y)"
-        raise IdcwhError(f"{path}: lacks {', '.join(missing)}{alternative}")
+        raise InvalidInputError(f"lacks {', '.join(missing)}{alternative}", path=path)
     return ("",) if whole else ("train", "test")
 
 
@@ -67,19 +69,19 @@ def _checked(path: Path, content: dict[str, np.ndarray], part: str) -> tuple[np.
     x_name, y_name = (f"x_{part}", f"y_{part}") if part else _WHOLE
     x, y = content[x_name], content[y_name]
     if x.dtype != np.uint8:
-        raise IdcwhError(f"{path}: {x_name}: expected uint8, 0 to 255, not {x.dtype}")
+        raise InvalidInputError(f"{x_name}: expected uint8, 0 to 255, not {x.dtype}", path=path)
     if x.ndim != 4 or x.shape[3] != 3 or 0 in x.shape[1:3]:
         hint = "; move the channels to the end" if x.ndim == 4 and x.shape[1] == 3 else ""
-        raise IdcwhError(f"{path}: {x_name}: expected images [n, h, w, 3], not {list(x.shape)}{hint}")
+        raise InvalidInputError(f"{x_name}: expected images [n, h, w, 3], not {list(x.shape)}{hint}", path=path)
     if y.dtype.kind in "iu" and y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if not ((y.dtype.kind in "iu" and y.ndim == 1) or (y.dtype == bool and y.ndim == 2)):
-        raise IdcwhError(f"{path}: {y_name}: expected integers [n] or bool [n, C], not {_kind(y)}")
+        raise InvalidInputError(f"{y_name}: expected integers [n] or bool [n, C], not {_kind(y)}", path=path)
     if len(x) != len(y):
-        raise IdcwhError(f"{path}: {len(x)} images in {x_name}, {len(y)} labels in {y_name}")
+        raise InvalidInputError(f"{len(x)} images in {x_name}, {len(y)} labels in {y_name}", path=path)
     if y.ndim == 1 and len(y) and y.min() < 0:
         i = int(y.argmin())
-        raise IdcwhError(f"{path}: {y_name}[{i}] is {y[i]}; labels begin at 0")
+        raise InvalidInputError(f"{y_name}[{i}] is {y[i]}; labels begin at 0", path=path)
     return x, y
 
 
@@ -88,10 +90,10 @@ def _names(path: Path, content: dict[str, np.ndarray]) -> list[str] | None:
         return None
     names = content["classes"]
     if names.dtype.kind != "U" or names.ndim != 1:
-        raise IdcwhError(f"{path}: classes: expected a list of names, not {_kind(names)}")
+        raise InvalidInputError(f"classes: expected a list of names, not {_kind(names)}", path=path)
     found: list[str] = names.tolist()
     if (i := first_repeat(found)) is not None:
-        raise IdcwhError(f"{path}: classes: {found[i]!r} is there twice")
+        raise InvalidInputError(f"classes: {found[i]!r} is there twice", path=path)
     return found
 
 
@@ -99,7 +101,9 @@ def _check_range(path: Path, parts: list[tuple[str, np.ndarray, np.ndarray]], cl
     for part, _, y in parts:
         if y.ndim == 1 and len(y) and y.max() >= classes:
             where = f"y_{part}[{y.argmax()}]" if part else f"y[{y.argmax()}]"
-            raise IdcwhError(f"{path}: {where} is {y.max()}, but the {classes} classes are 0 to {classes - 1}")
+            raise InvalidInputError(
+                f"{where} is {y.max()}, but the {classes} classes are 0 to {classes - 1}", path=path
+            )
 
 
 def _numbered(path: Path, labels: np.ndarray, names: list[str] | None) -> tuple[np.ndarray, list[str]]:
@@ -107,7 +111,7 @@ def _numbered(path: Path, labels: np.ndarray, names: list[str] | None) -> tuple[
     if labels.ndim == 2:
         classes = [str(i) for i in range(labels.shape[1])] if names is None else names
         if len(classes) != labels.shape[1]:
-            raise IdcwhError(f"{path}: {len(classes)} classes, but labels of {labels.shape[1]}")
+            raise InvalidInputError(f"{len(classes)} classes, but labels of {labels.shape[1]}", path=path)
         return single_labels(labels), classes
     if names is None:
         values, numbers = np.unique(labels, return_inverse=True)

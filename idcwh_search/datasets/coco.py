@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._util.wording import counted
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, IdcwhError, InvalidInputError, NotFoundError
 from .labelled import LabelledImages, first_repeat, single_labels
 
 YEARS = ("2014", "2017")
@@ -52,7 +52,9 @@ def load(directory: str) -> LabelledImages:
     """
     spec = f"coco:{directory}"
     if not directory:
-        raise IdcwhError("coco: names no folder; expected coco:DIR with DIR/annotations/instances_train2014.json")
+        raise InvalidInputError(
+            "coco: names no folder; expected coco:DIR with DIR/annotations/instances_train2014.json"
+        )
     root = Path(directory)
     parts = _find(root)
     if root.is_file():
@@ -65,7 +67,7 @@ def load(directory: str) -> LabelledImages:
     for part, file in parts:
         found = _read(file)
         if categories not in (None, found.categories):
-            raise IdcwhError(f"{file}: has other categories than {parts[0][1]}")
+            raise InvalidInputError(f"has other categories than {parts[0][1]}", path=file)
         categories = found.categories
         labelled = np.flatnonzero(found.labels.any(axis=1))
         left_out += len(found.names) - len(labelled)
@@ -75,7 +77,7 @@ def load(directory: str) -> LabelledImages:
         split += [part] * len(labelled)
     assert categories is not None
     if (i := first_repeat(keys)) is not None:
-        raise IdcwhError(f"{spec}: {keys[i]} is listed twice")
+        raise InvalidInputError(f"{keys[i]} is listed twice", path=spec)
     note = f"left out: {counted(left_out, 'image')} without an annotation" if left_out else ""
     names = [name for _, name in categories]
     paths = [root / key for key in keys]
@@ -87,7 +89,7 @@ def _find(root: Path) -> list[tuple[str, Path]]:
     if root.is_file():
         return [("", root)]
     if not root.is_dir():
-        raise IdcwhError(f"coco:{root}: no such folder")
+        raise NotFoundError(f"coco:{root}: no such folder")
     for year in YEARS:
         files = [(mark, root / "annotations" / f"instances_{part}{year}.json") for part, mark in _PARTS.items()]
         found = [(mark, file) for mark, file in files if file.is_file()]
@@ -96,7 +98,7 @@ def _find(root: Path) -> list[tuple[str, Path]]:
     beside = sorted(root.glob("*.json"))
     if len(beside) == 1:
         return [("", beside[0])]
-    raise IdcwhError(
+    raise InvalidInputError(
         f"coco:{root}: expected annotations/instances_train2014.json and instances_val2014.json (or 2017), or one "
         f".json in the folder; found {len(beside)} there"
     )
@@ -110,7 +112,7 @@ def _read(file: Path) -> _Annotated:
     categories = sorted(_unique(file, content, "categories", "name"))
     images = _unique(file, content, "images", "file_name")
     if not categories or not images:
-        raise IdcwhError(f"{file}: has {len(images)} images of {len(categories)} categories")
+        raise InvalidInputError(f"has {len(images)} images of {len(categories)} categories", path=file)
     column = {number: j for j, (number, _) in enumerate(categories)}
     row = {number: i for i, (number, _) in enumerate(images)}
     labels = np.zeros((len(images), len(categories)), bool)
@@ -127,10 +129,10 @@ def _parsed(file: Path) -> dict[str, list[Any]]:
     try:
         content = json.loads(_OUTLINE.sub(b'"segmentation":0', file.read_bytes()))
     except (ValueError, RecursionError) as error:
-        raise IdcwhError(f"{file}: not JSON: {error}") from None
+        raise CorruptFileError(f"not JSON: {error}", path=file) from None
     for part in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(part), list):
-            raise IdcwhError(f"{file}: not COCO's format: no list {part!r}")
+            raise CorruptFileError(f"not COCO's format: no list {part!r}", path=file)
     return content
 
 
@@ -139,22 +141,24 @@ def _unique(file: Path, content: dict[str, list[Any]], part: str, name: str) -> 
     found: list[tuple[int, str]] = []
     for i, item in enumerate(content[part]):
         if not isinstance(item, dict) or type(item.get("id")) is not int or not isinstance(item.get(name), str):
-            raise IdcwhError(f"{file}: {part}[{i}]: expected an object with a whole number as id, and a {name}")
+            raise CorruptFileError(
+                f"{part}[{i}]: expected an object with a whole number as id, and a {name}", path=file
+            )
         found.append((item["id"], item[name]))
     for which, what in ((0, "id"), (1, name)):
         if (twice := first_repeat(item[which] for item in found)) is not None:
-            raise IdcwhError(f"{file}: {part}[{twice}]: {what} {found[twice][which]} is there twice")
+            raise CorruptFileError(f"{part}[{twice}]: {what} {found[twice][which]} is there twice", path=file)
     return found
 
 
 def _wrong_annotation(file: Path, i: int, annotation: Any, row: dict[int, int]) -> IdcwhError:
     where = f"{file}: annotations[{i}]"
     if not isinstance(annotation, dict) or not {"image_id", "category_id"} <= set(annotation):
-        return IdcwhError(f"{where}: expected an object with image_id and category_id")
+        return InvalidInputError(f"{where}: expected an object with image_id and category_id")
     image, category = annotation["image_id"], annotation["category_id"]
     known = isinstance(image, int) and image in row
     kind, value = ("category", category) if known else ("image", image)
-    return IdcwhError(f"{where}: is of {kind} {value}, which the file does not list")
+    return InvalidInputError(f"{where}: is of {kind} {value}, which the file does not list")
 
 
 # --------------------------------------------------------------------------------------------------------- pictures
@@ -183,6 +187,6 @@ def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str
     paths = [PurePosixPath(name) for name in names]
     if missing := [path for path in paths if path.name not in listed(path.parent)]:
         more = f" (and {len(missing) - 1:,} more are missing)" if len(missing) > 1 else ""
-        raise IdcwhError(f"{file}: {missing[0]} is not in {folder}{more}")
+        raise NotFoundError(f"{missing[0]} is not in {folder}{more}", path=file)
     inside = PurePosixPath(folder.relative_to(root).as_posix())
     return [str(inside / path) for path in paths]

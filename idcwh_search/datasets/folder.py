@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from ..images import tar
 from ..images.listing import SPLIT_FOLDERS, SYSTEM_FOLDERS, ImageList, ImageRef, expanded, suffixes, walk
 from .labelled import LabelledImages, in_label_order, named
@@ -26,7 +26,7 @@ def load(root: Path, spec: str) -> LabelledImages:
     if not places:
         expected = "train/<class>/* and test/<class>/*, or <class>/*"
         problem = f"{root}: no images found in this folder; expected {expected}"
-        raise IdcwhError("; ".join([problem, *found.left_out.lines()]))
+        raise InvalidInputError("; ".join([problem, *found.left_out.lines()]))
     classes = in_label_order({name for _, name in places})
     number = {name: i for i, name in enumerate(classes)}
     return LabelledImages(
@@ -55,7 +55,9 @@ def _parts(root: Path) -> dict[str, str]:
     if len(set(parts.values())) == 1 and others and walk(str(root), others).images:
         return {}
     if extra := sorted(name for name, part in parts.items() if part not in ("train", "test")):
-        raise IdcwhError(f"{root}: has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest")
+        raise InvalidInputError(
+            f"has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest", path=root
+        )
     return parts
 
 
@@ -81,13 +83,15 @@ def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> Im
             left_out.others[tar.SUFFIX] += 1
         else:
             folder = Path(image.path).parent
-            raise IdcwhError(f"{image.path}: an image outside any class folder; expected {folder}/<class>/*")
+            raise InvalidInputError(f"an image outside any class folder; expected {folder}/<class>/*", path=image.path)
     beside = [one for one in left_out.skipped if tar.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
     left_out.skipped = [one for one in left_out.skipped if one not in beside]
     left_out.others.update(kind for _, kind in beside)
     for link, key in left_out.links:
         if (root / link).is_file() and _place(link, parts) != _place(key, parts):
-            raise IdcwhError(f"{root / link}: a link to {key}, which is listed too; expected one class for each image")
+            raise InvalidInputError(
+                f"{root / link}: a link to {key}, which is listed too; expected one class for each image"
+            )
     return expanded(ImageList(found.root, images, left_out))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from .._util.wording import counted
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from ..images import tar
 from ..images.listing import LeftOut
 from ..images.preprocess import Preprocess, load_image, to_pixels
@@ -47,7 +47,7 @@ class LabelledImages:
     def __post_init__(self) -> None:
         n, c = len(self.keys), len(self.classes)
         if not n:
-            raise IdcwhError(f"{self.spec or 'the set'}: no pictures")
+            raise InvalidInputError(f"{self.spec or 'the set'}: no pictures")
         shape, kind = self.labels.shape, self.labels.dtype
         if not ((kind == np.int64 and shape == (n,)) or (kind == np.bool_ and shape == (n, c))):
             raise ValueError(f"labels: expected int64 [{n}] or bool [{n}, {c}], not {kind} {list(shape)}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import IdcwhError
+from ..errors import IdcwhError, InvalidInputError
 from ..images import tar
 from .labelled import LabelledImages, in_label_order
 
@@ -154,10 +154,10 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
         labels.append(list(dict.fromkeys(names)))  # a label that is repeated is one label
         split.append(_SPLIT_NAMES[part.lower()])
     if not keys:
-        raise IdcwhError(f"{manifest}: no pictures; expected lines of path,label")
+        raise InvalidInputError("no pictures; expected lines of path,label", path=manifest)
     classes = in_label_order({name for names in labels for name in names})
     if not classes:
-        raise IdcwhError(f"{manifest}: no line has a label")
+        raise InvalidInputError("no line has a label", path=manifest)
     return LabelledImages(keys, _numbers(labels, classes), classes, paths, split, spec)
 
 
@@ -196,4 +196,4 @@ def _numbers(labels: list[list[str]], classes: list[str]) -> np.ndarray:
 
 
 def _at(manifest: Path, line: int, message: str) -> IdcwhError:
-    return IdcwhError(f"{manifest}:{line}: {message}")
+    return InvalidInputError(f"{manifest}:{line}: {message}")

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._util.atomic import cache_folder
-from ..errors import IdcwhError
+from ..errors import NotSupportedError
 from .ort import CPU, GPU_FIX, SILENT, both_or, first_line, load_onnxruntime, session_options
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
@@ -227,7 +227,7 @@ def _cache(model: bytes, precision: str) -> Path:
     """
     folder = cache_folder("tensorrt")
     if folder is None:
-        raise IdcwhError("the engines of TensorRT need a folder; set HOME or XDG_CACHE_HOME")
+        raise NotSupportedError("the engines of TensorRT need a folder; set HOME or XDG_CACHE_HOME")
     folder /= f"{hashlib.sha256(model).hexdigest()}-{precision}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import IdcwhError
+from ..errors import IdcwhError, NotSupportedError
 from . import cuda
 from .ort import CPU, first_line, load_onnxruntime, session_options
 
@@ -97,7 +97,9 @@ def cpu_session(ort: Any, model: bytes, name: str, threads: int, spin: bool = Fa
         return ort.InferenceSession(model, session_options(ort, threads, spin), providers=[CPU])
     except Exception as error:  # ONNX Runtime has an exception class for each status, with no useful common base
         cause = first_line(error)
-        raise IdcwhError(f"{name}: not an ONNX model that ONNX Runtime {ort.__version__} can run ({cause})") from error
+        raise NotSupportedError(
+            f"{name}: not an ONNX model that ONNX Runtime {ort.__version__} can run ({cause})"
+        ) from error
 
 
 def _on_gpu(ort: Any, model: bytes, device: str, use: cuda.Use, image: tuple[int, ...], strict: bool) -> Any:
@@ -119,4 +121,4 @@ def _on_gpu(ort: Any, model: bytes, device: str, use: cuda.Use, image: tuple[int
 
 
 def _no_gpu(device: str, obstacle: str) -> IdcwhError:
-    return IdcwhError(f"device {device} cannot be used, choose cpu or auto: {obstacle}")
+    return NotSupportedError(f"device {device} cannot be used, choose cpu or auto: {obstacle}")

@@ -19,7 +19,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..errors import IdcwhError
+from ..errors import (
+    CorruptFileError,
+    IdcwhError,
+    InvalidInputError,
+    MismatchError,
+    ModelMismatchError,
+    NotSupportedError,
+)
 from ..images.preprocess import Pixels, Preprocess, load_image, to_pixels
 from . import device as devices
 from . import model_file, ort
@@ -94,7 +101,7 @@ class Encoder:
             model_file.check_self_contained(content)
             said = _said(content, seal) if preprocess is None else _contradicted(content, seal, preprocess)
             if said is not None and bits not in (None, said.bits):
-                raise IdcwhError(f"its codes have {said.bits} bits, not {bits}")
+                raise ModelMismatchError(f"its codes have {said.bits} bits, not {bits}")
             expected = said.preprocess if said else preprocess or Preprocess()
             use = Use(gpu, memory, said.precision if said else "fp32", size or _GPU_BATCH)
             image = (expected.crop, expected.crop, 3)
@@ -105,7 +112,9 @@ class Encoder:
             self.info = said or explicit(self._session, expected, bits)
             check_signature(self._session, self.info)
         except IdcwhError as error:
-            raise _about(self.path, error) from error
+            if str(error).startswith("device "):
+                raise
+            raise error.about(self.path) from error
         self.batch_size = size or (_CPU_BATCH if self.device == "cpu" else _GPU_BATCH)
         self.bits, self.code_bytes = self.info.bits, self.info.code_bytes
         self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method
@@ -211,11 +220,12 @@ class Encoder:
         side = self.preprocess.crop
         codes, logits = self.run(np.random.default_rng(0).integers(0, 256, (1, side, side, 3), np.uint8))
         if not np.isfinite(logits).all():
-            raise IdcwhError(f"{self.path}: its logits are not finite; write it anew with idcwh-export")
+            raise CorruptFileError("its logits are not finite; write it anew with idcwh-export", path=self.path)
         if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
-            raise IdcwhError(
-                f"{self.path}: its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit; "
-                "write it with idcwh-export"
+            raise CorruptFileError(
+                "its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit; "
+                "write it with idcwh-export",
+                path=self.path,
             )
 
     def _check_pixels(self, pixels: Pixels) -> None:
@@ -234,14 +244,14 @@ def _reopened(path: str, fingerprint: str, options: dict[str, Any]) -> Encoder:
 
 def _check_unchanged(path: str, found: str, expected: str) -> None:
     if found != expected:
-        raise IdcwhError(f"{path}: was replaced while it was in use; open it again")
+        raise MismatchError("was replaced while it was in use; open it again", path=path)
 
 
 def _said(content: bytes, seal: model_file.Seal) -> ModelInfo | None:
     """What the file says of itself; None when it cannot be read at all, which opening it will explain."""
     lines = model_file.metadata(content)
     if seal is model_file.Seal.BROKEN:
-        raise IdcwhError(f"was changed after idcwh-export wrote it, by damage or by a tool; {WITHOUT}")
+        raise CorruptFileError(f"was changed after idcwh-export wrote it, by damage or by a tool; {WITHOUT}")
     return None if lines is None else ModelInfo.from_metadata(lines)
 
 
@@ -251,28 +261,24 @@ def _contradicted(content: bytes, seal: model_file.Seal, preprocess: Preprocess)
         return None
     said = _said(content, seal)
     if said is not None and said.preprocess != preprocess:
-        raise IdcwhError(
+        raise ModelMismatchError(
             f"says that it expects {said.preprocess}, not {preprocess}, and was not changed since it was written; "
             "leave --preprocess out (in Python, preprocess=)"
         )
     return said
 
 
-def _about(path: str, error: IdcwhError) -> IdcwhError:
-    return error if str(error).startswith((path, "device ")) else IdcwhError(f"{path}: {error}")
-
-
 def _read(path: str) -> bytes:
     """The whole file at once, so that what is fingerprinted is what runs."""
     try:
         if stat.S_IFMT(Path(path).stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # a pipe would be waited for
-            raise IdcwhError(f"{path}: a device or a pipe; expected a model.onnx written by idcwh-export")
+            raise NotSupportedError("a device or a pipe; expected a model.onnx written by idcwh-export", path=path)
         content = Path(path).read_bytes()
     except OSError as error:
-        raise IdcwhError(f"{path}: {error.strerror}; expected a model.onnx written by idcwh-export") from error
+        raise IdcwhError(f"{error.strerror}; expected a model.onnx written by idcwh-export", path=path) from error
     if content.startswith(b"PK\3\4") and b"data.pkl" in content:
-        raise IdcwhError(
-            f"{path}: is a PyTorch file; expected a model.onnx: run idcwh-export {shlex.quote(path)} --onnx"
+        raise InvalidInputError(
+            f"is a PyTorch file; expected a model.onnx: run idcwh-export {shlex.quote(path)} --onnx", path=path
         )
     return content
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codes import MAX_BITS
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, InvalidInputError, NotSupportedError
 from ..images.preprocess import Preprocess
 
 FORMAT = "1"
@@ -67,19 +67,21 @@ class ModelInfo:
     def from_metadata(cls, meta: Mapping[str, str]) -> ModelInfo:
         """The inverse; an IdcwhError says what is missing or not as expected."""
         if "idcwh_format" not in meta:
-            raise IdcwhError(f"an ONNX model without idcwh metadata; {WITHOUT}")
+            raise CorruptFileError(f"an ONNX model without idcwh metadata; {WITHOUT}")
         if meta["idcwh_format"] != FORMAT:
-            raise IdcwhError(f"metadata of format {meta['idcwh_format']}; this version of idcwh reads format {FORMAT}")
+            raise NotSupportedError(
+                f"metadata of format {meta['idcwh_format']}; this version of idcwh reads format {FORMAT}"
+            )
         for key, value in _FIXED.items():
             if meta.get(key) != value:
-                raise IdcwhError(f"{key} is {meta.get(key)!r}; expected {value!r}")
+                raise CorruptFileError(f"{key} is {meta.get(key)!r}; expected {value!r}")
         bits = meta.get("idcwh_bits", "")
         if not bits.isdecimal() or len(bits) > 9 or not 1 <= int(bits) <= MAX_BITS:
-            raise IdcwhError(f"idcwh_bits is {bits[:40]!r}; expected a whole number from 1 to {MAX_BITS}")
+            raise CorruptFileError(f"idcwh_bits is {bits[:40]!r}; expected a whole number from 1 to {MAX_BITS}")
         try:
             preprocess = Preprocess.from_dict(_json(meta, "idcwh_preprocess", dict))
         except (ValueError, TypeError) as error:
-            raise IdcwhError(f"idcwh_preprocess: {error}") from error
+            raise CorruptFileError(f"idcwh_preprocess: {error}") from error
         return cls(
             bits=int(bits),
             preprocess=preprocess,
@@ -100,7 +102,9 @@ def explicit(session: Any, preprocess: Preprocess, bits: int | None = None) -> M
     if bits is None:
         width = next((node.shape[-1] for node in session.get_outputs() if node.name == "logits"), None)
         if not isinstance(width, int):
-            raise IdcwhError("its outputs do not say how many bits a code has; give it with Encoder(path, bits=...)")
+            raise InvalidInputError(
+                "its outputs do not say how many bits a code has; give it with Encoder(path, bits=...)"
+            )
         bits = width
     return ModelInfo(bits, preprocess, [], {}, {}, "", precision="unknown")
 
@@ -116,7 +120,7 @@ def check_signature(session: Any, info: ModelInfo) -> None:
     inputs = {node.name: node for node in session.get_inputs()}
     outputs = {node.name: node for node in session.get_outputs()}
     if set(inputs) != {"image"} or not {"codes", "logits"} <= set(outputs):
-        raise IdcwhError(
+        raise InvalidInputError(
             "its outputs are not packed codes: expected the input image and the outputs codes and logits, "
             f"not {sorted(inputs)} and {sorted(outputs)}; write it with idcwh-export"
         )
@@ -124,15 +128,15 @@ def check_signature(session: Any, info: ModelInfo) -> None:
         node = inputs.get(name) or outputs[name]
         if node.type != kind or list(node.shape[1:]) != shape:
             says = "its metadata says" if info.precision in PRECISIONS else "expected"
-            raise IdcwhError(f"{name} is {node.type} {node.shape}; {says} {kind} {['n', *shape]}")
+            raise InvalidInputError(f"{name} is {node.type} {node.shape}; {says} {kind} {['n', *shape]}")
         if isinstance(node.shape[0], int):
-            raise IdcwhError(f"{name} takes exactly {node.shape[0]} images at a time; expected any number")
+            raise NotSupportedError(f"{name} takes exactly {node.shape[0]} images at a time; expected any number")
 
 
 def _precision(meta: Mapping[str, str]) -> str:
     found = meta.get("idcwh_precision", "fp32")  # files written before there were others
     if found not in PRECISIONS:
-        raise IdcwhError(f"idcwh_precision is {found!r}; this version of idcwh knows {', '.join(PRECISIONS)}")
+        raise NotSupportedError(f"idcwh_precision is {found!r}; this version of idcwh knows {', '.join(PRECISIONS)}")
     return found
 
 
@@ -140,9 +144,9 @@ def _json(meta: Mapping[str, str], key: str, kind: type) -> Any:
     try:
         value = json.loads(meta[key])
     except (KeyError, ValueError, RecursionError) as error:  # the last: lists in lists in lists
-        raise IdcwhError(f"{key} is missing or not JSON; export the model again") from error
+        raise CorruptFileError(f"{key} is missing or not JSON; export the model again") from error
     if not isinstance(value, kind):
-        raise IdcwhError(f"{key} is a {type(value).__name__}; expected a {kind.__name__}")
+        raise CorruptFileError(f"{key} is a {type(value).__name__}; expected a {kind.__name__}")
     return value
 
 
@@ -150,12 +154,12 @@ def _texts(meta: Mapping[str, str], key: str) -> list[str]:
     value: list[Any] = _json(meta, key, list)
     wrong = next((entry for entry in value if not isinstance(entry, str)), None)
     if wrong is not None:
-        raise IdcwhError(f"{key} has an entry that is a {type(wrong).__name__}; expected a list of texts")
+        raise CorruptFileError(f"{key} has an entry that is a {type(wrong).__name__}; expected a list of texts")
     return value
 
 
 def _named(meta: Mapping[str, str], key: str) -> dict[str, Any]:
     value: dict[str, Any] = _json(meta, key, dict)
     if not isinstance(value.get("name", ""), str):
-        raise IdcwhError(f"{key} has a name that is a {type(value['name']).__name__}; expected a text")
+        raise CorruptFileError(f"{key} has a name that is a {type(value['name']).__name__}; expected a text")
     return value

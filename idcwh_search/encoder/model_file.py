@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator
 from enum import Enum
 
-from ..errors import IdcwhError
+from ..errors import NotSupportedError
 
 SEAL = "idcwh_sha256"
 _GRAPH, _METADATA = 7, 14  # fields of ModelProto; metadata_props is a message {1: key, 2: value}, one for each line
@@ -85,7 +85,7 @@ def check_self_contained(content: bytes) -> None:
                     entry = {number: bytes(text) for number, text in _fields(value)}
                     if entry.get(1) == b"location":
                         place = entry.get(2, b"").decode(errors="backslashreplace")
-                        raise IdcwhError(
+                        raise NotSupportedError(
                             f"some of its weights are in another file, {place}, which its fingerprint does not cover; "
                             "write it with idcwh-export, or as one file with onnx.save_model"
                         )

@@ -15,7 +15,7 @@ from typing import Any
 
 from .._core import available_cores as available_cores
 from .._util.console import first_line
-from ..errors import IdcwhError
+from ..errors import NotInstalledError, NotSupportedError
 
 CPU = "CPUExecutionProvider"
 MAX_THREADS = 1024
@@ -45,9 +45,13 @@ def load_onnxruntime() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "onnxruntime":
             raise
-        raise IdcwhError(f"ONNX Runtime is not installed: pip install 'idcwh[cpu]', or {GPU_FIX} for a GPU") from error
+        raise NotInstalledError(
+            f"ONNX Runtime is not installed: pip install 'idcwh[cpu]', or {GPU_FIX} for a GPU"
+        ) from error
     except (ImportError, AttributeError) as error:  # AttributeError: a folder without its library, left by an uninstall
-        raise IdcwhError(f"ONNX Runtime does not load ({first_line(error)}): {both_or('reinstall it')}") from error
+        raise NotInstalledError(
+            f"ONNX Runtime does not load ({first_line(error)}): {both_or('reinstall it')}"
+        ) from error
     return ort
 
 
@@ -59,7 +63,7 @@ def running(name: str) -> Iterator[None]:
     except Exception as error:
         if not type(error).__module__.startswith("onnxruntime."):
             raise
-        raise IdcwhError(f"{name}: cannot be run by ONNX Runtime ({first_line(error)})") from error
+        raise NotSupportedError(f"{name}: cannot be run by ONNX Runtime ({first_line(error)})") from error
 
 
 def installed_distributions() -> dict[str, str]:

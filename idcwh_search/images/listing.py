@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from .._util.wording import counted
-from ..errors import IdcwhError
+from ..errors import InvalidInputError, NotFoundError, NotSupportedError
 from . import tar
 from .preprocess import HEAD, HEIF_SUFFIXES, heif_installed, kind_of
 
@@ -192,7 +192,9 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
         root = os.path.dirname(place[0])
         return ImageList(root, [ImageRef(text, tar.relative(text, root or "."), place[1])])
     if not os.path.exists(text):
-        raise IdcwhError(f"{text}: not found; expected a folder of images, an image, or a text file that lists images")
+        raise NotFoundError(
+            "not found; expected a folder of images, an image, or a text file that lists images", path=text
+        )
     if _suffix(text) in suffixes():
         return ImageList(root, [ImageRef(text, os.path.basename(text))])
     if tar.is_shard(text):
@@ -201,9 +203,11 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
         if kind_of(file.peek(HEAD)[:HEAD]):  # an image without a suffix, with another one, or of an unsupported type
             return ImageList(root, [ImageRef(text, os.path.basename(text))])
         if _suffix(text) in _UNSUPPORTED:
-            raise IdcwhError(f"{text}: {_suffix(text)} images are not supported; convert it to JPEG or PNG first")
+            raise NotSupportedError(
+                f"{_suffix(text)} images are not supported; convert it to JPEG or PNG first", path=text
+            )
         if b"\0" in file.peek(8192)[:8192]:
-            raise IdcwhError(f"{text}: neither an image, by its suffix, nor a text file that lists images")
+            raise InvalidInputError("neither an image, by its suffix, nor a text file that lists images", path=text)
         return _listed(_lines(file, root), root, f"{text}: the list names no images; expected one path a line")
 
 
@@ -218,7 +222,7 @@ def _suffix(name: str) -> str:
 
 def _some(found: ImageList, complaint: str) -> ImageList:
     if not found.images:
-        raise IdcwhError("; ".join([complaint, *found.left_out.lines()]))
+        raise InvalidInputError("; ".join([complaint, *found.left_out.lines()]))
     return found
 
 
@@ -234,7 +238,9 @@ def _lines(file: IO[bytes], folder: str) -> list[str]:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors put it in front
         if b"\0" in line:
-            raise IdcwhError(f"line {number}: a NUL byte; expected UTF-8 text, one path a line (find -print0 has none)")
+            raise InvalidInputError(
+                f"line {number}: a NUL byte; expected UTF-8 text, one path a line (find -print0 has none)"
+            )
         text = os.fsdecode(line.rstrip(b"\r\n"))
         if not text.strip():
             continue
@@ -245,7 +251,7 @@ def _lines(file: IO[bytes], folder: str) -> list[str]:
 
 def _refuse_url(text: str, where: str) -> None:
     if _URL.match(text):
-        raise IdcwhError(f"{where}{text}: nothing is downloaded; fetch the images first and give their folder")
+        raise NotSupportedError(f"{where}{text}: nothing is downloaded; fetch the images first and give their folder")
 
 
 # ---------------------------------------------------------------------------------------------------------- tar files

@@ -44,7 +44,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFile, PngImagePlugin
 
-from ..errors import IdcwhError
+from ..errors import IdcwhError, InvalidInputError
 from . import tar
 
 Pixels = npt.NDArray[np.uint8]
@@ -265,7 +265,7 @@ def heif_installed() -> bool:
 def _refuse_half_pictures() -> None:
     """The switch belongs to the process: to turn it off for a while would be felt by others that decode meanwhile."""
     if ImageFile.LOAD_TRUNCATED_IMAGES:
-        raise IdcwhError(
+        raise InvalidInputError(
             "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set in this process: half a picture would be taken for a whole "
             "one; expected False, set it to that before pictures are read"
         )

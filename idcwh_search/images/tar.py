@@ -18,7 +18,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, NotSupportedError
 
 SUFFIX = ".tar"
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -56,7 +56,9 @@ def compressed_suffix(path: str) -> str | None:
 def is_shard(path: str) -> bool:
     """Whether a path names an archive, by its name. IdcwhError for a compressed one, which has no offsets."""
     if compressed_suffix(path):
-        raise IdcwhError(f"{path}: a compressed archive; pictures are read in place, so decompress it to a .tar first")
+        raise NotSupportedError(
+            "a compressed archive; pictures are read in place, so decompress it to a .tar first", path=path
+        )
     return path.lower().endswith(SUFFIX)
 
 
@@ -175,9 +177,9 @@ def _scan(path: str, size: int) -> Contents:
                     end = max(end, member.offset_data + member.size)
             _check_end(archive)
     except tarfile.TarError as error:
-        raise IdcwhError(f"{path}: not a tar file, or a damaged one ({error})") from None
+        raise CorruptFileError(f"not a tar file, or a damaged one ({error})", path=path) from None
     if end > size:
-        raise IdcwhError(f"{path}: a damaged tar file, it ends in the middle of a picture")
+        raise CorruptFileError("a damaged tar file, it ends in the middle of a picture", path=path)
     for name, link in links.items():
         if not _leads_out(name):
             place = _followed(name, links, found)

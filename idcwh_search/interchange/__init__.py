@@ -16,7 +16,7 @@ import numpy as np
 
 from .._util.atomic import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from ..database.database import Database
-from ..errors import IdcwhError, not_installed
+from ..errors import AlreadyExistsError, NotFoundError, not_installed
 from . import faiss_files, flat
 from .source import Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings
@@ -63,7 +63,7 @@ def read(
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
             Path(place).stat()  # an OSError that says so where there is nothing
-            raise IdcwhError(f"{place}: is not a file")
+            raise NotFoundError("is not a file", path=place)
     if kind in _TABLES:
         return _tables().open_table(source, kind, bits)
     if kind == "faiss":
@@ -93,7 +93,7 @@ def export(
         raise ValueError(f"ids: {ids} is the output for the codes as well; choose another name")
     for place, its in outputs:
         if os.path.lexists(place) and not replace:
-            raise IdcwhError(f"{place}: already exists; choose another name or ask to replace it")
+            raise AlreadyExistsError("already exists; choose another name or ask to replace it", path=place)
         check_target(place, its, database.path)
     write = _writer(kind)
     with contextlib.ExitStack() as stack:

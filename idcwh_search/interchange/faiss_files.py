@@ -15,7 +15,7 @@ import numpy as np
 
 from ..codes import code_bytes
 from ..database.database import Database
-from ..errors import IdcwhError
+from ..errors import CorruptFileError
 from .flat import Rows, check_size, items_of, write_codes
 from .source import Progress, Source, consecutive, fitting_bits
 
@@ -49,13 +49,17 @@ def open_index(path: Path, bits: int | None) -> Source:
         start = inner + _HEADER.size + _LENGTH.size
         if len(name) == 4 and name != _FLAT:
             found = ascii(name.decode("latin-1"))
-            raise IdcwhError(f"{path}: is no faiss IndexBinaryFlat, alone or in an IndexBinaryIDMap (found {found})")
+            raise CorruptFileError(
+                f"is no faiss IndexBinaryFlat, alone or in an IndexBinaryIDMap (found {found})", path=path
+            )
         if len(head) < start:
-            raise IdcwhError(f"{path}: ends inside its header; it is damaged or no faiss file")
+            raise CorruptFileError("ends inside its header; it is damaged or no faiss file", path=path)
         _, d, width, count, _, _ = _HEADER.unpack_from(head, inner)
         (held,) = _LENGTH.unpack_from(head, start - _LENGTH.size)
         if d <= 0 or d % 8 or d != 8 * width or count < 0 or held != count * width:
-            raise IdcwhError(f"{path}: speaks of {count} codes of {d} bits, {width} bytes each, in {held} bytes")
+            raise CorruptFileError(
+                f"speaks of {count} codes of {d} bits, {width} bytes each, in {held} bytes", path=path
+            )
         codes = Rows(path, start, count, np.dtype(np.uint8), width)
         ids = Rows(path, codes.end + _LENGTH.size, count, np.dtype("<i8")) if mapped else None
         check_size(path, codes.end if ids is None else ids.end, f"{count} codes of {d} bits")
@@ -63,5 +67,5 @@ def open_index(path: Path, bits: int | None) -> Source:
             file.seek(codes.end)
             (named,) = _LENGTH.unpack(file.read(_LENGTH.size))
             if named != count or _HEADER.unpack_from(head)[1:4] != (d, width, count):
-                raise IdcwhError(f"{path}: its map of ids does not fit the {count} codes of {d} bits inside")
+                raise CorruptFileError(f"its map of ids does not fit the {count} codes of {d} bits inside", path=path)
     return Source(path, fitting_bits(path, bits, width), count, lambda: items_of(codes, ids))

@@ -15,7 +15,7 @@ import numpy as np
 from .._util import npy
 from ..codes import code_bytes, pack
 from ..database.database import Database
-from ..errors import CorruptFileError, IdcwhError
+from ..errors import CorruptFileError, InvalidInputError, MismatchError
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
 
 _DATABASE_MAGIC = b"\x89IDCWH\r\n"  # docs/codes-bin.md
@@ -46,7 +46,7 @@ class Rows:
             file.seek(self.offset + start * self.row_bytes)
             raw = file.read(wanted)
         if len(raw) != wanted:
-            raise IdcwhError(f"{self.path}: became shorter while it was read; try again")
+            raise CorruptFileError("became shorter while it was read; try again", path=self.path)
         values = np.frombuffer(raw, self.dtype)
         return values if self.width is None else values.reshape(-1, self.width)
 
@@ -62,7 +62,9 @@ def check_size(path: Path, expected: int, what: str) -> None:
     """IdcwhError unless the file has the size that its header speaks of."""
     size = path.stat().st_size
     if size != expected:
-        raise IdcwhError(f"{path}: has {size} bytes, expected {expected} for {what}; it is damaged or no such file")
+        raise CorruptFileError(
+            f"has {size} bytes, expected {expected} for {what}; it is damaged or no such file", path=path
+        )
 
 
 def open_codes(path: Path, kind: str, bits: int | None, ids: Path | None) -> Source:
@@ -77,31 +79,33 @@ def _raw_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
         raise ValueError(f"{path}: raw codes say nothing of their length; give it (--bits)")
     with path.open("rb") as file:
         if file.read(len(_DATABASE_MAGIC)) == _DATABASE_MAGIC:
-            raise IdcwhError(f"{path}: is a codes.bin database already, no raw codes")
+            raise InvalidInputError("is a codes.bin database already, no raw codes", path=path)
     width, size = code_bytes(bits), path.stat().st_size
     if size % width:
-        raise IdcwhError(f"{path}: has {size} bytes, expected a multiple of {width}, one code of {bits} bits")
+        raise CorruptFileError(f"has {size} bytes, expected a multiple of {width}, one code of {bits} bits", path=path)
     return Rows(path, 0, size // width, np.dtype(np.uint8), width), bits
 
 
 def _npy_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
     rows = _npy(path, "uint8 (n, code bytes) or bool (n, bits)", dimensions=2, kinds="ub")
     if rows.dtype not in (np.dtype(np.uint8), np.dtype(bool)):
-        raise IdcwhError(f"{path}: holds {rows.dtype}, expected uint8 (n, code bytes) or bool (n, bits)")
+        raise InvalidInputError(f"holds {rows.dtype}, expected uint8 (n, code bytes) or bool (n, bits)", path=path)
     width = rows.width or 0
     if rows.dtype == np.uint8:
         if width and bits in (None, width):
             refuse_unpacked(path, rows.read(*next(spans(rows.count), (0, 0))))
         return rows, fitting_bits(path, bits, width)
     if bits not in (None, width):
-        raise IdcwhError(f"{path}: holds {width} bits a code, not {bits}")
+        raise MismatchError(f"holds {width} bits a code, not {bits}", path=path)
     return rows, fitting_bits(path, width or None, (width + 7) // 8)
 
 
 def _npy_ids(path: Path, codes: Rows) -> Rows:
     rows = _npy(path, f"integers of shape ({codes.count},)", dimensions=1, kinds="iu")
     if rows.count != codes.count:
-        raise IdcwhError(f"{path}: holds {rows.count} ids, expected {codes.count}, one for each code in {codes.path}")
+        raise MismatchError(
+            f"holds {rows.count} ids, expected {codes.count}, one for each code in {codes.path}", path=path
+        )
     return rows
 
 
@@ -114,9 +118,9 @@ def _npy(path: Path, expected: str, *, dimensions: int, kinds: str) -> Rows:
             raise CorruptFileError(str(error), path=path, expected=expected) from None
         offset = file.tell()
     if dtype.kind not in kinds or len(shape) != dimensions:
-        raise IdcwhError(f"{path}: holds {dtype} of shape {shape}, expected {expected}")
+        raise InvalidInputError(f"holds {dtype} of shape {shape}, expected {expected}", path=path)
     if by_column and dimensions > 1 and min(shape) > 1:
-        raise IdcwhError(f"{path}: is stored column by column; save numpy.ascontiguousarray of it")
+        raise InvalidInputError("is stored column by column; save numpy.ascontiguousarray of it", path=path)
     rows = Rows(path, offset, shape[0], dtype, *shape[1:])
     check_size(path, rows.end, f"{dtype} of shape {shape}")
     return rows

@@ -13,7 +13,7 @@ import numpy as np
 from .._util.atomic import CODES_BIN, check_target
 from ..codes import MAX_BITS, check_bits, check_codes, code_bytes
 from ..database.database import Database
-from ..errors import IdcwhError
+from ..errors import IdcwhError, InvalidInputError, MismatchError
 
 BATCH = 65_536  # items in memory at a time
 Progress = Callable[[int], object] | None
@@ -115,17 +115,18 @@ def refuse_unpacked(path: Path, codes: np.ndarray) -> None:
     8 times the length."""
     if codes.size >= 8 and codes.shape[1] > 1 and codes.max() == 1:
         width = codes.shape[1]
-        raise IdcwhError(
-            f"{path}: holds bits, not packed codes (found only the bytes 0 and 1); pack them with "
-            f"pack(x.astype(bool)), or give --bits {8 * width} if these are codes of {8 * width} bits"
+        raise InvalidInputError(
+            f"holds bits, not packed codes (found only the bytes 0 and 1); pack them with "
+            f"pack(x.astype(bool)), or give --bits {8 * width} if these are codes of {8 * width} bits",
+            path=path,
         )
 
 
 def fitting_bits(path: Path, bits: int | None, width: int) -> int:
     """The code length of codes of `width` bytes: `bits`, which has to fit, or all of them. IdcwhError, else."""
     if not 1 <= width <= code_bytes(MAX_BITS):
-        raise IdcwhError(f"{path}: holds codes of {width} bytes; expected 1 to {code_bytes(MAX_BITS)}")
+        raise InvalidInputError(f"holds codes of {width} bytes; expected 1 to {code_bytes(MAX_BITS)}", path=path)
     if bits is not None and code_bytes(bits) != width:
         most = min(8 * width, MAX_BITS)
-        raise IdcwhError(f"{path}: codes of {width} bytes have {8 * width - 7} to {most} bits, not {bits}")
+        raise MismatchError(f"codes of {width} bytes have {8 * width - 7} to {most} bits, not {bits}", path=path)
     return check_bits(8 * width if bits is None else bits)

@@ -22,7 +22,7 @@ import pyarrow.parquet
 from ..codes import check_bits, code_bytes
 from ..database.database import Database
 from ..database.items import stamp_column
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, IdcwhError, InvalidInputError, MismatchError
 from . import source
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
 
@@ -111,7 +111,7 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
         _column_of(path, schema, "code")
         said, model = _about(path, schema)
         if said is not None and bits not in (None, said):
-            raise IdcwhError(f"{path}: holds codes of {said} bits, not {bits}")
+            raise MismatchError(f"holds codes of {said} bits, not {bits}", path=path)
         code_column = None if first is None else _plain(first.column("code"))
         if bits is None and said is None and code_column is not None and _is_list(code_column.type):
             refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
@@ -180,7 +180,7 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     except (pa.ArrowException, UnicodeError, OSError) as error:
         name = {"parquet": "a Parquet", "arrow": "an Arrow IPC"}[kind]
         reason = " ".join(str(error).split())
-        raise IdcwhError(f"{path}: cannot be read as {name} file of codes: {reason}") from error
+        raise CorruptFileError(f"cannot be read as {name} file of codes: {reason}", path=path) from error
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -199,7 +199,9 @@ def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
     """Whether the table has this column; IdcwhError where it has none but must, or several."""
     times = schema.names.count(name)
     if times > 1 or (times == 0 and name == "code"):
-        raise IdcwhError(f"{path}: has {times} columns named {name!r}, expected one (it has {', '.join(schema.names)})")
+        raise InvalidInputError(
+            f"has {times} columns named {name!r}, expected one (it has {', '.join(schema.names)})", path=path
+        )
     return times == 1
 
 
@@ -214,7 +216,7 @@ def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
         if not isinstance(model, dict):
             raise TypeError(f"model is {model!r}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last: lists in lists in lists
-        raise IdcwhError(f"{path}: its metadata 'idcwh' is not what an export writes ({error})") from error
+        raise CorruptFileError(f"its metadata 'idcwh' is not what an export writes ({error})", path=path) from error
     return bits, model
 
 
@@ -228,7 +230,7 @@ def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.Recor
         return code_bytes(bits)
     code = first.column("code")[0].as_py() if first is not None and first.num_rows else None
     if code is None:
-        raise IdcwhError(f"{path}: has no first code to tell the code length from; give it (--bits)")
+        raise InvalidInputError("has no first code to tell the code length from; give it (--bits)", path=path)
     if not isinstance(code, bytes | list):
         raise _wrong_type(path, kind)
     return len(code)
@@ -238,7 +240,7 @@ def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
     """uint8 (n, width) of a column of bytes or of lists of bytes."""
     kind = column.type
     if column.null_count:
-        raise IdcwhError(f"{path}: column 'code' has rows without a value")
+        raise InvalidInputError("column 'code' has rows without a value", path=path)
     if _is_bytes(kind):
         values = column.to_pylist()
         lengths = set(map(len, values))
@@ -247,17 +249,19 @@ def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
         lengths = set(pa.compute.list_value_length(column).unique().to_pylist())
         numbers = column.flatten()
         if numbers.null_count:
-            raise IdcwhError(f"{path}: column 'code' has bytes without a value")
+            raise InvalidInputError("column 'code' has bytes without a value", path=path)
         raw = numbers.cast(pa.uint8()).to_numpy()
     else:
         raise _wrong_type(path, kind)
     if wrong := lengths - {width}:
-        raise IdcwhError(f"{path}: column 'code' has codes of {wrong.pop()} bytes among those of {width}")
+        raise InvalidInputError(f"column 'code' has codes of {wrong.pop()} bytes among those of {width}", path=path)
     return raw.reshape(-1, width)
 
 
 def _wrong_type(path: Path, kind: pa.DataType) -> IdcwhError:
-    return IdcwhError(f"{path}: column 'code' is {kind}, expected bytes (binary) or lists of bytes (list<uint8>)")
+    return InvalidInputError(
+        f"column 'code' is {kind}, expected bytes (binary) or lists of bytes (list<uint8>)", path=path
+    )
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -271,7 +275,9 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _ids(path: Path, column: pa.Array) -> np.ndarray:
     if not pa.types.is_integer(column.type) or column.null_count:
-        raise IdcwhError(f"{path}: column 'id' is {column.type} with {column.null_count} nulls, expected integers")
+        raise InvalidInputError(
+            f"column 'id' is {column.type} with {column.null_count} nulls, expected integers", path=path
+        )
     return column.to_numpy(zero_copy_only=False)
 
 
@@ -279,13 +285,13 @@ def _stamps(path: Path, column: pa.Array) -> np.ndarray:
     try:
         return stamp_column(column.to_pylist())
     except (ValueError, TypeError) as error:
-        raise IdcwhError(f"{path}: column 'stamp': {error}") from error
+        raise InvalidInputError(f"column 'stamp': {error}", path=path) from error
 
 
 def _checksums(path: Path, column: pa.Array) -> np.ndarray:
     if column.type != pa.binary(_CHECKSUM) or column.null_count:
         found = f"{column.type} with {column.null_count} nulls"
-        raise IdcwhError(f"{path}: column 'checksum' is {found}, expected {pa.binary(_CHECKSUM)}")
+        raise InvalidInputError(f"column 'checksum' is {found}, expected {pa.binary(_CHECKSUM)}", path=path)
     return np.frombuffer(b"".join(column.to_pylist()), "<u8").astype(np.uint64).reshape(-1, 2)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._util import npz
 from .._util.wording import counted
-from ..errors import IdcwhError
+from ..errors import InvalidInputError
 from .evaluate import evaluate
 from .result import Evaluation
 
@@ -54,10 +54,10 @@ def load(path: str | Path) -> CodeSet:
     wanted = (*_ARRAYS, "bits")
     arrays, names = npz.read(Path(path), wanted, f"{', '.join(_ARRAYS)} and bits")
     if missing := [name for name in wanted if name not in arrays]:
-        raise IdcwhError(f"{path}: lacks {', '.join(missing)} (has {', '.join(names) or 'nothing'})")
+        raise InvalidInputError(f"lacks {', '.join(missing)} (has {', '.join(names) or 'nothing'})", path=path)
     bits = arrays.pop("bits")
     if bits.shape != () or bits.dtype.kind not in "iu":
-        raise IdcwhError(f"{path}: bits: expected one whole number, not {bits.dtype} {list(bits.shape)}")
+        raise InvalidInputError(f"bits: expected one whole number, not {bits.dtype} {list(bits.shape)}", path=path)
     return CodeSet(int(bits), **arrays)
 
 
@@ -96,6 +96,6 @@ def encode(
     for part, positions in zip(("query", "database"), np.split(np.arange(len(rows)), [len(split.query)]), strict=True):
         kept = positions[done[positions]]
         if not len(kept):
-            raise IdcwhError(f"none of {counted(len(positions), f'{part} image')} could be read")
+            raise InvalidInputError(f"none of {counted(len(positions), f'{part} image')} could be read")
         parts += [codes[kept], dataset.labels[rows[kept]]]
     return CodeSet(encoder.bits, *parts), run.summary

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._util.atomic import PNG, check_target, replacing
-from ..errors import IdcwhError, not_installed
+from ..errors import NotWrittenError, not_installed
 from .result import Evaluation
 
 # Okabe and Ito's colours, told apart with any colour vision and in print together with the dashes; yellow is too pale
@@ -47,7 +47,7 @@ def prepare(folder: Path, names: Sequence[str] = ()) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise IdcwhError(f"{folder}: cannot be a folder for plots: {error.strerror}") from error
+        raise NotWrittenError(f"cannot be a folder for plots: {error.strerror}", path=folder) from error
     for name in names:
         check_target(folder / name, PNG)
 

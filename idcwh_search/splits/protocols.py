@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import LabelledImages
-from ..errors import IdcwhError
+from ..errors import InvalidInputError, MismatchError
 from .split import OPTIONS, Split, check_unseen, load
 
 __all__ = ["NAMES", "OPTIONS", "UNSEEN", "Split", "check", "draw", "load", "split", "variants"]
@@ -103,7 +103,7 @@ def split(
     if database_without_train:
         rest = np.setdiff1d(result.database, result.train, assume_unique=True)
         if not len(rest):
-            raise IdcwhError(f"protocol {result.name}: without the training pictures the database is empty")
+            raise InvalidInputError(f"protocol {result.name}: without the training pictures the database is empty")
         options = {**result.options, "database_without_train": 1}
         result = Split(result.query, result.train, rest, result.name, seed, options, result.unseen)
     check_unseen(result, dataset)
@@ -147,7 +147,7 @@ def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
         options: dict[str, Any] = dict(made.options)
         found[title] = split(dataset, name, seed=made.seed, **options)
         if not np.array_equal(found[title].train, made.train):
-            raise IdcwhError(
+            raise MismatchError(
                 f"protocol {made.name}: {title} has other training pictures; was it made by another version?"
             )
     return found
@@ -188,9 +188,10 @@ def _plain(dataset: LabelledImages, name: str, seed: int, counts: _Counts | None
 def _own(dataset: LabelledImages, name: str, seed: int, counts: _Counts) -> Split:
     marks = np.array(dataset.split)
     if not dataset.has_split:
-        raise IdcwhError(
-            f"{dataset.spec}: has no test pictures of its own; give it train/ and test/ folders or a split column, "
-            "or take queries from each class (--query-per-class)"
+        raise InvalidInputError(
+            "has no test pictures of its own; give it train/ and test/ folders or a split column, "
+            "or take queries from each class (--query-per-class)",
+            path=dataset.spec,
         )
     database = np.flatnonzero(marks != "test")
     trains = np.flatnonzero(marks == "train")
@@ -223,7 +224,7 @@ def _unseen(dataset: LabelledImages, name: str, seed: int, counts: _Counts | Non
     classes = len(dataset.classes)
     number = wanted or max(1, classes // 4)
     if number >= classes:
-        raise IdcwhError(f"protocol {name}: {number} unseen of {classes} classes leave none to train on")
+        raise InvalidInputError(f"protocol {name}: {number} unseen of {classes} classes leave none to train on")
     order = sorted(range(classes), key=lambda c: draw(seed, f"unseen/{dataset.classes[c]}"))
     hidden = np.zeros(classes, bool)
     hidden[order[:number]] = True
@@ -249,9 +250,10 @@ def _take(dataset: LabelledImages, rows: np.ndarray, seed: int, count: int | Non
     if count is None:
         return rows
     if each and dataset.multi_label:
-        raise IdcwhError(
-            f"{dataset.spec}: pictures have several labels or none; numbers a class need one each. "
-            "Give numbers over all classes instead (--query, --train)"
+        raise InvalidInputError(
+            "pictures have several labels or none; numbers a class need one each. "
+            "Give numbers over all classes instead (--query, --train)",
+            path=dataset.spec,
         )
     if not each:
         rows = _labelled(dataset, rows)
@@ -259,7 +261,7 @@ def _take(dataset: LabelledImages, rows: np.ndarray, seed: int, count: int | Non
     if not each:
         if len(order) < count:
             kind = f"{what} with a label" if dataset.multi_label else what
-            raise IdcwhError(f"{dataset.spec}: has {len(order)} {kind}, the protocol wants {count}")
+            raise InvalidInputError(f"has {len(order)} {kind}, the protocol wants {count}", path=dataset.spec)
         return np.sort(order[:count])
     by_class = order[np.argsort(dataset.labels[order], kind="stable")]
     sizes = np.bincount(dataset.labels[rows], minlength=len(dataset.classes))
@@ -267,9 +269,10 @@ def _take(dataset: LabelledImages, rows: np.ndarray, seed: int, count: int | Non
         short = int(sizes.argmin())
         others = int(np.count_nonzero(sizes < count)) - 1
         more = f" (and {others} more classes have too few)" if others else ""
-        raise IdcwhError(
-            f"{dataset.spec}: class {dataset.classes[short]} has {sizes[short]} {what}, the protocol wants {count}"
-            f"{more}; lower the number, or leave such classes out"
+        raise InvalidInputError(
+            f"class {dataset.classes[short]} has {sizes[short]} {what}, the protocol wants {count}"
+            f"{more}; lower the number, or leave such classes out",
+            path=dataset.spec,
         )
     starts = np.cumsum(sizes) - sizes
     return np.sort(by_class[(starts[:, None] + np.arange(count)).ravel()])
@@ -296,7 +299,7 @@ def _require(dataset: LabelledImages, name: str) -> None:
     ):
         for_testing = f", {wanted.tests} of them for testing" if wanted.tests else ""
         others = "or give coco other numbers (--query, --train)" if name == "coco" else "or per-class"
-        raise IdcwhError(
+        raise InvalidInputError(
             f"{name} is defined on {wanted.pictures} pictures of {wanted.classes} classes{for_testing}; "
             f"{dataset.spec} has {pictures} of {len(dataset.classes)}, {tests} for testing. "
             f"Use the protocol own {others}"

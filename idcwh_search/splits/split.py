@@ -13,7 +13,7 @@ import numpy as np
 
 from .._util.atomic import begins_with, replacing
 from .._util.wording import counted
-from ..errors import IdcwhError
+from ..errors import CorruptFileError, IdcwhError, InvalidInputError, MismatchError, NotFoundError, NotSupportedError
 
 if TYPE_CHECKING:
     from ..datasets import LabelledImages
@@ -50,10 +50,10 @@ class Split:
                 raise ValueError(f"{part}: expected ascending int64 row numbers, each once")
             if not len(rows) and not (part == "query" and self.without_queries):
                 hint = "none of the pictures fits" if part == "query" else "give more pictures, or take fewer queries"
-                raise IdcwhError(f"protocol {self.name}: the {part} part is empty; {hint}")
+                raise InvalidInputError(f"protocol {self.name}: the {part} part is empty; {hint}")
         for part in ("database", "train"):
             if common := len(np.intersect1d(self.query, getattr(self, part), assume_unique=True)):
-                raise IdcwhError(f"protocol {self.name}: {counted(common, 'query')} also in the {part} part")
+                raise InvalidInputError(f"protocol {self.name}: {counted(common, 'query')} also in the {part} part")
 
     @property
     def without_queries(self) -> bool:
@@ -113,33 +113,38 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
     try:
         content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         if content.get("format") != FORMAT:
-            raise IdcwhError(f"{path}: not a saved protocol")
+            raise CorruptFileError("not a saved protocol", path=path)
         if content["version"] != VERSION:
-            raise IdcwhError(f"{path}: version {content['version']}, this program reads {VERSION}")
+            raise NotSupportedError(f"version {content['version']}, this program reads {VERSION}", path=path)
         spec, images, sha256 = (content["dataset"][key] for key in ("spec", "images", "sha256"))
         hashes = content["sha256"]
         query, train, database = (np.array(content[part]["rows"], np.int64) for part in _PARTS)
         name, seed, unseen = content["protocol"], content["seed"], tuple(content.get("unseen", ()))
         options = {str(key): int(value) for key, value in content["options"].items()}
         if unknown := sorted(set(options) - set(OPTIONS)):
-            raise IdcwhError(f"{path}: option {unknown[0]!r} is of a newer program, or the file is damaged")
+            raise NotSupportedError(f"option {unknown[0]!r} is of a newer program, or the file is damaged", path=path)
     except FileNotFoundError:
-        raise IdcwhError(f"{path}: no such file") from None
+        raise NotFoundError("no such file", path=path) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise IdcwhError(f"{path}: not a saved protocol, or damaged ({type(error).__name__}: {error})") from None
+        raise CorruptFileError(
+            f"not a saved protocol, or damaged ({type(error).__name__}: {error})", path=path
+        ) from None
     if sha256 != dataset.sha256():
-        raise IdcwhError(
-            f"{path}: made from another set: {spec}, {images} pictures, sha256 {str(sha256)[:12]}; "
-            f"this is {dataset.spec}, {len(dataset)} pictures, sha256 {dataset.sha256()[:12]}"
+        raise MismatchError(
+            f"made from another set: {spec}, {images} pictures, sha256 {str(sha256)[:12]}; "
+            f"this is {dataset.spec}, {len(dataset)} pictures, sha256 {dataset.sha256()[:12]}",
+            path=path,
         )
     try:
         result = Split(query, train, database, name, seed, options, unseen)
         last = max(rows[-1] for rows in (query, train, database) if len(rows))
         if result.sha256() != hashes or last >= len(dataset):
-            raise IdcwhError("damaged, the lists do not have the saved SHA-256")
+            raise CorruptFileError("damaged, the lists do not have the saved SHA-256")
         check_unseen(result, dataset)
-    except (ValueError, IdcwhError) as error:
-        raise IdcwhError(f"{path}: {error}") from None
+    except IdcwhError as error:
+        raise error.about(path) from None
+    except ValueError as error:
+        raise CorruptFileError(str(error), path=path) from None
     return result
 
 
@@ -148,7 +153,9 @@ def check_unseen(split: Split, dataset: LabelledImages) -> None:
     names = set(split.unseen)
     unseen = np.array([name in names for name in dataset.classes])
     if leaked := int(np.count_nonzero(_of_classes(dataset, split.train, unseen))):
-        raise IdcwhError(f"protocol {split.name}: {counted(leaked, 'training picture')} of classes that must be unseen")
+        raise InvalidInputError(
+            f"protocol {split.name}: {counted(leaked, 'training picture')} of classes that must be unseen"
+        )
 
 
 def _classes(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:

@@ -23,6 +23,13 @@ def test_error_message_is_made_of_its_fields(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_error_about_a_path_keeps_its_class_and_fields(kind):
+    error = kind("is odd", found=1, expected=2, hint="look").about("x")
+    assert type(error) is kind and str(error) == "x: is odd (found 1, expected 2); look"
+    assert error.about("y") is error
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_error_survives_pickling_and_copying(kind):
     error = kind("is odd", path="x", found=1)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):

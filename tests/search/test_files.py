@@ -23,7 +23,7 @@ from idcwh_search._util.atomic import (
     OWN_NAME,
     PNG,
     UNRECOGNIZABLE,
-    NotWritten,
+    NotWrittenError,
     beside,
     check_target,
     move_into_place,
@@ -145,16 +145,16 @@ def room_for(size):
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
-    with room_for(1000), pytest.raises(NotWritten, match="a: cannot be written: "):  # noqa: SIM117
+    with room_for(1000), pytest.raises(NotWrittenError, match="a: cannot be written: "):  # noqa: SIM117
         with replacing(tmp_path / "a", OWN_NAME) as file:
             file.write(bytes(1_000_000))
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
-    assert issubclass(NotWritten, IdcwhError)
+    assert issubclass(NotWrittenError, IdcwhError)
     for place in (tmp_path / "nowhere" / "a", tmp_path):
-        with pytest.raises(NotWritten), replacing(place, OWN_NAME):
+        with pytest.raises(NotWrittenError), replacing(place, OWN_NAME):
             pass
 
 
@@ -273,9 +273,9 @@ def test_replacing_a_link_replaces_what_it_leads_to(tmp_path):
 @pytest.mark.parametrize("leads_to", ["nowhere", "folder/nowhere", "link"])
 def test_replacing_a_link_to_nowhere_is_refused(tmp_path, leads_to):
     (tmp_path / "link").symlink_to(leads_to)
-    with pytest.raises(NotWritten, match=r"link: is a link that leads nowhere \(found"):
+    with pytest.raises(NotWrittenError, match=r"link: is a link that leads nowhere \(found"):
         check_target(tmp_path / "link", OWN_NAME)
-    with pytest.raises(NotWritten, match="link: is a link"), replacing(tmp_path / "link", OWN_NAME):
+    with pytest.raises(NotWrittenError, match="link: is a link"), replacing(tmp_path / "link", OWN_NAME):
         pass
     assert names(tmp_path) == ["link"] and (tmp_path / "link").is_symlink()
 
@@ -293,5 +293,5 @@ def test_replacing_a_long_name_succeeds(tmp_path, name):
     part = beside(target, ".part")
     part.touch()
     move_into_place(part, target, OWN_NAME)
-    with pytest.raises(NotWritten, match="File name too long"):
+    with pytest.raises(NotWrittenError, match="File name too long"):
         check_target(target.with_name(name + 100 * "a"), OWN_NAME)

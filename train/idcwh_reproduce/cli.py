@@ -11,7 +11,7 @@ from typing import Any
 from idcwh_search import datasets
 from idcwh_search._util.console import note
 from idcwh_search.cli import common
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, MismatchError, NotInstalledError
 from idcwh_train import methods, recipes
 from idcwh_train.engine import run_dir
 
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
     if name is None:
         p.error(f"which table? one of {', '.join(tables.TABLES)}")
     if kept.get("table", name) != name and _holds_cells(out):
-        raise IdcwhError(f"{out}: holds cells of {kept['table']}; choose another --out for {name}")
+        raise MismatchError(f"holds cells of {kept['table']}; choose another --out for {name}", path=out)
     table = tables.TABLES[name]
     if arguments.report_only:
         _report(out, table, kept.get("unavailable"), arguments.figures)
@@ -206,7 +206,9 @@ def _check_figures(out: Path) -> None:
 
     plots.prepare(out / "figures")
     if importlib.util.find_spec("sklearn") is None:
-        raise IdcwhError("the pictures of t-SNE need scikit-learn: pip install 'idcwh[train]', or pass --no-figures")
+        raise NotInstalledError(
+            "the pictures of t-SNE need scikit-learn: pip install 'idcwh[train]', or pass --no-figures"
+        )
 
 
 def _report(out: Path, table: tables.Table, unavailable: str | None, figures: bool) -> None:

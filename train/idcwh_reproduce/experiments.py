@@ -20,7 +20,7 @@ import numpy as np
 from idcwh_search._util import npz
 from idcwh_search._util.atomic import OWN_NAME, replacing
 from idcwh_search._util.console import note
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, IdcwhError, NotSupportedError
 from idcwh_search.metrics.result import Evaluation
 from idcwh_train import recipes
 from idcwh_train.recipes import Options
@@ -181,11 +181,11 @@ def read(path: Path) -> Result | None:
     try:
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise IdcwhError("is not a cell")
+            raise CorruptFileError("is not a cell")
         if content.get("version") != VERSION:
-            raise IdcwhError(f"has another version (found {content.get('version')}, expected {VERSION})")
+            raise NotSupportedError(f"has another version (found {content.get('version')}, expected {VERSION})")
         if content.pop("crc32", None) not in (None, _checksum(content)):
-            raise IdcwhError("is corrupt (its checksum does not match)")
+            raise CorruptFileError("is corrupt (its checksum does not match)")
         settings = {name: content[name] for name in ("backbone", "freeze", "method", "bits", "seed")}
         recipes.options(content["recipe"], settings)  # raises for a method or recipe of a later version
         variant = content["variant"]

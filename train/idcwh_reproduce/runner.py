@@ -18,11 +18,10 @@ from typing import Any
 
 import torch
 
-from idcwh_search._util.atomic import NotWritten
 from idcwh_search._util.console import describe, note
 from idcwh_search._util.progress import duration
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, NotWrittenError
 from idcwh_search.metrics.result import Evaluation
 from idcwh_search.splits import protocols
 from idcwh_search.splits.split import OPTIONS
@@ -37,8 +36,8 @@ from .environment import machine, revision, versions
 from .experiments import Cell, Result
 
 _A_CELL_FAILS = (IdcwhError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError)
-"""What is recorded as the failure of a cell. An OSError and NotWritten (a full disk) are not: they end the run, and the
-same command goes on when there is room."""
+"""What is recorded as the failure of a cell. An OSError and NotWrittenError (a full disk) end the run instead; the same
+command continues it when there is room."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ class Runner:
                 file = folder / model_names(cell.bits)[keep_logits]
                 arrays = embedding.query_logits(file, self.dataset, self.device, self.cache)
                 experiments.write_logits(self.folder, cell, **arrays)
-        except NotWritten:
+        except NotWrittenError:
             raise
         except _A_CELL_FAILS as error:
             content |= {"status": experiments.FAILED, "reason": describe(error), "evaluations": {}}

@@ -15,7 +15,7 @@ from typing import Any
 from idcwh_search._util import console
 from idcwh_search._util.wording import counted
 from idcwh_search.cli import common, split_options
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, InvalidInputError, MismatchError, NotSupportedError
 from idcwh_search.splits import protocols
 
 from . import methods, option_types, recipes
@@ -243,7 +243,7 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
     try:
         options = recipes.Options(**saved)
     except (TypeError, ValueError) as error:
-        raise IdcwhError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
+        raise InvalidInputError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
     of_method = [create(options.method, 2, bits, 2, options.of_method(bits)).options() for bits in options.bits]
     asked = {name: value for name, value in given.items() if name not in ("data", "method_options")}
     if "bits" in asked:
@@ -254,7 +254,7 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
         _agree(out, f"--{name.replace('_', '-')}", value, [saved[name]])
     for name, value in given.get("method_options", {}).items():
         if not all(name in of for of in of_method):
-            raise IdcwhError(f"{name}: the run in {out} is of {options.method}, which has no such option")
+            raise MismatchError(f"{name}: the run in {out} is of {options.method}, which has no such option")
         flag = f"--{name.replace('_', '-')}" if name in _METHOD_OPTIONS else f"--method-option {name}"
         _agree(out, flag, value, [of[name] for of in of_method])
     return options
@@ -264,7 +264,7 @@ def _agree(out: Path, flag: str, value: Any, has: list[Any]) -> None:
     """IdcwhError unless an option says what the run has, for each of its code lengths."""
     if not all(_same(one, value) for one in has):
         found = ", ".join(dict.fromkeys(map(_shown, has)))
-        raise IdcwhError(f"{flag} {_shown(value)}: the run in {out} has {found}; leave {flag} out")
+        raise MismatchError(f"{flag} {_shown(value)}: the run in {out} has {found}; leave {flag} out")
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -289,7 +289,7 @@ def device(asked: str) -> Any:
         return torch.device("cuda")
     why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
     if asked == "cuda":
-        raise IdcwhError(f"--device cuda: {why}; --device cpu works")
+        raise NotSupportedError(f"--device cuda: {why}; --device cpu works")
     console.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
     return torch.device("cpu")
 

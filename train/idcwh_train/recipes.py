@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from idcwh_search.codes import check_bits
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError
 from idcwh_search.splits import protocols
 
 from . import option_types
@@ -207,10 +207,10 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
     A given number of epochs is exact: the recipe's `min_steps` does not apply.
     """
     if recipe not in RECIPES:
-        raise IdcwhError(f"unknown recipe {recipe!r}; expected one of {', '.join(RECIPES)}")
+        raise InvalidInputError(f"unknown recipe {recipe!r}; expected one of {', '.join(RECIPES)}")
     name = given.get("method", Options.method)
     if name not in MODULES:
-        raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
+        raise InvalidInputError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
     own = MODULES[name].recipes.get(recipe, {})
     merged = {**RECIPES[recipe], **own, **given}
     if "epochs" in given and "min_steps" not in given:

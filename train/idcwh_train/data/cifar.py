@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError, NotFoundError
 
 
 def cifar10(directory: str) -> LabelledImages:
@@ -24,7 +24,9 @@ def cifar100(directory: str) -> LabelledImages:
 def _load(name: str, directory: str) -> LabelledImages:
     spec = f"{name.lower()}:{directory}"
     if not directory:
-        raise IdcwhError(f"{spec} names no folder; expected {spec}DIR, where the images are or shall be downloaded to")
+        raise InvalidInputError(
+            f"{spec} names no folder; expected {spec}DIR, where the images are or shall be downloaded to"
+        )
     train, test = _read(name, directory, True), _read(name, directory, False)
     parts = ("train", train), ("test", test)
     return LabelledImages(
@@ -50,7 +52,7 @@ def _read(name: str, directory: str, train: bool) -> Any:
         return source(directory, train=train, download=True)
     except (OSError, RuntimeError, ValueError) as error:  # a missing network shows as any of these
         cause = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise IdcwhError(
+        raise NotFoundError(
             f"{name.lower()}:{directory}: {name} is not in this folder and could not be downloaded ({cause}); "
             f"put torchvision's {source.base_folder} there"
         ) from None

@@ -17,7 +17,7 @@ from torch import nn
 
 from idcwh_search._util.atomic import replacing
 from idcwh_search._util.wording import counted
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, NotSupportedError
 from idcwh_search.images.preprocess import Preprocess
 
 from ..models import backbones, heads, weights
@@ -61,7 +61,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
         Preprocess.from_dict(content["preprocess"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         cause = " ".join(str(error).split())[:200]
-        raise IdcwhError(f"{path}: its parts do not fit together ({type(error).__name__}: {cause})") from None
+        raise CorruptFileError(f"its parts do not fit together ({type(error).__name__}: {cause})", path=path) from None
     return model.eval(), content
 
 
@@ -69,7 +69,7 @@ def read_model(path: str | os.PathLike[str]) -> Content:
     """What is in a model.pt, every key of the contract there and of its kind; the network is not built."""
     content = read(Path(path), MODEL)
     if problem := _problem(content):
-        raise IdcwhError(f"{path}: {problem}")
+        raise CorruptFileError(f"{problem}", path=path)
     return content
 
 
@@ -109,9 +109,9 @@ def read(path: Path, format: str) -> Content:
     content = weights.read(path, f"an {format} file as idcwh-train writes it")
     if not isinstance(content, dict) or content.get("format") != format:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise IdcwhError(f"{path}: not an {format} file ({'no format' if found is None else found})")
+        raise CorruptFileError(f"not an {format} file ({'no format' if found is None else found})", path=path)
     if content.get("version") != VERSION:
-        raise IdcwhError(f"{path}: version {content.get('version')}; this program reads version {VERSION}")
+        raise NotSupportedError(f"version {content.get('version')}; this program reads version {VERSION}", path=path)
     return content
 
 

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import NotSupportedError
 
 T = TypeVar("T", bound=nn.Module)
 
@@ -155,7 +155,7 @@ def local_device(device: torch.device) -> torch.device:
         return device
     local, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if local >= there:
-        raise IdcwhError(f"torchrun started more processes than there are GPUs here; --nproc-per-node {there}")
+        raise NotSupportedError(f"torchrun started more processes than there are GPUs here; --nproc-per-node {there}")
     found = torch.device("cuda", local)
     torch.cuda.set_device(found)
     return found

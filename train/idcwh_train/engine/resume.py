@@ -9,7 +9,7 @@ from typing import Any
 
 from idcwh_search._util.console import note
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import MismatchError, NotSupportedError
 from idcwh_search.splits.split import Split
 
 from ..recipes import NO_FILES, Options
@@ -25,9 +25,10 @@ def read(path: Path) -> dict[str, Any]:
     if not lacking:
         lacking = [f"option {field.name}" for field in fields(Options) if field.name not in saved["options"]]
     if lacking:
-        raise IdcwhError(
-            f"{path}: has no {lacking[0]}; another version of idcwh-train wrote it: go on with that one, "
-            "or train anew with --overwrite"
+        raise NotSupportedError(
+            f"has no {lacking[0]}; another version of idcwh-train wrote it: go on with that one, "
+            "or train anew with --overwrite",
+            path=path,
         )
     return saved
 
@@ -44,12 +45,12 @@ def check(out: Path, saved: dict[str, Any], own: dict[str, Any]) -> None:
     training images; and unless it began with those weights, of which a frozen backbone is still made."""
     theirs = saved["protocol"]
     if {**theirs, "weights": None} != {**own, "weights": None}:
-        raise IdcwhError(
+        raise MismatchError(
             f"{out / run_dir.PROTOCOL}: not the protocol that {out / run_dir.CHECKPOINT} was trained on (their SHA-256 "
             "differ); put that one back, or train anew with --overwrite"
         )
     if theirs.get("weights", own["weights"]) != own["weights"]:  # a checkpoint of before they were recorded has none
-        raise IdcwhError(
+        raise MismatchError(
             f"{out / run_dir.CHECKPOINT}: did not begin with these weights (their SHA-256 differ); put the file back, "
             "or say where it is now with --weights"
         )

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from idcwh_search._util.atomic import PNG, begins_with, check_target, is_at, try_lock
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import AlreadyExistsError, LockedError, NotFoundError, NotWrittenError
 from idcwh_search.splits import split
 
 PROTOCOL, LOG, CHECKPOINT, CURVES = "protocol.json", "log.jsonl", "checkpoint.pt", "curves.png"
@@ -44,9 +44,13 @@ def check(out: Path, overwrite: bool) -> None:
     earlier = results(out)
     for path in (*earlier, out / LOG, out / PROTOCOL):
         if path.is_dir():
-            raise IdcwhError(f"{path}: is a folder where a file of the run belongs; move it, or choose another --out")
+            raise AlreadyExistsError(
+                "is a folder where a file of the run belongs; move it, or choose another --out", path=path
+            )
     if earlier and not overwrite:
-        raise IdcwhError(f"{out}: holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it")
+        raise AlreadyExistsError(
+            f"holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it", path=out
+        )
 
 
 def check_kinds(out: Path) -> None:
@@ -59,9 +63,9 @@ def check_kinds(out: Path) -> None:
 def check_folder(out: Path) -> None:
     """IdcwhError when `out` is there, and no folder."""
     if out.is_symlink() and not out.exists():
-        raise IdcwhError(f"{out}: is a link to {out.readlink()}, which is not there; --out names a folder")
+        raise NotFoundError(f"is a link to {out.readlink()}, which is not there; --out names a folder", path=out)
     if out.exists() and not out.is_dir():
-        raise IdcwhError(f"{out}: is a file; --out names a folder")
+        raise NotWrittenError("is a file; --out names a folder", path=out)
 
 
 @contextlib.contextmanager
@@ -72,7 +76,7 @@ def alone(out: Path, command: str) -> Iterator[None]:
     path = out / ".lock"
     handle = _lock(path)
     if handle is None:
-        raise IdcwhError(f"{out}: another {command} works there; wait for it, or choose another --out")
+        raise LockedError(f"another {command} works there; wait for it, or choose another --out", path=out)
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ from idcwh_search import datasets
 from idcwh_search._util.console import note, note_all
 from idcwh_search._util.wording import counted
 from idcwh_search.datasets import LabelledImages, training_images
-from idcwh_search.errors import IdcwhError, UsageError
+from idcwh_search.errors import IdcwhError, InvalidInputError, MismatchError, NotSupportedError, UsageError
 from idcwh_search.images.listing import LeftOut
 from idcwh_search.metrics.result import Evaluation
 from idcwh_search.splits import protocols
@@ -144,7 +144,7 @@ def check(options: Options) -> None:
     weights = Path(options.weights)
     if options.weights not in NO_FILES and not weights.is_file():
         problem = "is a folder; expected a file of weights" if weights.is_dir() else "no such weights file"
-        raise IdcwhError(f"{weights}: {problem}")
+        raise InvalidInputError(f"{problem}", path=weights)
 
 
 def _dataset(spec: str, moved: bool) -> LabelledImages:
@@ -167,10 +167,10 @@ def _split(options: Options, out: Path, dataset: LabelledImages, saved: dict[str
 
 def _check_workers(options: Options, workers: Workers) -> None:
     if workers.count > 1 and options.freeze:
-        raise IdcwhError("--freeze trains in seconds in one process; start it without torchrun")
+        raise NotSupportedError("--freeze trains in seconds in one process; start it without torchrun")
     if workers.count > 1 and options.batch_size < 2 * workers.count:
         need = 2 * workers.count
-        raise IdcwhError(
+        raise InvalidInputError(
             f"--batch-size {options.batch_size} for {workers.count} processes: it is shared by them; {need} or more"
         )
 
@@ -345,7 +345,7 @@ class _Run:
             self._note_kept()
         except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
             cause = " ".join(str(error).split())[:200]
-            raise IdcwhError(f"{self.out / run_dir.CHECKPOINT}: does not fit this run ({cause})") from None
+            raise MismatchError(f"{self.out / run_dir.CHECKPOINT}: does not fit this run ({cause})") from None
 
     def _finish(self) -> None:
         """The weights to keep, in `network`, and the models' files."""

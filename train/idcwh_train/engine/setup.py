@@ -15,7 +15,7 @@ from torch import Tensor
 from idcwh_search._util.console import note
 from idcwh_search._util.wording import counted
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError, UsageError
+from idcwh_search.errors import InvalidInputError, UsageError
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits.protocols import Split
 
@@ -61,7 +61,7 @@ class Prepared:
         self.preprocess = Preprocess(options.resize, options.crop)
         rows = _labelled(dataset, split.train)
         if not len(rows):
-            raise IdcwhError(f"none of {counted(len(split.train), 'training image')} has a label")
+            raise InvalidInputError(f"none of {counted(len(split.train), 'training image')} has a label")
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             why = f"no images are held out: {options.validation:g} of the largest class is less than one image"
@@ -79,7 +79,7 @@ class Prepared:
         self._check_readable(to_evaluate)
         at_once = min(options.batch_size, len(train)) // workers.count
         if at_once < self.source.fewest:
-            raise IdcwhError(
+            raise InvalidInputError(
                 f"{counted(at_once, 'training image')} in a step of each process, where batch norm sees no "
                 f"variance: {self.source.fewest} are needed (--batch-size, or more images)"
             )
@@ -133,7 +133,7 @@ class Prepared:
             try:
                 retrieval.check(self.labels[queries].numpy(), self.labels[database].numpy())
             except Unmeasurable as why:
-                raise IdcwhError(f"{title} cannot be evaluated: {why}") from None
+                raise InvalidInputError(f"{title} cannot be evaluated: {why}") from None
 
     def _some(self, what: str, positions: Tensor, count: int) -> Batch:
         """Pixels of the first `count` of them that are not all unreadable. IdcwhError when nothing can be read."""
@@ -144,7 +144,7 @@ class Prepared:
                 return batch
             failed.update({self.dataset.keys[row]: why for row, why in batch.failed.items()})
         key, why = min(failed.items())
-        raise IdcwhError(f"none of the {what} could be read; {key}: {why}")
+        raise InvalidInputError(f"none of the {what} could be read; {key}: {why}")
 
     def _whiten(self) -> None:
         """A backbone whose first layer is made from pictures, not trained, gets it from some of the training images."""

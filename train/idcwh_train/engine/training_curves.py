@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from idcwh_search._util.atomic import PNG, replacing
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError
 from idcwh_search.metrics.plots import COLOURS, DASHES, STYLE, new_figure, prepare
 
 from .epoch_log import CLOCKS
@@ -37,7 +37,7 @@ def draw(folder: Path) -> Path | None:
         try:
             figure = picture([with_share(record) for record in records])
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise IdcwhError(f"{folder / LOG}: not the log of a training ({error!r})") from None
+            raise CorruptFileError(f"{folder / LOG}: not the log of a training ({error!r})") from None
         path = folder / CURVES
         with replacing(path, PNG) as file:
             figure.savefig(file, format="png", metadata={"Software": None})
@@ -108,7 +108,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, RecursionError) as error:
-        raise IdcwhError(f"{path}: not the log of a training ({error})") from None
+        raise CorruptFileError(f"not the log of a training ({error})", path=path) from None
     if not all(isinstance(record, dict) and isinstance(record.get("epoch"), int) for record in records):
-        raise IdcwhError(f"{path}: not the log of a training: each line should be one of an epoch")
+        raise CorruptFileError("not the log of a training: each line should be one of an epoch", path=path)
     return records

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from idcwh_search._util import npz
-from idcwh_search._util.atomic import OWN_NAME, NotWritten, cache_folder, replacing
+from idcwh_search._util.atomic import OWN_NAME, cache_folder, replacing
 from idcwh_search._util.console import describe, note, progress_bar
 from idcwh_search._util.wording import counted
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, NotWrittenError
 from idcwh_search.images import tar
 from idcwh_search.images.preprocess import Preprocess
 
@@ -125,7 +125,7 @@ def _keep(features: Features, key: str, file: Path) -> bool:
             failed = np.array(json.dumps(features.failed))
             np.savez(out, key=np.array(key), x=features.x.numpy(), rows=features.rows, failed=failed)
         return True
-    except (NotWritten, OSError) as error:
+    except (NotWrittenError, OSError) as error:
         note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
         return False
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError
 
 from ..models import heads
 from .base import Method, above_0, at_least_0, at_least_1, sgn
@@ -55,7 +55,7 @@ class Anchored(Method):
         labelled = y.any(dim=1)
         x, y = x[labelled], y[labelled]
         if not len(x):
-            raise IdcwhError(f"{self.name}: none of the training images has a label")
+            raise InvalidInputError("none of the training images has a label", path=self.name)
         head = self._anchored(x, generator).to(x.device)
         phi = torch.cat([head.phi(part).double() for part in x.split(8192)])
         mean = phi.mean(dim=0)

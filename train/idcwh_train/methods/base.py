@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError
 
 from .. import option_types
 from ..models import heads
@@ -154,7 +154,7 @@ def option_names(method: type[Method]) -> list[str]:
 def find(name: str) -> type[Method]:
     """The class of a method. IdcwhError for an unknown name."""
     if name not in MODULES:
-        raise IdcwhError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
+        raise InvalidInputError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
     module = importlib.import_module(f".{MODULES[name].module}", __package__)
     found: type[Method] = next(
         c for c in vars(module).values() if isinstance(c, type) and getattr(c, "name", None) == name

