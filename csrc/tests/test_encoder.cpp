@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "check.hpp"
+#include "database_model.hpp"
 #include "encoder/sha256.hpp"
 
 using idcwh::Device;
@@ -267,7 +269,9 @@ void manifests() {
 
 int main(int argc, char** argv) {
     if (argc != 2) return std::printf("expected the model\n"), 2;
-    path = argv[1];
+    path = std::filesystem::absolute(argv[1]).string();
+    const check::Folder folder;
+    std::filesystem::current_path(folder.path());
     try {
         Encoder(path, on_cpu());
     } catch (const Error& error) {

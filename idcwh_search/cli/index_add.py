@@ -57,7 +57,11 @@ def run(options: Any) -> int:
         root = images_root(database, options.root, listing.root)
         keys = keys_below(root, listing)
         changes = Changes(database, listing, keys, root, recode=options.recode, threads=options.threads)
-        gone = changes.gone() if options.prune or options.prune_all else {}
+        gone = {}
+        if options.prune or options.prune_all:
+            gone = changes.gone()
+        elif os.path.realpath(listing.root) == os.path.realpath(root) and (lost := len(changes.gone())):
+            console.note(f"{counted(lost, 'item')} without a file (--prune removes them)")
         if not options.prune_all:
             _check_pruned(options.db, root, changes.item_keys, list(gone.values()))
         wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from .._util import console
 from .._util.atomic import check_target, replacing
+from .._util.wording import counted
 from ..database.database import Database, part
 from ..database.provenance import image_path, image_roots
 from ..errors import InvalidInputError
@@ -214,8 +214,17 @@ def _write_page(path: Path, database: Database, answers: list[Answer], roots: li
         shown.append(gallery.Query(answer.query.name, image, label, answer.hits))
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
-    subtitle = f"{database.path.name}: {database.bits}-bit codes {method}; on each picture its Hamming distance"
-    locate = partial(image_path, roots)
+    subtitle = f"{database.path.name}: {database.bits}-bit {method} codes; the badge is the Hamming distance"
+    missing = set[str | None]()
+
+    def locate(key: str | None) -> Path | None:
+        path = image_path(roots, key)
+        if path is None:
+            missing.add(key)
+        return path
+
     with replacing(path, gallery.KIND) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits, locate=locate).encode())
+    if missing:
+        console.note(f"{counted(len(missing), 'image')} of the page not found (--root names their folder)")
     console.note(f"wrote {path}")

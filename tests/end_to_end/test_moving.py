@@ -229,7 +229,7 @@ def test_archive_unpacked_elsewhere_is_remembered(
     for more, shown in ([], False), (["--root", elsewhere], True):
         assert search.main([str(part) for part in (*query, *more)]) == 0
         assert ("no picture" not in page.read_text()) == shown
-    capsys.readouterr()
+        assert ("6 images of the page not found (--root names their folder)" in capsys.readouterr().err) != shown
     for more, left in ([], 6), (["--root", elsewhere], 5):  # a database that is only read knows its images by the root
         own = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", "--json", *more]
         assert search.main([str(part) for part in own]) == 0
@@ -338,6 +338,15 @@ def test_prune_removes_what_a_user_deletes(disks: Adding) -> None:
         (disks.folder / "one" / f"{i}.png").unlink()
     disks("--prune", unchanged=87, pruned=13)
     disks.check()
+
+
+def test_add_names_items_without_a_file(add: Adding, pictures: Path) -> None:
+    min(pictures.rglob("*.png")).unlink()
+    add(unchanged=len(add.ids()) - 1)
+    assert "1 item without a file (--prune removes them)" in add.err
+    add("--prune", unchanged=len(add.ids()) - 1, pruned=1)
+    add(unchanged=len(add.ids()))
+    assert "without a file" not in add.err
 
 
 def test_prune_refuses_to_empty_a_small_database(add: Adding, pictures: Path, tmp_path: Path) -> None:

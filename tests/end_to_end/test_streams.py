@@ -207,6 +207,7 @@ def test_messages_and_bars_do_not_overwrite_each_other(model: Path, pictures: Pa
 
 def test_error_on_a_terminal_comes_below_the_bar() -> None:
     script = """
+from idcwh_search._util import console
 from idcwh_search.cli import common
 from idcwh_search.errors import IdcwhError
 @common.command

@@ -86,7 +86,7 @@ def test_folders_without_pictures_are_named(tmp_path):
     assert datasets.load(str(tmp_path)).note == ""
     for name in ("train/dog", "test/dog", "train/eel"):
         (tmp_path / name).mkdir()
-    (tmp_path / "train/eel/1.heic").write_text("of a kind that is not decoded")
+    (tmp_path / "train/eel/1.jxl").write_text("of a kind that is not decoded")
     found = datasets.load(str(tmp_path))
     assert found.classes == ["cat"] and found.note == "not classes, since they hold no images that are read: dog, eel"
 

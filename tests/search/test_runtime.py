@@ -38,9 +38,10 @@ def test_available_cores_follow_the_affinity_mask() -> None:
     """CPU quotas are tested in csrc/tests/test_cores.cpp, with control groups of its own."""
     code = """
 import os
-from idcwh_search import machine, runtime
+from idcwh_search._util import hardware
+from idcwh_search.encoder import ort
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-print(runtime.available_cores(), machine.processor()["cores"])
+print(ort.available_cores(), hardware.processor()["cores"])
 """
     assert python(code).stdout.split() == ["1", "1"]
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from idcwh_train import recipes
 from idcwh_train.data.source import FeatureSource
+from idcwh_train.engine import optim
 from idcwh_train.engine import trainer as loop
 from idcwh_train.engine.distributed import Workers
 from idcwh_train.engine.signals import Stop
@@ -22,7 +23,7 @@ from idcwh_train.models.hash_model import Network
 def test_learning_rate_of_the_head(method, given, factor):
     of = create(method, 3, 4, 10, {})
     network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
-    groups = loop._optimizer(network, [of], recipes.Options(bits=4, lr=0.01, **given)).param_groups
+    groups = optim.optimizer(network, [of], recipes.Options(bits=4, lr=0.01, **given)).param_groups
     assert groups[0]["lr"] == 0.01 and groups[1]["lr"] == pytest.approx(0.01 * factor)
     assert {id(p) for p in groups[1]["params"]} == {id(p) for p in network.heads.parameters()}
 

@@ -26,7 +26,7 @@ from ..methods.base import Loss, Method
 from ..models.backbones import versioned
 from ..models.hash_model import Network
 from ..recipes import Options
-from . import averaging, divergence
+from . import averaging, divergence, optim
 from .code_stats import Codes, class_count
 from .distributed import Workers
 from .divergence import Diverged
@@ -75,7 +75,7 @@ class Trainer:
         self.codes = [Codes(bits) for bits in network.lengths]
         self._index = torch.full((source.size,), -1, dtype=torch.int64)  # position in the source -> training image
         self._index[positions] = torch.arange(self.images)
-        self.optimizer = _optimizer(network, methods, options)
+        self.optimizer = optim.optimizer(network, methods, options)
         self._full_lr = [group["lr"] for group in self.optimizer.param_groups]
         self.average: AveragedModel | None = None
         self.result = network  # to encode with and to save: the running mean of the weights where there is one
@@ -145,7 +145,9 @@ class Trainer:
             return  # the others could not be read
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
-        factor = self._lr_factor()
+        factor = optim.learning_rate_factor(
+            self.options, self.position.epoch, self.position.step, self.epochs, self.steps
+        )
         for group, lr in zip(self.optimizer.param_groups, self._full_lr, strict=True):
             group["lr"] = factor * lr
         targets, rows = self._targets(images).to(self.device), images.to(self.device)
@@ -210,17 +212,6 @@ class Trainer:
             seen = codes.summary(classes)
             found.update({named(name, codes.bits, self.network.lengths): value for name, value in seen.items()})
         return found
-
-    def _lr_factor(self) -> float:
-        options, at = self.options, self.position
-        steps = self.epochs * self.steps
-        done = (at.epoch * self.steps + at.step) / steps
-        if done < options.warmup:
-            return (done + 1 / steps) / options.warmup
-        if options.schedule == "step":
-            return float(0.1 ** (3 * at.epoch // self.epochs))
-        left = 1 - (done - options.warmup) / (1 - options.warmup)
-        return left if options.schedule == "linear" else 0.5 - 0.5 * math.cos(math.pi * left)
 
     # ------------------------------------------------------------------------------------------------------ resuming
 
@@ -289,31 +280,6 @@ class Trainer:
         given = {name: tuple(value.shape) for name, value in weights.items()}
         if other := sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name)):
             raise ValueError(f"{counted(len(other), 'tensor')} of another network, {other[0]} first")
-
-
-def _optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:
-    trained = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
-    rates = {
-        "network": ([p for name, p in trained if not name.startswith("heads.")], options.lr),
-        "heads": (
-            [p for name, p in trained if name.startswith("heads.")],
-            _head_lr(methods, options),
-        ),
-        "centers": ([p for method in methods for p in method.parameters()], options.center_lr),
-    }
-    groups = [{"params": params, "lr": lr} for params, lr in rates.values() if params]
-    if options.optimizer == "adam":
-        return torch.optim.AdamW(groups, weight_decay=options.weight_decay)
-    return torch.optim.SGD(
-        groups, momentum=options.momentum, weight_decay=options.weight_decay, nesterov=options.nesterov
-    )
-
-
-def _head_lr(methods: list[Method], options: Options) -> float:
-    """As asked for; else the backbone's, times what the method's authors gave their head when all is fine-tuned."""
-    if options.head_lr is not None:
-        return options.head_lr
-    return options.lr if options.freeze else options.lr * methods[0].head_lr
 
 
 def mixed(*numbers: int) -> int:
