@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
 import json
 import shlex
 import subprocess
 import sys
 import time
-from importlib.metadata import entry_points
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "cifar10"
 METHODS = ("idcwh", "idcwh-single")
 BITS = (12, 48)
-SHOWN = 1  # queries a class in the gallery
+SHOWN = 1  # queries per class in the gallery
+IN_PROCESS = {"idcwh-train": "idcwh_train.cli", "idcwh-export": "idcwh_export.cli"}
 
 
 def run(command: str, *arguments: object, capture: bool = False) -> str:
@@ -31,8 +32,8 @@ def run(command: str, *arguments: object, capture: bool = False) -> str:
     words = [command, *map(str, arguments)]
     print(f"\n\033[1m$ {shlex.join(words)}\033[0m" if sys.stdout.isatty() else f"\n$ {shlex.join(words)}", flush=True)
     started = time.perf_counter()
-    if command in ("idcwh-train", "idcwh-export"):
-        output, status = _here(command, words[1:])
+    if command in IN_PROCESS:
+        output, status = _here(IN_PROCESS[command], words[1:])
     else:
         done = subprocess.run(
             [Path(sys.executable).with_name(command), *words[1:]], check=False, text=True, stdout=subprocess.PIPE
@@ -46,11 +47,11 @@ def run(command: str, *arguments: object, capture: bool = False) -> str:
     return output
 
 
-def _here(command: str, arguments: list[str]) -> tuple[str, int]:
-    (entry,) = entry_points(group="console_scripts", name=command)
+def _here(module: str, arguments: list[str]) -> tuple[str, int]:
+    """Runs a command in this process. Returns its standard output and exit code."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        status = entry.load()(arguments)
+        status = importlib.import_module(module).main(arguments)
     return output.getvalue(), status
 
 
