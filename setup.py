@@ -101,6 +101,7 @@ class BuildWithLibrary(build_ext):
         here = Path(self.get_finalized_command("build_py").get_package_dir("idcwh_search"))
         (here / "lib").mkdir(exist_ok=True)
         for file in self.library_files(Path(self.build_lib) / "idcwh_search"):
+            (here / "lib" / file.name).unlink(missing_ok=True)  # running programs keep the old file
             shutil.copyfile(file, here / "lib" / file.name)
 
     @staticmethod

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 
 from .._util.atomic import begins_with
+from .._util.console import one_line
 from ..database.items import class_names
 from ..errors import IdcwhError
 from ..images.preprocess import Preprocess, load_image
@@ -84,8 +85,8 @@ def _short(name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """File names, and labels made from them, may hold bytes that are no text; a page must not."""
-    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in name)
+    """Returns a name or label without bytes that are no text, and with control and direction characters escaped."""
+    return one_line("".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in name))
 
 
 class _Pictures:

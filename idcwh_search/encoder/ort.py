@@ -8,9 +8,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from .._core import available_cores as available_cores
@@ -39,7 +42,7 @@ def load_onnxruntime() -> Any:
         return sys.modules["onnxruntime"]
     try:
         # While it is imported it looks for devices and warns of what it does not find, before its logger can be set.
-        with _silent_stderr():
+        with interrupts_delayed(), _silent_stderr():
             ort = importlib.import_module("onnxruntime")
             ort.set_default_logger_severity(SILENT)
     except ModuleNotFoundError as error:
@@ -98,6 +101,22 @@ def session_options(ort: Any, threads: int = 1, spin: bool = False) -> Any:
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
     return options
+
+
+@contextlib.contextmanager
+def interrupts_delayed() -> Iterator[None]:
+    """Delays SIGINT to the end of the block: native code reports an interrupted import as a broken installation."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[FrameType | None] = []
+    before = signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived and callable(before):
+            before(signal.SIGINT, arrived[0])
 
 
 @contextlib.contextmanager

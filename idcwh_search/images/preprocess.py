@@ -168,6 +168,8 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
     path: a path, which may lead into a tar file (tar.py); the bytes of an image file; or a file object opened in
     binary mode, which is read to its end. IdcwhError where the process lets Pillow take half pictures for whole.
     """
+    if not isinstance(preprocess, Preprocess):
+        raise TypeError(f"preprocess: expected a Preprocess(resize, crop), not {type(preprocess).__name__}")
     if not isinstance(path, str | os.PathLike):
         content, name = _content(path)
         if not content:

@@ -111,3 +111,13 @@ def test_page_judges_a_hit_by_each_class_of_its_label() -> None:
     hits = [Hit(1, 0, 7, None, "a|b"), Hit(2, 1, 8, None, "a"), Hit(3, 2, 9, None, "b"), Hit(4, 3, 6, None, None)]
     page = gallery.page([gallery.Query("q", None, "a", hits)], title="", subtitle="", bits=8, locate=lambda key: None)
     assert re.findall(r'class="hit( \w+)?"', page) == [" same", " same", " other", ""]
+
+
+def test_page_escapes_control_and_direction_characters():
+    odd = "a\x1b[31m\u202eb\n<script>"
+    hit = Hit(1, 0, 7, odd, odd)
+    text = gallery.page(
+        [gallery.Query(odd, None, odd, [hit])], title="t", subtitle="s", bits=8, locate=lambda key: None
+    )
+    assert not {"\x1b", "\u202e"} & set(text) and "<script>" not in text
+    assert text.count(r"a\x1b[31m\u202eb\n&lt;script&gt;") >= 4

@@ -388,3 +388,11 @@ def test_preprocess_goes_through_a_dictionary() -> None:
 def test_preprocess_refuses(values: object, complaint: str) -> None:
     with pytest.raises((ValueError, TypeError), match=complaint):
         Preprocess.from_dict(values)  # type: ignore[arg-type]
+
+
+def test_load_image_without_preprocess_raises_type_error(tmp_path):
+    path = tmp_path / "a.png"
+    Image.new("RGB", (4, 4)).save(path)
+    for wrong in (None, 224, (240, 224)):
+        with pytest.raises(TypeError, match="preprocess: expected a Preprocess"):
+            load_image(path, wrong)

@@ -77,6 +77,21 @@ def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None
     assert python(code, PYTHONPATH=path).stderr == "still there"
 
 
+def test_interrupt_during_the_import_of_onnxruntime_arrives_after_it(tmp_path: Path) -> None:
+    stub = "import os, signal; os.kill(os.getpid(), signal.SIGINT); set_default_logger_severity = lambda level: None"
+    (tmp_path / "onnxruntime.py").write_text(stub)
+    code = """
+import sys
+from idcwh_search.encoder import ort
+try:
+    ort.load_onnxruntime()
+except KeyboardInterrupt:
+    print("interrupted", hasattr(sys.modules["onnxruntime"], "set_default_logger_severity"))
+"""
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    assert python(code, PYTHONPATH=path).stdout.split() == ["interrupted", "True"]
+
+
 def test_a_missing_onnxruntime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     error = ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")

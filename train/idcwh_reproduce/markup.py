@@ -13,6 +13,8 @@ from pathlib import Path
 
 from markdown import markdown
 
+from idcwh_search._util.console import one_line
+
 _CSS = """
 :root { color-scheme: light }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1100px;
@@ -33,11 +35,14 @@ details { margin: 1rem 0 } summary { cursor: pointer; color: #0a58a6 }
 
 def text(value: str) -> str:
     """Escapes text that is not ours, such as an error message, so that none of it is markup."""
-    return re.sub(r"([\\`*\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", html.escape(value, quote=False))
+    return re.sub(
+        r"([\\`*\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", html.escape(one_line(value), quote=False)
+    )
 
 
 def code(value: str) -> str:
     """Returns a code span. Characters that a code span in a table cannot hold become character references."""
+    value = one_line(value)
     if not re.search(r"[`|]", value):
         return f"`{value}`"
     return f"<code>{re.sub(r'[^A-Za-z0-9 ]', lambda found: f'&#{ord(found[0])};', value)}</code>"
