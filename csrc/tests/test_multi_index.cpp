@@ -251,11 +251,12 @@ void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
         double spent = 0;
         const bool complete = multi::search(tables, codes, query, receiver, {scan, most}, spent);
         CHECK(spent <= most && static_cast<double>(sink.taken) * multi::found_ns <= spent);
-        CHECK(most <= 1.1 * scan);
+        constexpr double share = idcwh::cost::Allowance::share;
+        CHECK(most <= (1 + share) * scan);
         allowance.settle(scan, spent, complete);
         work += spent + (complete ? 0 : scan);
         scans += scan;
-        CHECK(work <= 1.1 * scans * (1 + 1e-9));
+        CHECK(work <= ((1 + share) * scans + 2 * scan) * (1 + 1e-9));
     }
 }
 
