@@ -32,7 +32,7 @@ def add_options(parser: Any) -> None:
         choices=("folder", "none"),
         default="folder",
         help="label images by their first folder below DIR, in a .tar file by their .cls file or folder (default); a "
-        "manifest has its own",
+        "manifest has its own, and may be without any with none",
     )
     common.add_device(parser.add_argument)
     parser.add_argument(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets import is_manifest
+from ..datasets import is_manifest, manifest
 from ..images import tar
 from ..images.listing import LeftOut, find_images
 
@@ -26,7 +26,7 @@ class Listing:
     def _read(self, source: str, labels: str) -> None:
         self.labels_are_given = is_manifest(source)
         if self.labels_are_given:
-            self._from_manifest(source)
+            self._from_manifest(source, unlabelled=labels == "none")
             return
         found = find_images(source)
         self.root, self.left_out = Path(found.root), found.left_out
@@ -35,10 +35,8 @@ class Listing:
         inside = Path(source).is_dir()
         self.labels = [image.label(inside=inside) if labels == "folder" else None for image in found.images]
 
-    def _from_manifest(self, source: str) -> None:
-        from .. import datasets
-
-        dataset = datasets.load(source)
+    def _from_manifest(self, source: str, *, unlabelled: bool) -> None:
+        dataset = manifest.load(Path(source), source, unlabelled=unlabelled)
         self.root = Path(source).parent
         self.paths = [str(self.root / key) for key in dataset.keys]
         self.keys = [tar.relative(path, self.root) for path in self.paths]

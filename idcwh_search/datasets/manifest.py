@@ -26,13 +26,19 @@ Row = tuple[int, str, list[str], str]
 """Line number, path as written, labels, split."""
 
 
-def load(manifest: Path, spec: str) -> LabelledImages:
-    """Returns the images that a manifest lists, in its order, named by what it writes; paths are relative to it."""
+def load(manifest: Path, spec: str, *, unlabelled: bool = False) -> LabelledImages:
+    """Returns the images that a manifest lists, in its order, named by what it writes; paths are relative to it.
+
+    unlabelled: whether the manifest may be without labels.
+    """
     rows = _jsonl_rows if manifest.suffix.lower() in (".jsonl", ".ndjson") else _csv_rows
-    return _listed(manifest, spec, rows(manifest))
+    found = _listed(manifest, spec, rows(manifest, unlabelled))
+    if not found.classes and not unlabelled:
+        raise InvalidInputError("no line has a label", path=manifest)
+    return found
 
 
-def _csv_rows(manifest: Path) -> Iterator[Row]:
+def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
     """`path,label[,label...]`, or with semicolons or tabs. A first line that names a path column is a header."""
     with manifest.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, strict=True, delimiter=_delimiter(manifest))
@@ -42,10 +48,10 @@ def _csv_rows(manifest: Path) -> Iterator[Row]:
                 if not any(cell.strip() for cell in cells):
                     continue
                 if header is None:
-                    header = _header(manifest, reader.line_num, [cell.strip() for cell in cells])
+                    header = _header(manifest, reader.line_num, [cell.strip() for cell in cells], unlabelled)
                     if header is not None:
                         continue
-                    header = ["path", "label"]
+                    header = ["path"] if unlabelled and len(cells) == 1 else ["path", "label"]
                 yield _csv_row(manifest, reader.line_num, header, [cell.strip() for cell in cells])
         except csv.Error as error:
             raise _at(manifest, reader.line_num, f"not CSV: {error}") from None
@@ -58,7 +64,7 @@ def _delimiter(manifest: Path) -> str:
     return next((mark for mark in ",;\t" if mark.encode() in first), ",")
 
 
-def _header(manifest: Path, line: int, cells: list[str]) -> list[str] | None:
+def _header(manifest: Path, line: int, cells: list[str], unlabelled: bool) -> list[str] | None:
     """The columns if the cells of the first line are their names: "path", "label", "split", others by their name.
 
     The first name of _PATH_NAMES and of _LABEL_NAMES that occurs is that of the path and of the labels.
@@ -71,7 +77,7 @@ def _header(manifest: Path, line: int, cells: list[str]) -> list[str] | None:
     if path is None:
         expected = ", ".join(_PATH_NAMES)
         raise _at(manifest, line, f"no path column (found {', '.join(names)}; expected one named {expected})")
-    if label is None:
+    if label is None and not unlabelled:
         expected = ", ".join(_LABEL_NAMES)
         raise _at(manifest, line, f"no label column (found {', '.join(names)}; expected one named {expected})")
     known = {path: "path", label: "label", "split": "split"}
@@ -98,7 +104,7 @@ def _is_utf8(cell: str) -> bool:
     return not any("\udc80" <= character <= "\udcff" for character in cell)
 
 
-def _jsonl_rows(manifest: Path) -> Iterator[Row]:
+def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
     """One object per line: {"path": ..., "label": "cat" or 3 or ["cat", "indoor"], "split": "test"}."""
     with manifest.open("rb") as file:
         for line, raw in enumerate(file, 1):
@@ -112,8 +118,9 @@ def _jsonl_rows(manifest: Path) -> Iterator[Row]:
             if not isinstance(path, str):
                 raise _at(manifest, line, 'expected an object with a "path"')
             found = _first(item, ("labels", *_LABEL_NAMES))
-            if found is None:
+            if found is None and not unlabelled:
                 raise _at(manifest, line, 'no "label"')
+            found = [] if found is None else found
             labels = found if isinstance(found, list) else [found]
             if not all(isinstance(x, str | int) and not isinstance(x, bool) for x in labels):
                 raise _at(manifest, line, f"a label is a string or an integer, not {json.dumps(found)[:80]}")
@@ -156,8 +163,6 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     if not keys:
         raise InvalidInputError("no pictures; expected lines of path,label", path=manifest)
     classes = in_label_order({name for names in labels for name in names})
-    if not classes:
-        raise InvalidInputError("no line has a label", path=manifest)
     return LabelledImages(keys, _numbers(labels, classes), classes, paths, split, spec)
 
 
