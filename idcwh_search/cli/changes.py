@@ -14,6 +14,7 @@ import numpy as np
 from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
+from ..database.provenance import is_outside
 from ..encoder.ort import available_cores
 from . import encoding
 from .content import checksums, is_gone, signature
@@ -36,8 +37,10 @@ class Changes:
       and gets the new key. Where the key belongs to an item that does not move in turn, that item takes the code.
     - The bytes of an item that is where it was: a copy. It becomes an item of its own with the same code.
 
-    None of these is encoded, unless `recode` is set, which encodes every image. A label that a manifest gives, and with
-    `exactly` any label or its absence, replaces another label of the same image.
+    None of these is encoded, unless `recode` is set, which encodes every image. An item without a label gets the label
+    of the listing. A label that a manifest gives, and with `exactly` any label or its absence, replaces another label
+    of the same image. `item_keys` are the keys that the items will have when the changes are written, None for an item
+    that will be removed.
     """
 
     def __init__(
@@ -47,13 +50,14 @@ class Changes:
         keys: list[str],
         root: Path,
         *,
+        item_keys: list[str | None] | None = None,
         exactly: bool = False,
         recode: bool = False,
         threads: int | None = None,
     ) -> None:
         self._database, self._listing, self._keys, self._root = database, listing, keys, root
         self._before = database.snapshot()
-        self.item_keys, self._ids = database.keys(), database.ids
+        self.item_keys, self._ids = database.keys() if item_keys is None else item_keys, database.ids
         self._row = {key: row for row, key in enumerate(self.item_keys) if key is not None}
         self._place = {key: i for i, key in enumerate(keys)}
         # Before the files are read: a file that changes meanwhile has another signature next time.
@@ -155,16 +159,26 @@ class Changes:
 
     def _relabelled(self) -> set[int]:
         """Of the images that did not change, those whose label did."""
-        if not self._exactly and not self._listing.labels_are_given:
-            return set()
-        had, labels = self._had_labels, self._listing.labels
+        had, labels, given = self._had_labels, self._listing.labels, self._listing.labels_are_given
         return {
             i
-            for i in np.flatnonzero(self._same).tolist()
-            if labels[i] != had[self._rows[i]] and (self._exactly or labels[i] is not None)
+            for i, row in zip(np.flatnonzero(self._same).tolist(), self._rows[self._same].tolist(), strict=True)
+            if labels[i] != had[row] and (self._exactly or (labels[i] is not None and (given or had[row] is None)))
         }
 
     # ------------------------------------------------------------------------------------------------------ pruning
+
+    def moved_out(self) -> str | None:
+        """Returns the folder that the images moved to if they left the root and no item has a file below it."""
+        inside = [key for key in self.item_keys if key is not None and not is_outside(key)]
+        left = {i: key for i, row in self._moves.items() if (key := self.item_keys[row]) and not is_outside(key)}
+        if not left or not all(is_outside(self._keys[i]) for i in self._moves):
+            return None
+        if not all(is_gone(os.path.join(self._root, key)) for key in inside):
+            return None
+        moved = ((self._listing.paths[i], f"/{key}") for i, key in left.items())
+        folders = (path.removesuffix(key) for path, key in moved if path.endswith(key))
+        return next(folders, os.fspath(self._listing.root))
 
     def gone(self) -> dict[int, str]:
         """Returns the ids and keys of the items whose file is gone and is not found elsewhere in the listing."""
@@ -212,7 +226,7 @@ class Changes:
         here = sorted(images)
         source = [self._moves.get(i, self._donors.get(i, int(self._rows[i]))) for i in here]
         sums = np.where(self._sums[here].any(axis=1, keepdims=True), self._sums[here], self._item_sums[source])
-        self._put(here, self._database.codes[source], sums)
+        self._put(here, self._before.codes[source], sums)
 
     def _put(self, images: list[int], codes: np.ndarray, sums: np.ndarray) -> None:
         """Write the items of these images: known ones keep their id, new ones are given one."""
@@ -240,9 +254,9 @@ class Changes:
         return self._moves.get(i, -1 if row in self._moving else row)
 
     def _label(self, i: int) -> str | None:
-        """An unchanged image keeps its label unless another was given for it, a moved one where its new folder has
-        none."""
-        new = self._listing.labels[i]
-        if self._same[i]:
-            return new if i in self._relabel else self._had_labels[int(self._rows[i])]
-        return self._had_labels[self._moves[i]] if new is None and i in self._moves else new
+        """Returns the label of the listing for an image that is new, and for another one if it replaces the item's."""
+        new, row = self._listing.labels[i], self._row_of(i)
+        if row < 0:
+            return new
+        replaced = i in self._relabel if self._same[i] else self._exactly or new is not None
+        return new if replaced else self._had_labels[row]

@@ -11,8 +11,16 @@ from typing import Any
 from .._util import console
 from .._util.wording import counted
 from ..database.database import Database
-from ..database.provenance import KeyNames, images_root, move_images, open_encoder
-from ..errors import InvalidInputError
+from ..database.provenance import (
+    KeyNames,
+    images_root,
+    is_outside,
+    keys_below,
+    move_images,
+    open_encoder,
+    rename_items,
+)
+from ..errors import InvalidInputError, NotFoundError
 from . import encoding
 from .changes import Changes
 from .inputs import Listing
@@ -55,8 +63,21 @@ def run(options: Any) -> int:
         listing = Listing(options.images, options.labels)
         console.note_all(listing.left_out.lines())
         root = images_root(database, options.root, listing.root)
-        keys = keys_below(root, listing)
-        changes = Changes(database, listing, keys, root, recode=options.recode, threads=options.threads)
+        item_keys = database.keys() if options.root is None else keys_below(database, root)
+        changes = Changes(
+            database,
+            listing,
+            _listed_keys(root, listing),
+            root,
+            item_keys=item_keys,
+            recode=options.recode,
+            threads=options.threads,
+        )
+        if options.root is None and (place := changes.moved_out()) is not None:
+            raise NotFoundError(
+                f"the images of {options.db} are not in {root} any more; "
+                f"if the folder moved to {place}, add --root {place}"
+            )
         gone = {}
         if options.prune or options.prune_all:
             gone = changes.gone()
@@ -67,6 +88,8 @@ def run(options: Any) -> int:
         wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
         encoder = open_encoder(database, options.model, **wanted)
         if options.root is not None:
+            if repeated := rename_items(database, item_keys):
+                console.note(f"removed {counted(repeated, 'item')} of a file that another item names")
             move_images(database, root)
         work = changes.write(encoder)
         removed = list(gone.values())
@@ -78,12 +101,12 @@ def run(options: Any) -> int:
         return work.summarise(Path(options.db), options.json, listing.left_out, **counts)
 
 
-def keys_below(root: Path, listing: Listing) -> list[str]:
+def _listed_keys(root: Path, listing: Listing) -> list[str]:
     """Returns the keys of a listing relative to the root of a database."""
     top = KeyNames(root)
     here = top.prefix(os.fspath(listing.root))
     return [
-        top.key(os.path.join(listing.root, key)) if key.startswith("../") or here.startswith("../") else here + key
+        top.key(os.path.join(listing.root, key)) if is_outside(key) or is_outside(here) else here + key
         for key in listing.keys
     ]
 

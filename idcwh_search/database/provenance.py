@@ -84,6 +84,11 @@ def _words(preprocess: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in preprocess.items())
 
 
+def is_outside(key: str) -> bool:
+    """Returns whether a key names a file outside the folder that keys are relative to."""
+    return key.startswith("../")
+
+
 class KeyNames:
     """The keys of files relative to a folder, whichever links lead to it or to them."""
 
@@ -164,6 +169,55 @@ def move_images(database: Database, root: Path) -> None:
     place = _place(root, database.path)
     if part(manifest, "images") != place:
         database.set_manifest({**manifest, "images": place})
+
+
+def keys_below(database: Database, root: Path) -> list[str | None]:
+    """Returns the keys that the items have when `root` is the folder with the images.
+
+    Keys below the old root stay as they are, since the folder was moved with its files. A file that is still at its old
+    place gets its key relative to `root` if it is below `root` or was outside the old root. The key is None for an item
+    whose file is then that of an earlier item.
+    """
+    before, names = database.keys(), KeyNames(root)
+    roots = image_roots(database)
+    roots = [old for old in roots if old.is_dir()][:1] or roots
+    keys = [None if key is None else _key_below(key, roots, root, names) for key in before]
+    renamed = {key for key, old in zip(keys, before, strict=True) if key != old}
+    seen = set[str]()
+    for row, key in enumerate(keys):
+        if key is not None and key in renamed:
+            keys[row] = None if key in seen else key
+            seen.add(key)
+    return keys
+
+
+def _key_below(key: str, roots: list[Path], root: Path, names: KeyNames) -> str:
+    outside = is_outside(key)
+    if not outside and _exists(root / key):
+        return key
+    for old in roots:
+        path = os.path.normpath(old / key) if outside else os.fspath(old / key)  # the old root may be gone
+        if _exists(path) and (outside or not is_outside(names.key(path))):
+            return names.key(path)
+    return key
+
+
+def _exists(path: str | Path) -> bool:
+    return os.path.isfile(path) or tar.exists(path)  # noqa: PTH113 (False where a disk fails)
+
+
+def rename_items(database: Database, keys: list[str | None]) -> int:
+    """Give the items these keys and remove those whose key is now None; returns the number of removed items."""
+    pairs = [*zip(database.keys(), keys, strict=True)]
+    changed = [row for row, (old, new) in enumerate(pairs) if new != old]
+    if not changed:
+        return 0
+    rows = [row for row in changed if keys[row] is not None]
+    ids, codes = database.ids, database.codes
+    some = ids[rows]
+    columns = database.labels(some), database.stamps(some), database.checksums(some)
+    database.update(ids[changed], codes[rows], some, [keys[row] for row in rows], *columns)
+    return len(changed) - len(rows)
 
 
 def _place(path: Path, database: Path) -> dict[str, str]:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import idcwh_search as ih
+from idcwh_search import datasets
 from idcwh_search.cli import index, search
 
 Codes = Callable[[list[Path]], np.ndarray]
@@ -96,6 +98,90 @@ def test_add_does_only_what_is_new_or_changed(
     with ih.Database.open(database) as db:
         left = db.keys()
     assert str(cats[1].relative_to(pictures)) not in left and len(left) == 7
+
+
+def labels_of(database: Path) -> dict[str, str | None]:
+    with ih.Database.open(database) as db:
+        return dict(zip(db.keys(), db.labels(), strict=True))
+
+
+def test_add_labels_items_without_a_label(
+    model: Path, database: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(pictures / "cat", out / "cat")
+    assert add(capsys, database, out / "cat")["new"] == 3
+    assert [label for key, label in labels_of(database).items() if key.startswith("../")] == [None] * 3
+    assert add(capsys, database, out, "--labels", "none")["unchanged"] == 3
+    assert [label for key, label in labels_of(database).items() if key.startswith("../")] == [None] * 3
+    capsys.readouterr()
+    assert index.main(["add", str(database), "--images", str(out)]) == 0
+    assert "3 unchanged (3 of them with another label)" in capsys.readouterr().err
+    assert all(label == Path(key).parent.name for key, label in labels_of(database).items())
+    before = labels_of(database)
+    (out / "cat").rename(out / "fox")
+    assert add(capsys, database, out / "fox")["moved"] == 3  # the listing has no label: the old one stays
+    assert sorted(labels_of(database).values()) == sorted(before.values())
+    assert add(capsys, database, out)["unchanged"] == 3
+    assert sorted(labels_of(database).values()) == sorted(before.values())
+
+
+@pytest.mark.parametrize("more", [[], ["--recode"]])
+def test_add_to_a_database_without_labels_labels_it(
+    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    database = tmp_path / "plain.bin"
+    command = ["build", "--model", str(model), "--images", str(pictures), "--db", str(database), "--labels", "none"]
+    assert index.main(command) == 0
+    add(capsys, database, pictures, "--labels", "none", *more)
+    assert set(labels_of(database).values()) == {None}
+    add(capsys, database, pictures, *more)
+    assert labels_of(database) == {key: key.split("/")[0] for key in labels_of(database)}
+
+
+def test_add_changed_image_without_label_keeps_its_own(
+    database: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = labels_of(database)
+    for name, more in (("cat", []), ("dog", ["--labels", "none"])):
+        path = min((pictures / name).iterdir())
+        Image.new("RGB", (9, 9), "red" if more else "blue").save(path)
+        assert add(capsys, database, pictures / name, *more)["changed"] == 1
+    assert labels_of(database) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "line"),
+    [
+        ("a.csv", "", "{},"),
+        ("a.csv", "path,label\n", "{},"),
+        ("a.csv", "", "{}"),
+        ("a.csv", "path\n", "{}"),
+        ("a.csv", "path,split\n", "{},test"),
+        ("a.tsv", "split\tpath\tlabel\n", "\t{}\t"),
+        ("a.jsonl", "", '{{"path": "{}", "label": ""}}'),
+        ("a.jsonl", "", '{{"path": "{}"}}'),
+    ],
+)
+def test_manifest_without_labels_is_indexed(
+    model: Path,
+    pictures: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    header: str,
+    line: str,
+) -> None:
+    keys = [path.relative_to(pictures).as_posix() for path in sorted(pictures.rglob("*.png"))]
+    (pictures / name).write_text(header + "\n".join(line.format(key) for key in keys), encoding="utf-8")
+    database = tmp_path / "plain.bin"
+    command = ["build", "--model", model, "--images", pictures / name, "--db", database]
+    assert "label" in error(capsys, *command)  # a slip, unless it was requested
+    with pytest.raises(ih.IdcwhError, match="label"):  # training
+        datasets.load(str(pictures / name))
+    assert index.main([str(part) for part in (*command, "--labels", "none")]) == 0
+    assert labels_of(database) == dict.fromkeys(keys)
+    assert add(capsys, database, pictures / name, "--labels", "none")["unchanged"] == 6
 
 
 def test_add_skips_what_cannot_be_read_and_goes_on(

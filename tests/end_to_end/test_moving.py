@@ -265,6 +265,106 @@ def test_image_root_through_a_link_gives_the_same_keys(
     assert {"fox/a.png", "../more/a.png"} < set(add.ids())
 
 
+def unmounted(add: Adding) -> Path:
+    """Moves the folder of the images and leaves an empty one in its place, as a disk that is not mounted does."""
+    place = add.folder.with_name("place")
+    add.folder.rename(place)
+    add.folder.mkdir()
+    return place
+
+
+def outside_keys(add: Adding, place: Path) -> None:
+    """Names every item from outside, as an explicit --root of the empty folder does."""
+    add("--root", add.folder, source=place, moved=6)
+    assert all(key.startswith("../place/") for key in add.ids())
+
+
+def test_add_with_empty_root_stops(add: Adding) -> None:
+    ids, before = add.ids(), add.database.read_bytes()
+    place = unmounted(add)
+    for source in (place, place / "cat"):
+        line = add.refused("--images", source)
+        assert f"the images of {add.database} are not in {add.folder} any more" in line
+        assert line.endswith(f"if the folder moved to {place}, add --root {place}")
+    assert add.database.read_bytes() == before
+    add("--root", place, "--prune", source=place, unchanged=6)
+    assert add.ids() == ids
+    add.check(place)
+
+
+def test_add_some_images_moved_outside_keep_ids(add: Adding, files: list[Path], tmp_path: Path) -> None:
+    ids = add.ids()
+    (tmp_path / "out" / "dog").mkdir(parents=True)
+    for path in files[3:]:
+        path.rename(tmp_path / "out" / "dog" / path.name)
+    add(source=tmp_path / "out", moved=3)
+    add("--prune", unchanged=3)
+    assert add.ids() == {key.replace("dog/", "../out/dog/"): number for key, number in ids.items()}
+
+
+def test_add_root_renames_keys_outside_the_old_root(add: Adding) -> None:
+    ids = add.ids()
+    place = unmounted(add)
+    outside_keys(add, place)
+    add("--root", place, "--prune", source=place / "dog", unchanged=3)  # also of images that are not listed
+    assert add.ids() == ids
+    add("--prune", source=place, unchanged=6)
+    add.check(place)
+    add.folder.rmdir()
+    place.rename(add.folder)
+    add("--root", add.folder, "--prune", unchanged=6)
+    add("--prune", unchanged=6)
+    assert add.ids() == ids
+    add.check()
+
+
+def test_add_root_with_old_root_gone_renames_keys(add: Adding) -> None:
+    ids = add.ids()
+    place = unmounted(add)
+    outside_keys(add, place)
+    add.folder.rmdir()
+    add("--root", place, "--prune", source=place, unchanged=6)
+    assert add.ids() == ids
+    add.check(place)
+
+
+def test_add_root_above_the_old_one_renames_keys(add: Adding, tmp_path: Path) -> None:
+    ids = add.ids()
+    shutil.copytree(add.folder / "cat", tmp_path / "out" / "cat")
+    add(source=tmp_path / "out", new=3)
+    add("--root", tmp_path, source=add.folder / "cat", unchanged=3)
+    found = add.ids()
+    assert {key: number for key, number in found.items() if number < 6} == {f"pictures/{k}": n for k, n in ids.items()}
+    assert {key.rpartition("/")[0] for key, number in found.items() if number >= 6} == {"out/cat"}
+    add("--prune", source=tmp_path, unchanged=9)
+
+
+def test_add_root_removes_items_of_one_file(add: Adding) -> None:
+    """A database of an older version, which has every image twice."""
+    ids = add.ids()
+    place = unmounted(add)
+    outside_keys(add, place)
+    with ih.Database.open(add.database, "r+") as db:
+        keys = [key.removeprefix("../place/") for key in db.keys()]  # noqa: SIM118
+        db.add(db.codes, None, keys, db.labels(), db.stamps(), db.checksums())
+    add("--root", place, source=place, unchanged=6)
+    assert "removed 6 items of a file that another item names" in add.err
+    assert add.ids() == ids
+    add.check(place)
+
+
+def test_add_root_of_outside_folder_far_away(add: Adding, tmp_path: Path) -> None:
+    """Keys of images outside the folder name the same files after it moved to another depth."""
+    shutil.copytree(add.folder / "cat", tmp_path / "out" / "cat")
+    add(source=tmp_path / "out", new=3)
+    far = tmp_path / "far" / "away"
+    far.parent.mkdir()
+    add.folder.rename(far)
+    add("--root", far, "--prune", source=far, unchanged=6)
+    assert sum(key.startswith("../../out/cat/") for key in add.ids()) == 3
+    add("--prune", source=tmp_path / "out", unchanged=3)
+
+
 def test_add_tar_members_are_recognised(
     model: Path, pictures: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]
 ) -> None:
