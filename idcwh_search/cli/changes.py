@@ -104,7 +104,7 @@ class Changes:
         with console.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
             self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)
         for i, path in zip(wanted.tolist(), paths, strict=True):
-            if self._same[i] and signature(path)[0] != self._stamps[i]:  # else this would not be what the code is of
+            if self._same[i] and signature(path)[0] != self._stamps[i]:  # else the file changed after it was encoded
                 self._sums[i] = 0
         read = self._sums.any(axis=1) & ~self._same & (self._rows >= 0)
         self._same[read] = (self._item_sums[self._rows[read]] == self._sums[read]).all(axis=1)

@@ -1,6 +1,7 @@
-"""Which device a model runs on, and why that one: a wish that cannot be had is an error, and "auto" says what it did.
+"""Device selection for ONNX Runtime.
 
-What happens on a GPU is in cuda.py; loading ONNX Runtime at all in ort.py.
+A requested device that is not available is an error; "auto" falls back to the CPU and reports why. Sessions on a GPU
+are in cuda.py, and the import of ONNX Runtime is in ort.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// What optimize() builds, and which of it a search takes.
+// Search structures built by optimize(), and their selection for a search.
 #pragma once
 
 #include <idcwh/index.hpp>

@@ -1,5 +1,6 @@
-"""Running means that reach back a tenth of the steps so far and no further, so that a short training is not judged by
-what it started from: the mean of the weights (`--average`), and batch norm's statistics of a network without weights.
+"""Exponential moving averages (EMA) of the weights (`--average`) and of batch norm's statistics.
+
+They reach back a tenth of the steps so far at most, so that the initial values fade early in a short training.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 
 def decay(limit: float, steps: int) -> float:
-    """What is kept of a mean after `steps` steps: `limit`, or less while that would keep its beginning alive."""
+    """Returns the EMA decay after `steps` steps: at most `limit`, and less at first, so that the initial weights fade."""
     return min(limit, (1 + steps) / (10 + steps))
 
 
 def of_weights(network: nn.Module, limit: float) -> AveragedModel:
-    """A running mean of all weights and buffers; its first update copies them."""
+    """Returns the EMA of all weights and buffers; its first update copies them."""
 
     def update(mean: Any, now: Any, updates: Any) -> None:
         get_ema_multi_avg_fn(decay(limit, int(updates)))(mean, now, updates)

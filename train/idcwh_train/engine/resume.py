@@ -34,8 +34,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, Any]:
-    """What a checkpoint knows by their SHA-256, in plain Python: its protocol, its set, and the file of weights that it
-    began with, where `weights` is one."""
+    """Returns the SHA-256 checksums that a checkpoint stores: protocol, dataset and the initial weights if in a file."""
     digest = None if weights in NO_FILES else hashlib.sha256(Path(weights).read_bytes()).hexdigest()
     return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256(), "weights": digest}
 
@@ -57,9 +56,7 @@ def check(out: Path, saved: dict[str, Any], own: dict[str, Any]) -> None:
 
 
 def cut_log(log: Path, size: int) -> None:
-    """Leave in log.jsonl what the checkpoint knows, its first `size` bytes: later epochs are run again. What of it is
-    no longer there is said, and left out: training does not need it.
-    """
+    """Truncates log.jsonl to its first `size` bytes, the epochs in the checkpoint. Warns if the file is shorter."""
     content = log.read_bytes()[:size] if log.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < size:

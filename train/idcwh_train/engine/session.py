@@ -89,8 +89,8 @@ def train(
     time the queries are looked at, and nothing follows from it.
 
     workers: the processes that train together, each of which calls this; the first one writes the files.
-    data, weights: where the set and the file of weights of a resumed run lie now; what is recorded stays what it was,
-    so that model.pt does too.
+    data, weights: current paths of dataset and weights of a resumed run. The recorded paths are kept, so that model.pt
+    is unchanged.
     """
     workers = workers or Workers()
     weights = weights or options.weights

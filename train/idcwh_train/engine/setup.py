@@ -1,6 +1,6 @@
-"""What a run trains and on what, all that there has to be before its first step: network, methods, pictures, features.
+"""Preparation of a run: network, methods, images and features. No files are written here.
 
-Nothing is written here. What of a set cannot work is said: no label, no picture that can be read, nothing to evaluate.
+Raises IdcwhError for a dataset without labels, without readable images or without anything to evaluate.
 """
 
 from __future__ import annotations
@@ -111,8 +111,10 @@ class Prepared:
     def _source(
         self, rows: np.ndarray, more: np.ndarray, cache: Path | None, workers: Workers
     ) -> tuple[Source, np.ndarray]:
-        """Of the training images `rows`, and of those that are only encoded, and the rows it has. Features are computed
-        apart: how many images there are decides how, and the training images' must not depend on the others."""
+        """Returns the source of the training images and of images that are only encoded, with their dataset rows.
+
+        Their features are computed apart, because those of the training images must not depend on the others.
+        """
         if not self.options.freeze:
             rows = np.union1d(rows, more)
             return ImageSource(self.network, self.dataset, rows, self.options, self.device, workers), rows
