@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 
 def decay(limit: float, steps: int) -> float:
-    """Returns the EMA decay after `steps` steps: at most `limit`, and less at first, so that the initial weights fade."""
+    """Returns the EMA decay after `steps` steps: at most `limit`, less at first, so that the initial weights fade."""
     return min(limit, (1 + steps) / (10 + steps))
 
 

@@ -34,7 +34,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, Any]:
-    """Returns the SHA-256 checksums that a checkpoint stores: protocol, dataset and the initial weights if in a file."""
+    """Returns the SHA-256 checksums that a checkpoint stores: protocol, dataset and the file of initial weights."""
     digest = None if weights in NO_FILES else hashlib.sha256(Path(weights).read_bytes()).hexdigest()
     return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256(), "weights": digest}
 
