@@ -85,8 +85,14 @@ def run(options: Any) -> int:
             console.note(f"{counted(lost, 'item')} without a file (--prune removes them)")
         if not options.prune_all:
             _check_pruned(options.db, root, changes.item_keys, list(gone.values()))
-        wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
-        encoder = open_encoder(database, options.model, **wanted)
+        encoder = open_encoder(
+            database,
+            options.model,
+            device=options.device,
+            threads=options.threads,
+            batch_size=options.batch_size,
+            preprocess=options.preprocess,
+        )
         if options.root is not None:
             if repeated := rename_items(database, item_keys):
                 console.note(f"removed {counted(repeated, 'item')} of a file that another item names")

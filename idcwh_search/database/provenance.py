@@ -40,16 +40,18 @@ def open_encoder(
     *,
     device: str,
     threads: int | None = None,
+    batch_size: int | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """The encoder that made this database: `model`, else the one its manifest names. Another is refused.
+    """Returns the encoder that made this database: `model`, else the one its manifest names. Refuses another.
 
-    A model without metadata that the database was built with is taken as it was then; `preprocess` says it anew.
+    A model without metadata that the database was built with is read as it was then, unless `preprocess` is given.
     """
     said = part(database.manifest, "model")
     if preprocess is None and said.get("precision") == "unknown":
         preprocess = Preprocess.from_dict(part(said, "preprocess"))
-    encoder = Encoder(model or _find(database, said), device=device, threads=threads, preprocess=preprocess)
+    path = model or _find(database, said)
+    encoder = Encoder(path, device=device, threads=threads, batch_size=batch_size, preprocess=preprocess)
     if encoder.fingerprint != said.get("sha256"):
         expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
         raise ModelMismatchError(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +104,19 @@ def test_add_does_only_what_is_new_or_changed(
 def labels_of(database: Path) -> dict[str, str | None]:
     with ih.Database.open(database) as db:
         return dict(zip(db.keys(), db.labels(), strict=True))
+
+
+def test_add_batch_size_reaches_the_encoder(database: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    run = ih.Encoder.__init__
+
+    def noted(self: Any, *arguments: Any, **options: Any) -> None:
+        run(self, *arguments, **options)
+        sizes.append(self.batch_size)
+
+    monkeypatch.setattr(ih.Encoder, "__init__", noted)
+    assert index.main(["add", str(database), "--images", str(pictures), "--batch-size", "3"]) == 0
+    assert sizes == [3]
 
 
 def test_add_labels_items_without_a_label(
