@@ -12,9 +12,9 @@ from idcwh_search.errors import IdcwhError
 from idcwh_train.engine import training_curves
 
 ONE = [
-    {"epoch": 1, "lr": 0.1, "loss": 4.0, "L1": 3.0, "Q": 1.0, "distinct_codes": 5, "encoded": 10, "bit_balance": 0.5,
+    {"epoch": 1, "lr": 0.1, "loss": 4.0, "L1": 3.0, "Q": 1.0, "distinct_codes": 5, "encoded": 10, "bit_bias": 0.5,
      "unlabelled": 0, "seconds": 1.0, "collapse": "5 distinct codes"},
-    {"epoch": 2, "lr": 0.1, "loss": 2.0, "L1": 1.5, "Q": 0.5, "distinct_codes": 8, "encoded": 10, "bit_balance": 0.25,
+    {"epoch": 2, "lr": 0.1, "loss": 2.0, "L1": 1.5, "Q": 0.5, "distinct_codes": 8, "encoded": 10, "bit_bias": 0.25,
      "unlabelled": 0, "seconds": 1.0, "map": 0.75},
 ]  # fmt: skip
 SEVERAL = [{"epoch": e, "L1@12": 1.0 / e, "L1@48": 2.0 / e, "map@12": 0.1 * e, "map@48": 0.2 * e} for e in (1, 2, 3)]
@@ -62,3 +62,9 @@ def test_files(tmp_path):
     log.write_text("no JSON\n")
     with pytest.raises(IdcwhError, match=r"log\.jsonl: not the log of a training"):
         training_curves.draw(tmp_path)
+
+
+def test_log_of_an_earlier_version_is_read_with_current_names(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"epoch": 1, "bit_balance": 0.5, "bit_balance@48": 0.25, "L1": 1.0}) + "\n")
+    assert training_curves.read(log) == [{"epoch": 1, "bit_bias": 0.5, "bit_bias@48": 0.25, "L1": 1.0}]

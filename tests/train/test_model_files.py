@@ -395,9 +395,9 @@ def test_collapse_is_seen_in_what_the_network_puts_out():
         return codes.summary(classes)
 
     h = torch.where(torch.arange(20)[:, None] % 2 == 0, 1.0, -1.0) * torch.ones(20, 8)
-    assert summary(h, 2) == {"distinct_codes": 2, "encoded": 20, "bit_balance": 0.0}
+    assert summary(h, 2) == {"distinct_codes": 2, "encoded": 20, "bit_bias": 0.0}
     constant = summary(torch.zeros(20, 8), 2)
-    assert constant["distinct_codes"] == 1 and constant["bit_balance"] == 1.0
+    assert constant["distinct_codes"] == 1 and constant["bit_bias"] == 1.0
     assert "the outputs are constant" in constant["collapse"]
     assert "2 distinct codes for 20 images of 10 classes" in summary(h, 10)["collapse"]
     assert "collapse" not in summary(h[:, :1], 10), "one bit cannot tell more than two classes apart"

@@ -45,7 +45,7 @@ class Codes:
         self._spread = max(self._spread, float(h.std(dim=0, correction=0).max()))
 
     def summary(self, classes: int) -> dict[str, Any]:
-        """distinct_codes of `encoded` images; bit_balance: mean over the bits of |share of ones - share of zeros|, 0 is
+        """distinct_codes of `encoded` images; bit_bias: mean over the bits of |share of ones - share of zeros|, 0 is
         best and 1 means constant; collapse: what is wrong, where there are fewer codes than half of what `classes`
         classes could have.
         """
@@ -57,7 +57,7 @@ class Codes:
         found: dict[str, Any] = {
             "distinct_codes": distinct,
             "encoded": len(packed),
-            "bit_balance": float(np.abs(2 * ones - 1).mean()),
+            "bit_bias": float(np.abs(2 * ones - 1).mean()),
         }
         possible = min(classes, 2 ** min(self.bits, 62))
         if len(packed) > 1 and classes > 1 and distinct < max(2, possible / 2):

@@ -31,7 +31,7 @@ def line(record: Record, epochs: int, lengths: Sequence[int]) -> str:
         held = [f"MAP {of('map'):.4f} on held-out images"] if of("map") is not None else []
         codes = []
         if of("distinct_codes") is not None:
-            codes = [f"{of('distinct_codes'):,} distinct codes, bit balance {of('bit_balance'):.2f}"]
+            codes = [f"{of('distinct_codes'):,} distinct codes, bit bias {of('bit_bias'):.2f}"]
         length = [] if len(lengths) == 1 else [f"[{bits} bits]"]
         said.append(" ".join([*length, ", ".join([" ".join(terms), *held, *codes] if terms else [*held, *codes])]))
     return " ".join(said)

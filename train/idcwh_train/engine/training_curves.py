@@ -16,7 +16,7 @@ from .run_dir import CURVES, LOG
 
 _SECOND = (
     "map",
-    "bit_balance",
+    "bit_bias",
     "distinct",
 )  # panels of their own; every other number of a code length is a term of the loss
 _PLAIN = ("epoch", "lr", *CLOCKS, "unlabelled", "untaken", "encoded", "distinct_codes")
@@ -52,9 +52,9 @@ def picture(records: list[dict[str, Any]]) -> Any:
     terms = dict.fromkeys(name.split("@")[0] for record in records for name in record if _is_term(name))
     _panel(axes[0], records, lengths, dict(zip(terms, cycle(DASHES), strict=False)))
     axes[0].set(title="Terms of the loss", ylabel="mean over the epoch", yscale="symlog", xlabel="epoch")
-    _panel(axes[1], records, lengths, {"bit_balance": "-", "distinct": "--"})
+    _panel(axes[1], records, lengths, {"bit_bias": "-", "distinct": "--"})
     axes[1].set(title="Training codes", ylim=(-0.02, 1.02), xlabel="epoch")
-    axes[1].set_ylabel("bit balance (0 is best, 1 constant); share of distinct codes", fontsize=9)
+    axes[1].set_ylabel("bit bias (0 is best, 1 constant); share of distinct codes", fontsize=9)
     if watched:
         _panel(axes[2], records, lengths, {"map": "o-"})
         axes[2].set(title="MAP of held-out images", ylim=(-0.02, 1.02), xlabel="epoch")
@@ -111,4 +111,9 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise CorruptFileError(f"not the log of a training ({error})", path=path) from None
     if not all(isinstance(record, dict) and isinstance(record.get("epoch"), int) for record in records):
         raise CorruptFileError("not the log of a training: each line should be one of an epoch", path=path)
-    return records
+    return [{_current(name): value for name, value in record.items()} for record in records]
+
+
+def _current(name: str) -> str:
+    """The name of a number today; logs of earlier versions call the bit bias bit balance."""
+    return name.replace("bit_balance", "bit_bias") if name.startswith("bit_balance") else name
