@@ -1,4 +1,4 @@
-"""How well few images train: MAP of IDCWH's default recipe beside simpler methods, on the same frozen features.
+"""Training on small datasets: MAP of IDCWH's default recipe beside simpler methods, on the same frozen features.
 
     python benchmarks/small_sets.py [--bits 32] [--seeds 3] [--json FILE]
 

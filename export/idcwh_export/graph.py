@@ -216,9 +216,7 @@ def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """
     outputs = {name: node for node in model.graph.node for name in node.output}
     if not set(BACKBONE) <= set(outputs):
-        raise NotSupportedError(
-            "the graph has no backbone between `normalised` and `features`: only fp32 can be had of it"
-        )
+        raise NotSupportedError("the graph has no backbone between `normalised` and `features`: only fp32 is supported")
 
     def behind(name: str) -> set[str]:
         """Names of all tensors that `name` depends on, and its own."""

@@ -166,7 +166,7 @@ def _temporary_beside(target: Path) -> BinaryIO:
                 file = open(name, "x+b", opener=lambda path, flags: os.open(path, flags, mode))  # noqa: SIM115
             except FileExistsError:
                 continue
-            # Before it was locked, somebody else may have taken it for an abandoned one.
+            # Before it was locked, another process may have removed it as an abandoned one.
             if try_lock(file.fileno()) is not False and is_at(file.fileno(), name):
                 return file
             file.close()
@@ -195,7 +195,7 @@ def cache_folder(name: str) -> Path | None:
 
 
 def is_at(handle: int, path: StrPath) -> bool:
-    """Whether an open file is the one that is there now: it may have been removed, and another made."""
+    """Returns whether an open file is still the one at `path`, which may have been removed or replaced."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(handle), os.stat(path))  # noqa: PTH116
     return False

@@ -122,4 +122,4 @@ def _on_gpu(ort: Any, model: bytes, device: str, use: cuda.Use, image: tuple[int
 
 
 def _no_gpu(device: str, obstacle: str) -> IdcwhError:
-    return NotSupportedError(f"device {device} cannot be used, choose cpu or auto: {obstacle}")
+    return NotSupportedError(f"cannot be used, choose cpu or auto: {obstacle}", path=f"device {device}")

@@ -112,9 +112,7 @@ class Encoder:
             self.info = said or explicit(self._session, expected, bits)
             check_signature(self._session, self.info)
         except IdcwhError as error:
-            if str(error).startswith("device "):
-                raise
-            raise error.about(self.path) from error
+            raise error.about(self.path) from error.__cause__
         self.batch_size = size or (_CPU_BATCH if self.device == "cpu" else _GPU_BATCH)
         self.bits, self.code_bytes = self.info.bits, self.info.code_bytes
         self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method

@@ -236,5 +236,5 @@ def test_only_a_hash_model_has_a_backbone(info: Any) -> None:
             return self.inner(x.float())
 
     model = graph.build(Floats(), 4, 4, {})
-    with pytest.raises(IdcwhError, match="only fp32 can be had of it"):
+    with pytest.raises(IdcwhError, match="only fp32 is supported"):
         fp16.convert(model)

@@ -46,7 +46,7 @@ def test_auto_takes_the_cpu_and_says_why(linear: Any, no_gpu: None) -> None:
 
 @pytest.mark.parametrize("device", ["cuda", "tensorrt"])
 def test_a_device_without_a_gpu_is_an_error(device: str, linear: Any, no_gpu: None) -> None:
-    with pytest.raises(IdcwhError, match=rf"device {device} cannot be used.*no GPU found"):
+    with pytest.raises(IdcwhError, match=rf"device {device}: cannot be used.*no GPU found"):
         Encoder(linear.write(), device=device)
     with pytest.raises(IdcwhError, match="no GPU found"):
         devices.check_device(device)
@@ -89,7 +89,7 @@ def test_a_gpu_whose_libraries_are_missing(
     if REAL_OBSTACLE(runtime.load_onnxruntime(), "cuda") is None:
         pytest.skip("a GPU is there")
     with pytest.raises(
-        IdcwhError, match=rf"device {device} cannot be used.*needs CUDA .*{needs}: pip install"
+        IdcwhError, match=rf"device {device}: cannot be used.*needs CUDA .*{needs}: pip install"
     ) as error:
         Encoder(linear.write(), device=device)
     assert "did not load (" in str(error.value) and "\n" not in str(error.value)

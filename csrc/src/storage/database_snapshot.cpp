@@ -1,4 +1,4 @@
-// DatabaseSnapshot: keys, labels, stamps and checksums of what one commit put in force. Searches are those of Snapshot.
+// DatabaseSnapshot: keys, labels, stamps and checksums of the items of one commit. Searches are those of Snapshot.
 #include <idcwh/database.hpp>
 
 #include <algorithm>

@@ -12,9 +12,8 @@ class File {
 public:
     File() = default;
     static File open(const std::string& path, bool write);
-    // A new hidden file beside `target` that is nobody else's: .NAME.XXXXXX.tmp, locked. NAME is cut where that would
-    // be too long. It is private where it is going to replace a file, which may be; else the umask says who may read
-    // it.
+    // A new, locked, hidden file beside `target`: .NAME.XXXXXX.tmp, with NAME cut where that would be too long. It is
+    // private if it will replace a file, which may be private; otherwise the umask decides.
     static File temporary_beside(const std::string& target);
     ~File();
     File(File&& other) noexcept;
