@@ -208,3 +208,14 @@ def cpp_with_encoder(cpp: Cpp) -> Cpp:
     for library in libraries:
         os.environ.setdefault("IDCWH_ONNXRUNTIME", str(library))
     return cpp
+
+
+@pytest.fixture
+def heif_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images are listed and decoded as without pillow-heif."""
+    from idcwh_search.images import listing, preprocess
+
+    formats = tuple(name for name in preprocess._formats() if name != "HEIF")
+    monkeypatch.setattr(preprocess, "_formats", lambda: formats)
+    for module in (listing, preprocess):
+        monkeypatch.setattr(module, "heif_installed", lambda: False)

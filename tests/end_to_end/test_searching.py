@@ -258,14 +258,6 @@ def test_heic_query_is_one_line_that_names_the_package(
     assert line.startswith(f"error: {query}: HEIC is not supported; install pillow-heif")
 
 
-@pytest.fixture
-def heif_missing() -> None:
-    from idcwh_search.images.preprocess import heif_installed
-
-    if heif_installed():
-        pytest.skip("pillow-heif is installed")
-
-
 # output
 
 

@@ -124,17 +124,9 @@ def test_image_of_an_unsupported_type_names_the_type(content: bytes, reason: str
         ih.load_image(tmp_path / "query.jpg", ih.Preprocess())
 
 
-def test_heic_without_pillow_heif_names_the_package(tmp_path: Path) -> None:
-    if _installed("pillow_heif"):
-        pytest.skip("pillow-heif is installed")
+def test_heic_without_pillow_heif_names_the_package(heif_missing: None) -> None:
     with pytest.raises(UnreadableImage, match=r"HEIC is not supported; install pillow-heif \(pip install"):
         ih.load_image(HEIC, ih.Preprocess())
-
-
-def _installed(name: str) -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec(name) is not None
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "avif", "jp2"])
