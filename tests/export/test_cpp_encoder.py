@@ -23,6 +23,7 @@ from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images.listing import list_images
 from idcwh_search.images.preprocess import Preprocess
+from support.c_abi import CppError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
@@ -56,7 +57,7 @@ def test_pictures_of_any_size_to_codes(cpp_with_encoder, model: Path) -> None:
     images = [Image.open(path).convert("RGB") for path in list_images(PICTURES)[:30:3]]
     images = [image.resize(tuple(map(int, rng.integers(20, 200, 2)))) for image in images]
     arrays = [np.asarray(image) for image in images]
-    codes, logits = ours.encode_pictures(arrays)
+    codes, logits = ours.encode_images(arrays)
     expected = python.run(np.stack([python.pixels(image) for image in images]))
     assert np.array_equal(codes, expected[0]) and np.array_equal(logits, expected[1])
     assert np.array_equal(codes, python(images))
@@ -129,19 +130,19 @@ def rename(model: onnx.ModelProto, name: str, only_nodes: bool = False) -> None:
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_what_python_refuses_is_refused(cpp_with_encoder, cpp_error, exported, tmp_path: Path, what: str) -> None:
+def test_what_python_refuses_is_refused(cpp_with_encoder, exported, tmp_path: Path, what: str) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(exported[12])
     changed(path, EDITS[what])
     with pytest.raises(IdcwhError):
         Encoder(path, device="cpu")
-    with pytest.raises(cpp_error) as caught:
+    with pytest.raises(CppError) as caught:
         cpp_with_encoder.encoder(path)
     assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
     assert caught.value.status == 6  # damaged
 
 
-def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
+def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, exported, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     whole = model_file.sealed(exported[12])
     path.write_bytes(whole)
@@ -150,12 +151,12 @@ def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, cpp_error, 
         path.write_bytes(damaged)
         with pytest.raises(IdcwhError, match="was changed after idcwh-export wrote it"):
             Encoder(path, device="cpu")
-        with pytest.raises(cpp_error, match="was changed after idcwh-export wrote it"):
+        with pytest.raises(CppError, match="was changed after idcwh-export wrote it"):
             cpp_with_encoder.encoder(path)
 
 
 def test_a_model_without_metadata_when_it_is_told_what_it_expects(
-    cpp_with_encoder, cpp_error, exported, pictures: np.ndarray, tmp_path: Path
+    cpp_with_encoder, exported, pictures: np.ndarray, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(exported[100])
@@ -167,30 +168,30 @@ def test_a_model_without_metadata_when_it_is_told_what_it_expects(
         ours = cpp_with_encoder.encoder(path, preprocess=handle, bits=bits)
         assert ours.bits == python.bits == 100
         assert np.array_equal(ours.encode(pictures)[0], python.encode(pictures))
-    with pytest.raises(cpp_error, match="logits is float"):
+    with pytest.raises(CppError, match="logits is float"):
         cpp_with_encoder.encoder(path, preprocess=handle, bits=101)
-    with pytest.raises(cpp_error, match="image is uint8"):
+    with pytest.raises(CppError, match="image is uint8"):
         cpp_with_encoder.encoder(
             path, preprocess=cpp_with_encoder.preprocess_handle(json.dumps(Preprocess().to_dict()))
         )
 
 
-def test_a_file_that_is_no_model(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
+def test_a_file_that_is_no_model(cpp_with_encoder, exported, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     for content in (b"", b"no model", exported[12][:-2000], exported[12][:100]):
         path.write_bytes(content)
-        with pytest.raises(cpp_error, match="not an ONNX model that ONNX Runtime") as caught:
+        with pytest.raises(CppError, match="not an ONNX model that ONNX Runtime") as caught:
             cpp_with_encoder.encoder(path)
         assert caught.value.status == 6
     path.write_bytes(b"PK\3\4" + bytes(26) + b"model/data.pkl")  # as torch.save writes
-    with pytest.raises(cpp_error, match=r"is a PyTorch file; expected a model\.onnx: run idcwh-export"):
+    with pytest.raises(CppError, match=r"is a PyTorch file; expected a model\.onnx: run idcwh-export"):
         cpp_with_encoder.encoder(path)
-    with pytest.raises(cpp_error, match="No such file") as caught:
+    with pytest.raises(CppError, match="No such file") as caught:
         cpp_with_encoder.encoder(tmp_path / "missing.onnx")
     assert caught.value.status == 5
 
 
-def test_a_database_names_its_model_to_both(cpp_with_encoder, cpp_error, exported, tmp_path: Path) -> None:
+def test_a_database_names_its_model_to_both(cpp_with_encoder, exported, tmp_path: Path) -> None:
     """The manifest that C++ writes is the one that Python writes, and each knows the model of the other's database."""
     path, other = tmp_path / "models" / "model.onnx", tmp_path / "other.onnx"
     path.parent.mkdir()
@@ -207,13 +208,13 @@ def test_a_database_names_its_model_to_both(cpp_with_encoder, cpp_error, exporte
         assert provenance.open_encoder(db, None, device="cpu").fingerprint == ours.fingerprint
         ours.check_manifest(json.dumps(db.manifest))
     stranger = cpp_with_encoder.encoder(other)
-    with pytest.raises(cpp_error, match=f"{stranger.fingerprint}.*{ours.fingerprint}"):
+    with pytest.raises(CppError, match=f"{stranger.fingerprint}.*{ours.fingerprint}"):
         stranger.check_manifest(json.dumps(written))
     ours.close()
     stranger.close()
 
 
-def test_null_pointers_are_errors(cpp_with_encoder, cpp_error, model: Path) -> None:
+def test_null_pointers_are_errors(cpp_with_encoder, model: Path) -> None:
     ours = cpp_with_encoder.encoder(model)
     for name, arguments in {
         "idcwh_encoder_open": (None, None, ctypes.byref(ctypes.c_void_p())),
@@ -224,7 +225,7 @@ def test_null_pointers_are_errors(cpp_with_encoder, cpp_error, model: Path) -> N
         "idcwh_preprocess_run": (ours.preprocess, None, None),
         "idcwh_preprocess_from_json": (None, ctypes.byref(ctypes.c_void_p())),
     }.items():
-        with pytest.raises(cpp_error, match="is null"):
+        with pytest.raises(CppError, match="is null"):
             cpp_with_encoder.call(name, *arguments)
     ours.close()
 

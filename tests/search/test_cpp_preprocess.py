@@ -12,6 +12,7 @@ from PIL import Image
 
 from idcwh_search.images.listing import list_images
 from idcwh_search.images.preprocess import Preprocess, to_pixels
+from support.c_abi import CppError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILTERS = ("bilinear", "bicubic", "lanczos", "box")
@@ -128,16 +129,16 @@ def test_tall_pictures_do_not_depend_on_the_version_of_pillow() -> None:
         ({"antialias": True}, 'expected the fields crop, interpolation and resize, not ["antialias"'),
     ],
 )
-def test_what_python_refuses_is_refused(cpp, cpp_error, change: dict, complaint: str) -> None:
+def test_what_python_refuses_is_refused(cpp, change: dict, complaint: str) -> None:
     values = {"resize": 240, "crop": 224, "interpolation": "bilinear", **change}
     with pytest.raises((ValueError, TypeError)):
         Preprocess.from_dict(values)
-    with pytest.raises(cpp_error) as caught:
+    with pytest.raises(CppError) as caught:
         cpp.preprocess(json.dumps(values))
     assert complaint in str(caught.value) and caught.value.status == 1
 
 
-def test_damaged_json_is_refused(cpp, cpp_error) -> None:
+def test_damaged_json_is_refused(cpp) -> None:
     """Wherever Python's own reader sees no dictionary of ours, neither do we; and nothing crashes."""
     good = json.dumps(Preprocess().to_dict())
     rng = np.random.default_rng(0)
@@ -155,7 +156,7 @@ def test_damaged_json_is_refused(cpp, cpp_error) -> None:
             expected = Preprocess.from_dict(json.loads(text.decode("ascii")))
         except (ValueError, TypeError):
             refused += 1
-            with pytest.raises(cpp_error):
+            with pytest.raises(CppError):
                 cpp.preprocess(text.decode("ascii"))
         else:
             pixels = np.arange(300, dtype=np.uint8).reshape(10, 10, 3)
