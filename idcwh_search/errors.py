@@ -44,11 +44,10 @@ class IdcwhError(Exception):
         what = f" ({', '.join(compared)})" if compared else ""
         return f"{where}{self.problem}{what}" + (f"; {self.hint}" if self.hint else "")
 
-    def about(self, path: str | os.PathLike[str]) -> Self:
-        """Returns the same error with this path, or itself if it has one."""
-        if self.path is not None:
-            return self
-        return type(self)(self.problem, path=path, found=self.found, expected=self.expected, hint=self.hint)
+    def about(self, path: str | os.PathLike[str] | None = None, *, hint: str | None = None) -> Self:
+        """Returns the same error with this path, unless it has one, and with this hint, if one is given."""
+        path = path if self.path is None else self.path
+        return type(self)(self.problem, path=path, found=self.found, expected=self.expected, hint=hint or self.hint)
 
     def __reduce__(self) -> Any:
         """Returns how to build the error again, for processes that pass errors on."""

@@ -87,7 +87,7 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
     try:
         Database.open(part).close()  # for reading: what fails is the file, not that another process writes to it
     except IdcwhError as error:
-        raise IdcwhError(f"{error}; it is what --resume would go on with: delete it to begin anew") from error
+        raise error.about(part, hint="--resume would continue it; delete it to start again") from error
     with Database.open(part, "r+") as database:
         if database.manifest != manifest:
             raise MismatchError(

@@ -226,5 +226,4 @@ def test_a_build_goes_on_with_its_own_model_only(
         assert len(db) == 6
     Path(f"{database}.part").write_bytes(b"junk")
     build(model, pictures, database, "--resume", "--force", status=1)
-    assert "codes.bin.part: not a codes.bin: 4 bytes" in (said := capsys.readouterr().err)
-    assert "delete it to begin anew" in said.splitlines()[-1]
+    assert f"{database}.part: " in (last := capsys.readouterr().err.splitlines()[-1]) and "--resume" in last

@@ -26,7 +26,8 @@ def test_error_message_is_made_of_its_fields(kind):
 def test_error_about_a_path_keeps_its_class_and_fields(kind):
     error = kind("is odd", found=1, expected=2, hint="look").about("x")
     assert type(error) is kind and str(error) == "x: is odd (found 1, expected 2); look"
-    assert error.about("y") is error
+    assert str(error.about("y")) == str(error)
+    assert str(error.about(hint="delete it")) == "x: is odd (found 1, expected 2); delete it"
 
 
 @pytest.mark.parametrize("kind", KINDS)

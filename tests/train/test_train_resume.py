@@ -240,8 +240,8 @@ def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cach
         model, resume = (out / "model.pt").read_bytes(), ["--out", str(out), "--resume", *cached]
         (tmp_path / "w.pt").rename(tmp_path / "moved.pt")
         assert cli.main(resume) == 1
-        said = "error: w.pt: no such weights file; if the weights have moved, say where they are with --weights"
-        assert said in capsys.readouterr().err
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert line.startswith("error: w.pt: ") and "--weights" in line
         assert cli.main([*resume, "--weights", "moved.pt"]) == 0
         assert (out / "model.pt").read_bytes() == model
         assert cli.main([*resume, "--weights", "other.pt"]) == 1
@@ -305,7 +305,7 @@ def test_a_set_that_has_moved_is_named_to_resume(make_images, images, net, tmp_p
     monkeypatch.chdir(here)
     resume = ["--out", str(out), "--resume", *cached]
     assert cli.main(resume) == 1
-    assert "if the set has moved, say where it is with --data" in capsys.readouterr().err
+    assert "--data" in capsys.readouterr().err
     (here / "there").symlink_to(images)
     for data in (str(images), "there", "./there"):
         assert cli.main([*resume, "--data", data]) == 0

@@ -134,7 +134,7 @@ def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) 
             if not _holds_cells(out):  # a wrong path must not cost the report of those
                 report.remember(out, table.name, str(error))
                 _report(out, table, str(error), arguments.figures)
-            raise IdcwhError(f"{error}. {table.name} needs {table.needs}") from None
+            raise error.about(hint=f"{table.name} needs {table.needs}") from None
         if arguments.figures:
             _check_figures(out)
         report.remember(out, table.name, None)

@@ -15,7 +15,7 @@ from typing import Any
 from idcwh_search._util import console
 from idcwh_search._util.wording import counted
 from idcwh_search.cli import common, split_options
-from idcwh_search.errors import IdcwhError, InvalidInputError, MismatchError, NotSupportedError
+from idcwh_search.errors import CorruptFileError, IdcwhError, MismatchError, NotSupportedError
 from idcwh_search.splits import protocols
 
 from . import methods, option_types, recipes
@@ -144,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
                 weights=given.get("weights"),
             )  # fmt: skip
         except divergence.Diverged as error:
-            raise IdcwhError(f"{error}{_advice(options, out)}") from None
+            raise error.about(hint=_advice(options, out)) from None
         if not team.first:
             return common.DONE
         _say(outcome, setting["json"])
@@ -159,15 +159,15 @@ def main(argv: list[str] | None = None) -> int:
         return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
 
 
-def _advice(options: recipes.Options, out: Path) -> str:
-    """What to do when training has diverged."""
+def _advice(options: recipes.Options, out: Path) -> str | None:
+    """Returns what to do when training has diverged."""
     from .methods.base import find
 
     if find(options.method).closed_form:
-        return ""
+        return None
     resumable = (out / run_dir.CHECKPOINT).exists()
     of_resume = ", in a new run: --resume keeps the rate and comes to the same end" if resumable else ""
-    return f"; a lower --lr helps most often{of_resume}"
+    return f"a lower --lr helps most often{of_resume}"
 
 
 def _say(outcome: Any, as_json: bool) -> None:
@@ -243,7 +243,7 @@ def _resumed(out: Path, given: dict[str, Any], setting: dict[str, Any]) -> recip
     try:
         options = recipes.Options(**saved)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{out / 'checkpoint.pt'}: its options are not ours ({error})") from None
+        raise CorruptFileError(f"has invalid options ({error})", path=out / run_dir.CHECKPOINT) from None
     of_method = [create(options.method, 2, bits, 2, options.of_method(bits)).options() for bits in options.bits]
     asked = {name: value for name, value in given.items() if name not in ("data", "method_options")}
     if "bits" in asked:

@@ -99,7 +99,7 @@ def train(
     except IdcwhError as error:
         if not resume or weights in NO_FILES or Path(weights).is_file():
             raise
-        raise IdcwhError(f"{error}; if the weights have moved, say where they are with --weights") from None
+        raise error.about(hint="if the weights have moved, pass --weights") from None
     _check_workers(options, workers)
     if device.type == "cpu":
         malloc.keep_freed()
@@ -154,7 +154,7 @@ def _dataset(spec: str, moved: bool) -> LabelledImages:
     except IdcwhError as error:
         if not moved:
             raise
-        raise IdcwhError(f"{error}; if the set has moved, say where it is with --data") from None
+        raise error.about(hint="if the dataset has moved, pass --data") from None
 
 
 def _split(options: Options, out: Path, dataset: LabelledImages, saved: dict[str, Any] | None) -> Split:
