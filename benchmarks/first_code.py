@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model.onnx")
     parser.add_argument("--image", required=True, help="a picture")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda or tensorrt")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="cpu (default) or cuda")
     parser.add_argument("--runs", type=int, default=15, help="processes (default: 15)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A backbone in eight-bit integers, calibrated on real pictures: for the CPU, and for TensorRT.
+"""A backbone in eight-bit integers for the CPU, calibrated on real images.
 
 Weights have a scale for each output channel and use seven bits, so that a sum of two products stays within sixteen:
 processors without VNNI add them in sixteen bits, saturating, and would give other codes than the others. Activations

@@ -277,8 +277,7 @@ def identifier(text: str) -> int:
 
 def add_device(add: Callable[..., Any]) -> None:
     """The options of where a model runs and what it expects; `add` is a parser's add_argument."""
-    devices = ("auto", "cpu", "cuda", "tensorrt")
-    add("--device", choices=devices, default="auto", help="where the model runs (default auto)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)")
     add(
         "--preprocess",
         type=preprocess,

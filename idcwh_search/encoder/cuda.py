@@ -1,13 +1,12 @@
-"""ONNX Runtime on an NVIDIA GPU: what keeps it from there, the options it runs with, and the proof that it runs there.
+"""ONNX Runtime on an NVIDIA GPU: the reasons why it cannot run there, its options, and the proof that it ran there.
 
-Which device is taken is decided in device.py.
+The device is chosen in device.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import io
 import json
 import os
@@ -20,50 +19,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._util.atomic import cache_folder
-from ..errors import NotSupportedError
 from .ort import CPU, GPU_FIX, SILENT, both_or, first_line, load_onnxruntime, session_options
 
-CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
-PROVIDERS = {"cuda": CUDA, "tensorrt": TENSORRT}
-_LIBRARIES = {
-    "cuda": "pip install 'onnxruntime-gpu[cuda,cudnn]'",
-    "tensorrt": "pip install tensorrt, of the version that this ONNX Runtime was built for",
-}
-_NUMBERS = {
-    "float",
-    "float16",
-    "double",
-    "bfloat16",
-    "uint8",
-    "int8",
-}  # what a network computes; not shapes and indices
+CUDA = "CUDAExecutionProvider"
+_LIBRARIES = "pip install 'onnxruntime-gpu[cuda,cudnn]'"
+# Types that a network computes in. Shapes and indices have others.
+_NUMBERS = {"float", "float16", "double", "bfloat16", "uint8", "int8"}
 
 
 @dataclass(frozen=True)
 class Use:
-    """How a GPU is used: which one, the most bytes that the arena of activations may take (None: no limit), and the
-    model's precision and number of pictures a batch, for which TensorRT builds its engine.
-    """
+    """The GPU to use, the most bytes for the arena of activations (None: no limit), and the model's precision."""
 
     index: int = 0
     memory: int | None = None
     precision: str = "fp32"
-    batch_size: int = 64
 
 
 NO_GPU = "no GPU found"
-"""How `obstacle` begins on a machine without one."""
+"""The beginning of `obstacle` on a machine without a GPU."""
 
 
-def obstacle(ort: Any, device: str) -> str | None:
-    """What keeps ONNX Runtime from a device, as far as can be told without loading its libraries; or None."""
-    if PROVIDERS[device] not in ort.get_available_providers():
-        name = "CUDA" if device == "cuda" else "TensorRT"
-        return f"this ONNX Runtime {ort.__version__} was built without {name}: {both_or(GPU_FIX)}"
-    if (driver := _driver()) is None:
-        return _no_gpu()
-    count = ctypes.c_int(0)
+def obstacle(ort: Any) -> str | None:
+    """Returns why ONNX Runtime cannot use a GPU, as far as is known before its libraries are loaded; None if it may."""
+    if CUDA not in ort.get_available_providers():
+        return f"this ONNX Runtime {ort.__version__} was built without CUDA: {both_or(GPU_FIX)}"
+    if why := absence():
+        return why
+    driver, count = _driver(), ctypes.c_int(0)
     status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     if status or not count.value:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "unset")
@@ -73,10 +56,8 @@ def obstacle(ort: Any, device: str) -> str | None:
 
 def absence() -> str | None:
     """Returns why this machine has no GPU, whatever ONNX Runtime could do with one; None where it may have one."""
-    return _no_gpu() if _driver() is None else None
-
-
-def _no_gpu() -> str:
+    if _driver() is not None:
+        return None
     return f"{NO_GPU}: the NVIDIA driver is not installed, or not visible in this container"
 
 
@@ -87,31 +68,26 @@ def _driver() -> Any:
         return None
 
 
-def missing_library(ort: Any, device: str) -> str | None:
-    """Which library keeps the provider from being loaded although there is a GPU; None when it can be loaded."""
+def missing_library(ort: Any) -> str | None:
+    """Returns why the provider does not load although there is a GPU, with the library's name; None when it loads."""
     try:
-        ctypes.CDLL(str(Path(ort.__file__).parent / "capi" / f"libonnxruntime_providers_{device}.so"))
+        ctypes.CDLL(str(Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"))
     except OSError as error:
         cause = first_line(error)
     else:
         return None
-    name, also = ("CUDA", "and cuDNN") if device == "cuda" else ("TensorRT", ", cuDNN and TensorRT")
     version = getattr(ort, "cuda_version", "") or "of the version it was built for"
-    needs = f"needs CUDA {version} {also}".replace(" ,", ",")
-    return (
-        f"the {name} provider did not load ({cause}); ONNX Runtime {ort.__version__} {needs}: "
-        f"{both_or(_LIBRARIES[device])}"
-    )
+    needs = f"ONNX Runtime {ort.__version__} needs CUDA {version} and cuDNN"
+    return f"the CUDA provider did not load ({cause}); {needs}: {both_or(_LIBRARIES)}"
 
 
-def providers(device: str, use: Use, image: tuple[int, ...], model: bytes) -> list[Any]:
-    """Providers in their order, with options: the same numbers every time, and memory that fits.
+def providers(use: Use) -> list[Any]:
+    """Returns the providers in their order, with options that give the same numbers every time and memory that fits.
 
-    On CUDA no TF32, which would round inputs to ten bits (for TensorRT there is no such option); no search of
-    convolution algorithms for every new shape; an arena that grows by what is asked for. `image` is the shape of one
-    picture, (H, W, 3).
+    TF32 is off, since it rounds inputs to ten bits. Convolution algorithms are not searched for every new shape. The
+    arena grows by what is requested.
     """
-    cuda: dict[str, str] = {
+    cuda = {
         "device_id": str(use.index),
         "use_tf32": "0",
         "cudnn_conv_algo_search": "HEURISTIC",
@@ -119,50 +95,35 @@ def providers(device: str, use: Use, image: tuple[int, ...], model: bytes) -> li
     }
     if use.memory is not None:
         cuda["gpu_mem_limit"] = str(use.memory)
-    chosen: list[Any] = [(CUDA, cuda), CPU]
-    if device == "tensorrt":
-        shape = "x".join(map(str, image))
-        trt = {
-            "device_id": str(use.index),
-            "trt_fp16_enable": str(int(use.precision == "fp16")),
-            "trt_int8_enable": str(int(use.precision == "int8")),
-            "trt_engine_cache_enable": "1",  # an engine takes minutes to build
-            "trt_engine_cache_path": str(_cache(model, use.precision)),
-            "trt_profile_min_shapes": f"image:1x{shape}",
-            "trt_profile_opt_shapes": f"image:{use.batch_size}x{shape}",
-            "trt_profile_max_shapes": f"image:{use.batch_size}x{shape}",
-        }
-        chosen.insert(0, (TENSORRT, trt))
-    return chosen
+    return [(CUDA, cuda), CPU]
 
 
-def open_session(ort: Any, model: bytes, device: str, use: Use, image: tuple[int, ...]) -> tuple[Any, list[str]]:
-    """A session on the GPU that has run once, and the parts of the network that it ran on the CPU all the same.
+def open_session(ort: Any, model: bytes, use: Use, image: tuple[int, ...]) -> tuple[Any, list[str]]:
+    """Returns a session on the GPU that has run once, and the nodes of the network that it ran on the CPU.
 
-    The first run is needed anyway (kernels are loaded, cuDNN plans); profiled, it tells where every node ran.
+    The first run is needed anyway: kernels are loaded, and cuDNN plans. Its profile tells where every node ran.
     """
     import tempfile  # takes a part of the time to the first code that only this path should pay
 
     if hasattr(ort, "preload_dlls"):
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it misses; `missing_library` says it better
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it misses; `missing_library` is clearer
             ort.preload_dlls()
     ort.set_default_logger_severity(SILENT)
     with tempfile.TemporaryDirectory() as folder:
         options = session_options(ort)
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "first_run")
-        chosen = providers(device, use, image, model)
         # enable_fallback=0: a run that fails on the GPU must not go on quietly on the CPU.
-        session = ort.InferenceSession(model, options, providers=chosen, enable_fallback=0)
+        session = ort.InferenceSession(model, options, providers=providers(use), enable_fallback=0)
         session.run(None, {"image": np.zeros((1, *image), np.uint8)})
         profile = Path(session.end_profiling())
         return session, on_cpu(json.loads(profile.read_text(encoding="utf-8")))
 
 
 def on_cpu(events: list[dict[str, Any]]) -> list[str]:
-    """From the profile of a run: the nodes ("Conv conv1") that computed pictures or features on the CPU.
+    """Returns the nodes, such as "Conv conv1", that computed images or features on the CPU, from the profile of a run.
 
-    Shapes, sizes and indices, whole numbers of a few bytes, are computed there by design, since they are needed there.
+    Shapes, sizes and indices are computed there by design, since they are needed there.
     """
     found = []
     for event in events:
@@ -176,10 +137,10 @@ def on_cpu(events: list[dict[str, Any]]) -> list[str]:
 
 
 class FixedShapes:
-    """Runs a session with batches of two sizes, one picture and `batch_size`, in buffers that stay on the device.
+    """Batches of two sizes, one image and `batch_size`, in buffers that stay on the device.
 
-    cuDNN plans anew for every shape it has not seen, which takes longer than the run itself; so a batch that is not
-    full is padded. Nothing is allocated for a run. Threads take turns.
+    cuDNN plans again for every new shape, which takes longer than the run, so a batch that is not full is padded.
+    Nothing is allocated for a run. Threads take turns.
     """
 
     memory = "cuda"
@@ -192,7 +153,7 @@ class FixedShapes:
         self._bound: dict[int, tuple[Any, ...]] = {}
 
     def __call__(self, pixels: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Codes and logits of 1 to batch_size pictures uint8 [n, H, W, 3]."""
+        """Returns codes and logits of 1 to batch_size images uint8 [n, H, W, 3]."""
         count = len(pixels)
         with self._lock:
             binding, image, codes, logits, host = self._buffers(1 if count == 1 else self.batch_size)
@@ -219,15 +180,3 @@ class FixedShapes:
             binding.bind_ortvalue_output("logits", logits)
             self._bound[size] = binding, image, codes, logits, host
         return self._bound[size]
-
-
-def _cache(model: bytes, precision: str) -> Path:
-    """Where the engines of one model lie. An engine holds weights, but ONNX Runtime names it by the graph alone: two
-    trainings of one backbone must not meet in one folder.
-    """
-    folder = cache_folder("tensorrt")
-    if folder is None:
-        raise NotSupportedError("the engines of TensorRT need a folder; set HOME or XDG_CACHE_HOME")
-    folder /= f"{hashlib.sha256(model).hexdigest()}-{precision}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -48,7 +48,7 @@ class Encoder:
                                                 # the bytes of image files, and files opened in binary mode
         codes = enc.encode(pixels)              # uint8 [n, H, W, 3] that are preprocessed already
 
-    device      "auto", "cpu", "cuda" or "tensorrt". Asked for, a GPU that cannot be had is an error; "auto" takes
+    device      "auto", "cpu" or "cuda". Asked for, a GPU that cannot be had is an error; "auto" takes
                 CUDA where it works, else the CPU, and `why` says which and for what reason
     threads     of one run on the CPU: all cores that this process may use
     batch_size  pictures a run
@@ -103,7 +103,7 @@ class Encoder:
             if said is not None and bits not in (None, said.bits):
                 raise ModelMismatchError(f"its codes have {said.bits} bits, not {bits}")
             expected = said.preprocess if said else preprocess or Preprocess()
-            use = Use(gpu, memory, said.precision if said else "fp32", size or _GPU_BATCH)
+            use = Use(gpu, memory, said.precision if said else "fp32")
             image = (expected.crop, expected.crop, 3)
             opened = devices.open_session(
                 content, self.path, device, self.threads, spin=spin, use=use, image=image, strict=strict

@@ -21,7 +21,7 @@ from idcwh_export.cli import main
 from idcwh_search.encoder import device as devices
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.encoder import Encoder
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, NotSupportedError
 from idcwh_search.images.listing import list_images
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -106,23 +106,25 @@ def test_the_file_names_the_model_that_it_was_made_of(small: Any, quick: None, t
     assert Encoder(tmp_path / "m.onnx").info.source_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_auto_compares_on_every_device_that_can_be_had(
-    small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("works", [True, False])
+def test_export_compares_on_every_usable_device(
+    works: bool, small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And says of the others why not; here a CPU stands in for the GPU."""
+    """A CPU stands in for the GPU."""
 
     def opened(path: str, device: str, **options: Any) -> Encoder:
-        if device == "tensorrt":
-            raise IdcwhError("no TensorRT")
+        if device == "cuda" and not works:
+            raise NotSupportedError(path="device cuda")
         return Encoder(path, device="cpu", **options)
 
-    monkeypatch.setattr(devices, "usable", lambda: ["cpu", "cuda", "tensorrt"])
+    monkeypatch.setattr(devices, "usable", lambda: ["cpu", "cuda"])
     monkeypatch.setattr(devices, "obstacles", dict)
     monkeypatch.setattr(export, "Encoder", opened)
     done = export.export_onnx(small(), tmp_path / "m.onnx")
     verified = Encoder(tmp_path / "m.onnx").info.verified
-    assert verified is not None and list(verified["devices"]) == list(done.files[0].comparisons) == ["cpu", "cuda"]
-    assert done.passed_over == {"fp32 on tensorrt": "no TensorRT"}
+    assert verified is not None and list(verified["devices"]) == list(done.files[0].comparisons)
+    assert list(verified["devices"]) == (["cpu", "cuda"] if works else ["cpu"])
+    assert list(done.passed_over) == ([] if works else ["fp32 on cuda"])
 
 
 def test_every_precision_in_one_go(
