@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from idcwh_train.engine import epoch_log
+from support.images import write_images
 
 
 @pytest.fixture(autouse=True)
@@ -21,20 +20,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def write_images(root: Path, classes: int = 3, each: int = 14, size: int = 40) -> Path:
-    """Pictures that a random network can tell apart: a colour and a stripe a class, with noise."""
-    rng = np.random.default_rng(0)
-    for c in range(classes):
-        for i in range(each):
-            picture = rng.integers(0, 60, (size, size, 3))
-            picture[:, :, c % 3] += 120
-            picture[c % 7 :: 7] += 70
-            path = root / ("test" if i < 3 else "train") / f"class{c}" / f"{i:02d}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).save(path)
-    return root
 
 
 @pytest.fixture
