@@ -299,7 +299,3 @@ def _protocol(split: Split) -> dict[str, Any]:
         "training_in_database": len(np.intersect1d(split.train, split.database)),
         "sha256": split.sha256(),
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main(None))

@@ -137,6 +137,14 @@ def test_interrupt_during_imports_is_one_line(
     assert not (tmp_path / "new.bin").exists() and not list(tmp_path.glob(".*.tmp"))
 
 
+@pytest.mark.parametrize("name", ["argparse", "numpy", "torch"])
+def test_module_interrupted_during_imports_is_one_line(name: str, tmp_path: Path) -> None:
+    script = f"{INTERRUPTING.format(name=name)}\nimport runpy; runpy.run_module('idcwh_train', run_name='__main__')"
+    options = ["--data", tmp_path, "--out", tmp_path / "run"]
+    done = subprocess.run([sys.executable, "-c", script, *options], capture_output=True, check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (130, b"interrupted\n")
+
+
 def test_interrupt_after_the_work_changes_nothing(code_file: Path) -> None:
     before = (
         "import atexit, os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"

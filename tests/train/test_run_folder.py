@@ -90,7 +90,7 @@ def test_overwrite_keeps_permissions(images, net, tmp_path, cached):
 def test_two_processes_do_not_train_into_one_folder(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]
-    program = [sys.executable, "-m", "idcwh_train.cli", *command, "--epochs", "1000000"]
+    program = [sys.executable, "-m", "idcwh_train", *command, "--epochs", "1000000"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     first = subprocess.Popen(program, env=env, stderr=subprocess.PIPE, text=True)
     log = out / "log.jsonl"

@@ -74,7 +74,7 @@ def test_a_checkpoint_of_before_steps_were_told_apart_goes_on(images, net, tmp_p
 
 def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "idcwh_train.cli", "--data", str(images), *net, "--freeze", "--epochs", "1000000"]
+    command = [sys.executable, "-m", "idcwh_train", "--data", str(images), *net, "--freeze", "--epochs", "1000000"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen([*command, "--out", str(out), *cached], env=env, stderr=subprocess.PIPE, text=True)
     log_file = out / "log.jsonl"

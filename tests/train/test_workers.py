@@ -116,7 +116,7 @@ def test_where_the_first_cannot_begin_it_alone_says_so(data, tmp_path):
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [*run, "-m", "idcwh_train.cli", *command], env=env, capture_output=True, text=True, timeout=600
+        [*run, "-m", "idcwh_train", *command], env=env, capture_output=True, text=True, timeout=600
     )
     assert done.returncode != 0
     assert done.stderr.count("holds model.pt of an earlier run") == 1

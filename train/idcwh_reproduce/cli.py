@@ -214,7 +214,3 @@ def _check_figures(out: Path) -> None:
 def _report(out: Path, table: tables.Table, unavailable: str | None, figures: bool) -> None:
     for path in report.write(out, table, unavailable, figures):
         note(f"wrote {path}")
-
-
-if __name__ == "__main__":
-    sys.exit(main(None))

@@ -26,7 +26,7 @@ examples:
   idcwh-train --data photos --query-per-class 20 --freeze --bits 48 --out runs/photos
   idcwh-train --data cifar10:data --protocol cifar10-mini --bits 48 --device cuda --out runs/mini     (the paper's way)
   idcwh-train --out runs/mini --resume
-  torchrun --nproc-per-node 4 -m idcwh_train.cli --data photos --out runs/photos     (several GPUs)
+  torchrun --nproc-per-node 4 -m idcwh_train --data photos --out runs/photos     (several GPUs)
 
 DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of path,label[,label...],
 a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR. --method-option sets what docs/methods.md lists.
