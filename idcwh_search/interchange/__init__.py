@@ -16,7 +16,7 @@ import numpy as np
 
 from .._util.atomic import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from ..database.database import Database
-from ..errors import AlreadyExistsError, NotFoundError, not_installed
+from ..errors import AlreadyExistsError, InvalidInputError, not_installed
 from . import faiss_files, flat
 from .source import Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings
@@ -52,18 +52,24 @@ def read(
     bits: int | None = None,
     ids: str | os.PathLike[str] | None = None,
 ) -> Source:
-    """Open a file of codes: its header is read and checked against its size, its items when they are asked for.
+    """Opens a file of codes. Its header is compared with its size now, its items are checked when they are read.
 
-    `format` is one of FORMATS, by default what the suffix says. `bits` is the code length, where the file holds only
-    whole bytes and it is not 8 times these; a raw file always needs it. `ids` names a .npy of integers [n] for the
-    formats without (npy, raw). IdcwhError for a file that is not what it should be, OSError for none at all.
+    Args:
+        path: the file.
+        format: one of FORMATS; by default the format of the suffix.
+        bits: the code length, where the file holds whole bytes and it is not 8 times their number; raw files need it.
+        ids: a .npy file of integers [n], for formats that store no ids (npy, raw).
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+        IdcwhError: its content is not what the format requires, or does not match `bits` or `ids`.
     """
     source = Path(path)
     kind = format_of(source, format, ids)
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
-            Path(place).stat()  # an OSError that says so where there is nothing
-            raise NotFoundError("is not a file", path=place)
+            Path(place).stat()  # FileNotFoundError
+            raise InvalidInputError("is not a file", path=place)
     if kind in _TABLES:
         return _tables().open_table(source, kind, bits)
     if kind == "faiss":
@@ -80,20 +86,24 @@ def export(
     replace: bool = False,
     progress: Progress = None,
 ) -> list[str]:
-    """Write all items to `path`, which appears when it is whole; returns what the file could not hold, in words.
+    """Writes all items to `path`, which appears when it is complete. Returns names of what the format does not store.
 
-    `format` is one of FORMATS, by default what the suffix says. `ids` names a .npy to write beside a format that has
-    none (npy, raw). An existing file is an error unless `replace` is set. `progress` is called with the number of
-    items of each batch.
+    Args:
+        database: the items.
+        path: the file to write.
+        format: one of FORMATS; by default the format of the suffix.
+        ids: a .npy file to write beside a format that stores no ids (npy, raw).
+        replace: replace existing files; otherwise they raise AlreadyExistsError.
+        progress: called with the number of items of each batch.
     """
     target = Path(path)
     kind = format_of(target, format, ids)
     outputs = [(target, _KINDS[kind])] + ([] if ids is None else [(Path(ids), NPY)])
     if ids is not None and os.path.realpath(ids) == os.path.realpath(target):
-        raise ValueError(f"ids: {ids} is the output for the codes as well; choose another name")
+        raise ValueError(f"ids: {ids} is also the output for the codes; choose another name")
     for place, its in outputs:
         if os.path.lexists(place) and not replace:
-            raise AlreadyExistsError("already exists; choose another name or ask to replace it", path=place)
+            raise AlreadyExistsError(path=place, hint="choose another name or pass replace=True")
         check_target(place, its, database.path)
     write = _writer(kind)
     with contextlib.ExitStack() as stack:
@@ -107,19 +117,16 @@ def export(
 def format_of(
     path: str | os.PathLike[str], format: str | None = None, ids: str | os.PathLike[str] | None = None
 ) -> str:
-    """One of FORMATS: `format`, else what the suffix of `path` says. ValueError for neither, and for a file of `ids`
-    beside a format that has ids of its own."""
+    """Returns `format`, by default the format of the suffix of `path`. Raises ValueError for an unknown one, and for a
+    file of `ids` beside a format that stores ids."""
     if format is None:
         format = _SUFFIXES.get(Path(path).suffix.lower())
         if format is None:
-            raise ValueError(
-                f"{path}: no format has this suffix ({', '.join(_SUFFIXES)} have one); say which it is (--format)"
-            )
+            raise ValueError(f"format: not told by the suffix of {path}; expected one of {', '.join(_SUFFIXES)}")
     elif format not in FORMATS:
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, not {format!r}")
     if ids is not None and format not in _WITHOUT_IDS:
-        own = f"a {format} file has ids of its own"
-        raise ValueError(f"ids: {own}; a file of ids goes with {' and '.join(_WITHOUT_IDS)}")
+        raise ValueError(f"ids: expected none for {format}, which stores ids; {' and '.join(_WITHOUT_IDS)} do not")
     return format
 
 
@@ -139,7 +146,7 @@ def _tables() -> Any:
 
 
 def _left_out(database: Database, kind: str, ids_beside: bool) -> list[str]:
-    """What this database has and a file of this kind has not."""
+    """Returns names of what this database has and a file of this kind does not store."""
     ids = database.ids
     lost = {
         "the code length": kind == "raw" or database.bits % 8 != 0,

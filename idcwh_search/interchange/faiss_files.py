@@ -26,7 +26,7 @@ _METRIC = 1  # faiss writes METRIC_L2 for binary indexes and does not look at it
 
 
 def write(database: Database, file: BinaryIO, progress: Progress) -> None:
-    """An IndexBinaryFlat where ids are row numbers, else an IndexBinaryIDMap over one."""
+    """Writes an IndexBinaryFlat where ids are row numbers, else an IndexBinaryIDMap over one."""
     ids, width = database.ids, code_bytes(database.bits)
     header = (8 * width, width, len(ids), True, _METRIC)
     mapped = not consecutive(ids)
@@ -40,7 +40,7 @@ def write(database: Database, file: BinaryIO, progress: Progress) -> None:
 
 
 def open_index(path: Path, bits: int | None) -> Source:
-    """A `Source` of an index with whole codes. `bits`: the code length, where padding fills the last byte."""
+    """Returns the `Source` of an index. `bits`: the code length, where padding fills the last byte."""
     with path.open("rb") as file:
         head = file.read(2 * _HEADER.size + _LENGTH.size)
         mapped = head[:4] in _MAPS
@@ -48,24 +48,23 @@ def open_index(path: Path, bits: int | None) -> Source:
         name = head[inner : inner + 4]
         start = inner + _HEADER.size + _LENGTH.size
         if len(name) == 4 and name != _FLAT:
-            found = ascii(name.decode("latin-1"))
-            raise CorruptFileError(
-                f"is no faiss IndexBinaryFlat, alone or in an IndexBinaryIDMap (found {found})", path=path
-            )
+            expected = "'IBxF' (IndexBinaryFlat), alone or in an IndexBinaryIDMap"
+            raise CorruptFileError(path=path, found=ascii(name.decode("latin-1")), expected=expected)
         if len(head) < start:
-            raise CorruptFileError("ends inside its header; it is damaged or no faiss file", path=path)
+            raise CorruptFileError("ends inside its header", path=path, found=len(head), expected=f"{start} bytes")
         _, d, width, count, _, _ = _HEADER.unpack_from(head, inner)
         (held,) = _LENGTH.unpack_from(head, start - _LENGTH.size)
         if d <= 0 or d % 8 or d != 8 * width or count < 0 or held != count * width:
-            raise CorruptFileError(
-                f"speaks of {count} codes of {d} bits, {width} bytes each, in {held} bytes", path=path
-            )
+            header = f"{count} codes of {d} bits, {width} bytes each, in {held} bytes"
+            raise CorruptFileError("has an impossible header", path=path, found=header)
         codes = Rows(path, start, count, np.dtype(np.uint8), width)
         ids = Rows(path, codes.end + _LENGTH.size, count, np.dtype("<i8")) if mapped else None
         check_size(path, codes.end if ids is None else ids.end, f"{count} codes of {d} bits")
         if ids is not None:
             file.seek(codes.end)
             (named,) = _LENGTH.unpack(file.read(_LENGTH.size))
-            if named != count or _HEADER.unpack_from(head)[1:4] != (d, width, count):
-                raise CorruptFileError(f"its map of ids does not fit the {count} codes of {d} bits inside", path=path)
+            outer, inside = (named, *_HEADER.unpack_from(head)[1:4]), (count, d, width, count)
+            if outer != inside:
+                what = "has a map that does not match its index in ids, bits, bytes and codes"
+                raise CorruptFileError(what, path=path, found=outer, expected=inside)
     return Source(path, fitting_bits(path, bits, width), count, lambda: items_of(codes, ids))

@@ -22,9 +22,9 @@ import pyarrow.parquet
 from ..codes import check_bits, code_bytes
 from ..database.database import Database
 from ..database.items import stamp_column
-from ..errors import CorruptFileError, IdcwhError, InvalidInputError, MismatchError
+from ..errors import CorruptFileError, InvalidInputError
 from . import source
-from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans
+from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans, wrong_bits
 
 _METADATA = b"idcwh"
 _FIRST_ROWS = 64  # that are read to tell the code length
@@ -32,6 +32,7 @@ _CHECKSUM = 16  # bytes, as they are in codes.bin
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _COLUMNS = ("id", "key", "label", "code")
 _OURS = (*_COLUMNS, "stamp", "checksum")  # which in other people's tables may be anything
+_CODES = "bytes (binary) or lists of bytes (list<uint8>)"
 
 
 def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
@@ -105,13 +106,14 @@ def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.Da
 
 
 def open_table(path: Path, kind: str, bits: int | None) -> Source:
-    """A `Source` of a table. `bits`: the code length, where no metadata says it and codes do not fill whole bytes."""
+    """Returns the `Source` of a table. `bits`: the code length, where the metadata does not have it and codes do not
+    fill whole bytes."""
     with _reading(path, kind):
         schema, count, first = _look(path, kind)
         _column_of(path, schema, "code")
         said, model = _about(path, schema)
         if said is not None and bits not in (None, said):
-            raise MismatchError(f"holds codes of {said} bits, not {bits}", path=path)
+            raise wrong_bits(path, said, bits)
         code_column = None if first is None else _plain(first.column("code"))
         if bits is None and said is None and code_column is not None and _is_list(code_column.type):
             refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
@@ -174,13 +176,13 @@ def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator
 
 @contextlib.contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """What pyarrow finds wrong, as an IdcwhError that names the file."""
+    """Turns errors of pyarrow into CorruptFileError about the file."""
     try:
         yield
     except (pa.ArrowException, UnicodeError, OSError) as error:
-        name = {"parquet": "a Parquet", "arrow": "an Arrow IPC"}[kind]
+        name = {"parquet": "Parquet", "arrow": "Arrow IPC"}[kind]
         reason = " ".join(str(error).split())
-        raise CorruptFileError(f"cannot be read as {name} file of codes: {reason}", path=path) from error
+        raise CorruptFileError(f"is not a {name} file of codes, or corrupt ({reason})", path=path) from error
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -196,11 +198,11 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
-    """Whether the table has this column; IdcwhError where it has none but must, or several."""
+    """Returns whether the table has this column. Raises InvalidInputError for several, and for no column `code`."""
     times = schema.names.count(name)
     if times > 1 or (times == 0 and name == "code"):
         raise InvalidInputError(
-            f"has {times} columns named {name!r}, expected one (it has {', '.join(schema.names)})", path=path
+            f"has {times} columns named {name!r}", path=path, found=", ".join(schema.names), expected="one"
         )
     return times == 1
 
@@ -216,7 +218,7 @@ def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
         if not isinstance(model, dict):
             raise TypeError(f"model is {model!r}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last: lists in lists in lists
-        raise CorruptFileError(f"its metadata 'idcwh' is not what an export writes ({error})", path=path) from error
+        raise CorruptFileError(f"has corrupt metadata 'idcwh' ({error})", path=path) from error
     return bits, model
 
 
@@ -230,9 +232,9 @@ def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.Recor
         return code_bytes(bits)
     code = first.column("code")[0].as_py() if first is not None and first.num_rows else None
     if code is None:
-        raise InvalidInputError("has no first code to tell the code length from; give it (--bits)", path=path)
+        raise InvalidInputError("has no first code, which tells the code length", path=path, hint="pass --bits")
     if not isinstance(code, bytes | list):
-        raise _wrong_type(path, kind)
+        raise _wrong_column(path, "code", kind, _CODES)
     return len(code)
 
 
@@ -240,7 +242,7 @@ def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
     """uint8 (n, width) of a column of bytes or of lists of bytes."""
     kind = column.type
     if column.null_count:
-        raise InvalidInputError("column 'code' has rows without a value", path=path)
+        raise _wrong_column(path, "code", "rows without a value", _CODES)
     if _is_bytes(kind):
         values = column.to_pylist()
         lengths = set(map(len, values))
@@ -249,19 +251,17 @@ def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
         lengths = set(pa.compute.list_value_length(column).unique().to_pylist())
         numbers = column.flatten()
         if numbers.null_count:
-            raise InvalidInputError("column 'code' has bytes without a value", path=path)
+            raise _wrong_column(path, "code", "bytes without a value", _CODES)
         raw = numbers.cast(pa.uint8()).to_numpy()
     else:
-        raise _wrong_type(path, kind)
+        raise _wrong_column(path, "code", kind, _CODES)
     if wrong := lengths - {width}:
-        raise InvalidInputError(f"column 'code' has codes of {wrong.pop()} bytes among those of {width}", path=path)
+        raise _wrong_column(path, "code", f"a code of {wrong.pop()} bytes", f"codes of {width} bytes")
     return raw.reshape(-1, width)
 
 
-def _wrong_type(path: Path, kind: pa.DataType) -> IdcwhError:
-    return InvalidInputError(
-        f"column 'code' is {kind}, expected bytes (binary) or lists of bytes (list<uint8>)", path=path
-    )
+def _wrong_column(path: Path, name: str, found: object, expected: object) -> InvalidInputError:
+    return InvalidInputError(f"has an invalid column {name!r}", path=path, found=str(found), expected=str(expected))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -275,9 +275,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _ids(path: Path, column: pa.Array) -> np.ndarray:
     if not pa.types.is_integer(column.type) or column.null_count:
-        raise InvalidInputError(
-            f"column 'id' is {column.type} with {column.null_count} nulls, expected integers", path=path
-        )
+        raise _wrong_column(path, "id", f"{column.type} with {column.null_count} nulls", "integers")
     return column.to_numpy(zero_copy_only=False)
 
 
@@ -285,13 +283,13 @@ def _stamps(path: Path, column: pa.Array) -> np.ndarray:
     try:
         return stamp_column(column.to_pylist())
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"column 'stamp': {error}", path=path) from error
+        raise InvalidInputError(f"has an invalid column 'stamp' ({error})", path=path) from error
 
 
 def _checksums(path: Path, column: pa.Array) -> np.ndarray:
     if column.type != pa.binary(_CHECKSUM) or column.null_count:
         found = f"{column.type} with {column.null_count} nulls"
-        raise InvalidInputError(f"column 'checksum' is {found}, expected {pa.binary(_CHECKSUM)}", path=path)
+        raise _wrong_column(path, "checksum", found, pa.binary(_CHECKSUM))
     return np.frombuffer(b"".join(column.to_pylist()), "<u8").astype(np.uint64).reshape(-1, 2)
 
 

@@ -30,15 +30,15 @@ def database(tmp_path, rng, code_maker) -> Path:
         ("a.feather", [], None),
     ],
 )
-def test_there_and_back(name, options, lost, database, tmp_path, capsys, monkeypatch):
+def test_export_and_import_give_the_same_items(name, options, lost, database, tmp_path, capsys, monkeypatch):
     if lost is None:
         pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     assert main(["export", "codes.bin", name, *options]) == 0
     printed = capsys.readouterr()
     assert printed.out == ""
-    expected = [] if lost is None else [f"left out, as this format does not hold them: {lost}"]
-    assert printed.err.splitlines()[1:] == expected
+    notes = printed.err.splitlines()[1:]
+    assert notes == [] if lost is None else len(notes) == 1 and notes[0].endswith(f": {lost}")
     assert main(["import", name, "--db", "again.bin", "--bits", "20", *options]) == 0
     with ih.Database.open(database) as before, ih.Database.open("again.bin") as after:
         np.testing.assert_array_equal(after.codes, before.codes)
@@ -48,26 +48,24 @@ def test_there_and_back(name, options, lost, database, tmp_path, capsys, monkeyp
         assert after.manifest == (before.manifest if lost is None else {})
 
 
-def fails(arguments: list[str], capsys, *words: str) -> None:
+def fails(arguments: list[str], capsys, path: str) -> str:
+    """Runs a command that fails; returns its only line on stderr, which is about `path`."""
     assert main(arguments) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    line = printed.err
-    assert line.startswith("error: ") and line.count("\n") == 1
-    for word in words:
-        assert word in line
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"error: {path}: ") and err.count("\n") == 1
+    return err
 
 
-def test_nothing_is_replaced_without_force(database, tmp_path, capsys, monkeypatch):
+def test_import_and_export_replace_only_with_force(database, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("old.npy", np.arange(3))
-    fails(["export", "codes.bin", "old.npy"], capsys, "old.npy: already exists", "--force")
-    fails(["export", "codes.bin", "new.npy", "--ids", "old.npy"], capsys, "old.npy: already exists", "--force")
+    assert "--force" in fails(["export", "codes.bin", "old.npy"], capsys, "old.npy")
+    assert "--force" in fails(["export", "codes.bin", "new.npy", "--ids", "old.npy"], capsys, "old.npy")
     assert np.load("old.npy").tolist() == [0, 1, 2] and not Path("new.npy").exists()
     assert main(["export", "codes.bin", "old.npy", "--ids", "ids.npy", "--force"]) == 0
     before = database.read_bytes()
     capsys.readouterr()
-    fails(["import", "old.npy", "--db", "codes.bin", "--bits", "20"], capsys, "codes.bin: already exists", "--force")
+    assert "--force" in fails(["import", "old.npy", "--db", "codes.bin", "--bits", "20"], capsys, "codes.bin")
     assert database.read_bytes() == before
     assert main(["import", "old.npy", "--db", "codes.bin", "--bits", "19", "--force"]) == 1  # and keeps the old one
     assert database.read_bytes() == before
@@ -76,7 +74,7 @@ def test_nothing_is_replaced_without_force(database, tmp_path, capsys, monkeypat
         assert (db.bits, len(db), db.manifest) == (21, 300, {})
 
 
-def test_an_input_is_never_the_output(database, tmp_path, capsys, monkeypatch):
+def test_import_and_export_keep_their_input(database, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = database.read_bytes()
     for option in ([], ["--force"]):
@@ -88,22 +86,24 @@ def test_an_input_is_never_the_output(database, tmp_path, capsys, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["codes.bin"]
 
 
-def test_mistakes_are_one_line(database, tmp_path, capsys, monkeypatch):
+def test_import_and_export_errors_name_the_file(database, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.faiss").write_text("no index at all, but a text")
     Path("folder.npy").mkdir()
-    Path("empty.faiss").touch()
     np.save("codes.npy", np.zeros((3, 3), np.uint8))
-    fails(["import", "text.faiss", "--db", "a.bin"], capsys, "text.faiss: is no faiss", "no i")
-    fails(["import", "empty.faiss", "--db", "a.bin"], capsys, "ends inside its header")
-    fails(["import", "folder.npy", "--db", "a.bin"], capsys, "folder.npy: is not a file")
-    fails(["import", "none.npy", "--db", "a.bin"], capsys, "none.npy: No such file")
-    fails(["import", "codes.npy", "--db", "a.bin", "--ids", "none.npy"], capsys, "none.npy: No such file")
-    fails(["import", "codes.npy", "--db", "a.bin", "--bits", "16"], capsys, "17 to 24 bits, not 16")
-    fails(["import", "codes.npy", "--db", "no/a.bin"], capsys, "no/a.bin: cannot be written")
-    fails(["export", "codes.bin", "folder.npy", "--force"], capsys, "is a directory")
-    fails(["export", "none.bin", "a.npy"], capsys, "none.bin: No such file")
-    fails(["export", "codes.npy", "a.npy"], capsys, "codes.npy")
-    with pytest.raises(SystemExit, match="2"):
-        main(["import", "codes.npy", "--db", "a.bin", "--bits", "0"])
+    for source, *more, path in (
+        ("text.faiss", "text.faiss"),
+        ("folder.npy", "folder.npy"),
+        ("none.npy", "none.npy"),
+        ("codes.npy", "--ids", "none.npy", "none.npy"),
+        ("codes.npy", "--bits", "16", "codes.npy"),
+        ("codes.npy", "--db", "no/a.bin", "no/a.bin"),
+    ):
+        fails(["import", source, "--db", "a.bin", *more], capsys, path)
+    for source, target, path in (
+        ("codes.bin", "folder.npy", "folder.npy"),
+        ("none.bin", "a.npy", "none.bin"),
+        ("codes.npy", "a.npy", "codes.npy"),
+    ):
+        fails(["export", source, target, "--force"], capsys, path)
     assert not list(tmp_path.glob("a.*"))

@@ -13,8 +13,9 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search import interchange
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, MismatchError
 from idcwh_search.interchange import source
+from support.errors import raises
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -53,7 +54,7 @@ def columns(n: int) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_checksums_come_back(suffix, rng, code_maker, tmp_path):
+def test_export_table_keeps_checksums(suffix, rng, code_maker, tmp_path):
     sums = [(5, 2**64 - 1), (0, 0), (2**40, 1)] * 80
     path, flat = tmp_path / f"codes{suffix}", tmp_path / "codes.faiss"
     with ih.Database.create(tmp_path / "codes.bin", 24) as db:
@@ -70,12 +71,12 @@ def test_checksums_come_back(suffix, rng, code_maker, tmp_path):
     foreign = pa.table({"code": [b"ab", b"cd"], "checksum": ["Monday", None]})
     assert interchange.read(write(foreign, path)).items().checksums is None
     changed = foreign.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
-    with pytest.raises(IdcwhError, match=f"{path.name}: column 'checksum' is string with 1 nulls, expected fixed_size"):
+    with raises(InvalidInputError, path=path, found="string with 1 nulls", problem="'checksum'"):
         interchange.read(write(changed, path)).items()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_stamps_come_back(suffix, rng, code_maker, tmp_path):
+def test_export_table_keeps_stamps(suffix, rng, code_maker, tmp_path):
     stamps = [0, 7, 2**32 - 1] * 80
     path, flat = tmp_path / f"codes{suffix}", tmp_path / "codes.faiss"
     with ih.Database.create(tmp_path / "codes.bin", 24) as db:
@@ -93,13 +94,13 @@ def test_stamps_come_back(suffix, rng, code_maker, tmp_path):
     foreign = pa.table({"code": [b"ab", b"cd"], "stamp": ["Monday", None]})
     assert interchange.read(write(foreign, path)).items().stamps is None
     changed = foreign.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
-    with pytest.raises(IdcwhError, match=f"{path.name}: column 'stamp'"):
+    with raises(InvalidInputError, path=path, problem="'stamp'"):
         interchange.read(write(changed, path)).items()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize(("n", "bits"), [(0, 20), (1, 64), (250, 20), (250, 77)])
-def test_pyarrow_reads_what_is_written_and_it_comes_back(suffix, n, bits, rng, code_maker, tmp_path):
+def test_export_table_is_read_by_pyarrow_and_read(suffix, n, bits, rng, code_maker, tmp_path):
     codes, given = code_maker.random(rng, n, bits), columns(n)
     with ih.Database.create(tmp_path / "codes.bin", bits, MODEL) as db:
         db.add(codes, **given)
@@ -134,7 +135,7 @@ def test_pyarrow_reads_what_is_written_and_it_comes_back(suffix, n, bits, rng, c
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_keys_that_are_no_utf8_are_bytes(suffix, tmp_path):
+def test_export_table_with_keys_not_utf8_has_binary_keys(suffix, tmp_path):
     keys = [None if i % 2 else f"{i}.png" for i in range(250)]
     keys[248] = b"caf\xe9.png".decode(errors="surrogateescape")
     with ih.Database.create(tmp_path / "codes.bin", 8) as db:
@@ -166,7 +167,7 @@ def code_column(codes: np.ndarray, kind: pa.DataType) -> pa.Array:
     ],
     ids=str,
 )
-def test_tables_of_other_people(suffix, kind, rng, code_maker, tmp_path):
+def test_read_table_of_other_programs_has_their_items(suffix, kind, rng, code_maker, tmp_path):
     codes = code_maker.random(rng, 250, 20)
     more = {"code": code_column(codes, kind), "price": pa.array(np.arange(250.0))}
     path = write(pa.table(more), tmp_path / f"codes{suffix}")
@@ -187,7 +188,7 @@ def test_tables_of_other_people(suffix, kind, rng, code_maker, tmp_path):
         assert db.labels()[:4] == ["0", "1", "2", "0"]
 
 
-def test_a_stream_in_an_arrow_file_is_read(tmp_path):
+def test_read_arrow_stream_in_a_file(tmp_path):
     table = pa.table({"code": pa.array([b"ab", b"cd"])})
     with pa.OSFile(str(tmp_path / "codes.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
         stream.write_table(table)
@@ -196,103 +197,105 @@ def test_a_stream_in_an_arrow_file_is_read(tmp_path):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "found"),
     [
-        ({"codes": [b"ab"]}, "0 columns named 'code'.*it has codes"),
-        ({"code": [b"ab", b"abc"]}, "codes of 3 bytes among those of 2"),
-        ({"code": [[1, 2], [1]]}, "codes of 1 bytes among those of 2"),
+        ({"codes": [b"ab"]}, "codes"),
+        ({"code": [b"ab", b"abc"]}, "a code of 3 bytes"),
+        ({"code": [[1, 2], [1]]}, "a code of 1 bytes"),
         ({"code": [b"ab", None]}, "rows without a value"),
-        ({"code": [None, b"ab"]}, "no first code"),
+        ({"code": [None, b"ab"]}, None),
         ({"code": [[1, 2], [1, None]]}, "bytes without a value"),
-        ({"code": [[1, 2], [1, 256]]}, "256"),
-        ({"code": [[1.5, 2.5]]}, "column 'code' is (list|large_list)<.*expected"),
-        ({"code": [7, 8]}, "column 'code' is int64, expected"),
-        ({"code": ["ab"]}, "column 'code' is string, expected"),
+        ({"code": [[1, 2], [1, 256]]}, None),
+        ({"code": pa.array([[1.5, 2.5]], pa.large_list(pa.float64()))}, ...),  # the name of the type by version
+        ({"code": [7, 8]}, "int64"),
+        ({"code": ["ab"]}, "string"),
         ({"code": [b""]}, "codes of 0 bytes"),
-        ({"code": pa.array([], pa.binary())}, "no first code"),
-        ({"code": [b"ab"], "id": [None]}, "column 'id' is null"),
-        ({"code": [b"ab", b"cd"], "id": [1, None]}, "with 1 nulls"),
-        ({"code": [b"ab"], "id": [1.0]}, "column 'id' is double"),
-        ({"code": [b"ab"], "id": [-1]}, "-1"),
-        ({"code": [b"ab", b"cd"], "id": [4, 4]}, "4 is given twice"),
-        ({"code": [b"ab"], "id": pa.array([2**63], pa.uint64())}, str(2**63)),
-        ({"code": [b"ab"], "label": [["cat"]]}, "cannot be read"),
+        ({"code": pa.array([], pa.binary())}, None),
+        ({"code": [b"ab"], "id": [None]}, "null with 1 nulls"),
+        ({"code": [b"ab", b"cd"], "id": [1, None]}, "int64 with 1 nulls"),
+        ({"code": [b"ab"], "id": [1.0]}, "double with 0 nulls"),
+        ({"code": [b"ab"], "id": [-1]}, None),
+        ({"code": [b"ab", b"cd"], "id": [4, 4]}, None),
+        ({"code": [b"ab"], "id": pa.array([2**63], pa.uint64())}, None),
+        ({"code": [b"ab"], "label": [["cat"]]}, None),
     ],
 )
-def test_tables_without_codes_are_refused(suffix, table, message, tmp_path):
+def test_read_table_without_codes_raises(suffix, table, found, tmp_path):
     path = write(pa.table(table), tmp_path / f"given{suffix}")
-    with pytest.raises(IdcwhError, match=f"given{suffix}.*{message}") as caught:
+    with raises(IdcwhError, path=path, found=found) as caught:
         interchange.read(path).save(tmp_path / "codes.bin")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "codes.bin").exists()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_code_length_has_to_fit(suffix, rng, code_maker, tmp_path):
+def test_read_table_with_other_bits_raises(suffix, rng, code_maker, tmp_path):
     codes = code_maker.random(rng, 5, 20)
     plain = write(pa.table({"code": code_column(codes, pa.binary(3))}), tmp_path / f"plain{suffix}")
-    with pytest.raises(IdcwhError, match="17 to 24 bits, not 16"):
+    with raises(MismatchError, path=plain, found="17 to 24", expected=16):
         interchange.read(plain, bits=16)
-    with pytest.raises(IdcwhError, match="beyond bit 16"):
+    with raises(InvalidInputError, path=plain, problem="from 0 on (codes"):
         interchange.read(plain, bits=17).items()
     loose = write(pa.table({"code": code_column(codes, pa.binary())}), tmp_path / f"loose{suffix}")
-    with pytest.raises(IdcwhError, match="codes of 3 bytes among those of 2"):
+    with raises(InvalidInputError, path=loose, found="a code of 3 bytes", expected="codes of 2 bytes"):
         interchange.read(loose, bits=16).items()
-    for about, message in [
-        ('{"bits": 20, "model": {}}', "20 bits, not 24"),
-        ('{"bits": 30, "model": {}}', "not 24"),
-        ('{"bits": "20", "model": {}}', "not what an export writes"),
-        ('{"bits": 20}', "not what an export writes"),
-        ('{"bits": 20, "model": []}', "not what an export writes"),
-        ("[]", "not what an export writes"),
-        ("{", "not what an export writes"),
-        (b"\xff", "not what an export writes"),
+    for about, kind, found in [
+        ('{"bits": 20, "model": {}}', MismatchError, 20),
+        ('{"bits": 30, "model": {}}', MismatchError, 30),
+        ('{"bits": "20", "model": {}}', CorruptFileError, None),
+        ('{"bits": 20}', CorruptFileError, None),
+        ('{"bits": 20, "model": []}', CorruptFileError, None),
+        ("[]", CorruptFileError, None),
+        ("{", CorruptFileError, None),
+        (b"\xff", CorruptFileError, None),
     ]:
         table = pa.table({"code": code_column(codes, pa.binary(3))}).replace_schema_metadata({"idcwh": about})
-        with pytest.raises(IdcwhError, match=message):
-            interchange.read(write(table, tmp_path / f"said{suffix}"), bits=24)
+        path = write(table, tmp_path / f"with_metadata{suffix}")
+        with raises(kind, path=path, found=found):
+            interchange.read(path, bits=24)
 
 
-def test_a_width_of_0_is_refused(tmp_path):
+def test_read_table_of_width_0_raises(tmp_path):
     path = write(pa.table({"code": pa.array([b""], pa.binary(0))}), tmp_path / "codes.arrow")
-    with pytest.raises(IdcwhError, match="codes of 0 bytes"):
+    with raises(InvalidInputError, path=path, found="codes of 0 bytes"):
         interchange.read(path)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_lists_of_unpacked_bits_are_refused_unless_bits_say_so(suffix, rng, tmp_path):
+def test_read_table_of_unpacked_bits_needs_bits(suffix, rng, tmp_path):
     bits = rng.integers(0, 2, (70, 24)).tolist()
     path = write(pa.table({"code": pa.array(bits, pa.list_(pa.int64()))}), tmp_path / f"bits{suffix}")
-    with pytest.raises(IdcwhError, match=r"only the bytes 0 and 1.*astype\(bool\).*--bits 192"):
+    with raises(InvalidInputError, path=path, expected="packed codes") as caught:
         interchange.read(path)
+    assert "--bits 192" in caught.value.hint
     assert interchange.read(path, bits=192).items().codes.tolist() == bits
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
-def test_two_columns_of_a_name_are_refused(suffix, tmp_path):
+def test_read_table_with_two_columns_of_a_name_raises(suffix, tmp_path):
     given = pa.table([pa.array([b"a"]), pa.array([1]), pa.array([2])], names=["code", "id", "id"])
     if suffix == ".arrow":
         with pa.OSFile(str(tmp_path / "codes.arrow"), "wb") as file, pa.ipc.new_file(file, given.schema) as writer:
             writer.write_table(given)
     else:
         parquet.write_table(given, tmp_path / "codes.parquet")
-    with pytest.raises(IdcwhError, match="2 columns named 'id'"):
+    with raises(InvalidInputError, path=tmp_path / f"codes{suffix}", found="code, id, id", expected="one"):
         interchange.read(tmp_path / f"codes{suffix}").items()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_damaged_files_are_refused(suffix, rng, code_maker, tmp_path):
+def test_read_table_cut_off_raises(suffix, rng, code_maker, tmp_path):
     table = pa.table({"code": code_column(code_maker.random(rng, 50, 64), pa.binary(8))})
     whole = write(table, tmp_path / f"whole{suffix}").read_bytes()
     broken = tmp_path / f"broken{suffix}"
     for content in [b"", b"a text, as there are many", *(whole[:length] for length in range(1, len(whole), 37))]:
         broken.write_bytes(content)
-        with pytest.raises(IdcwhError, match=r"broken.*cannot be read as") as caught:
+        with raises(CorruptFileError, path=broken) as caught:
             interchange.read(broken).items()
         assert "\n" not in str(caught.value)
 
 
-def test_a_damaged_byte_is_an_error_or_another_value(rng, code_maker, tmp_path):
+def test_read_arrow_with_a_flipped_byte_raises_or_differs(rng, code_maker, tmp_path):
     """No flipped byte of an Arrow file, offsets and metadata included, leads beyond its buffers or to another error."""
     codes = code_maker.random(rng, 6, 16)
     table = pa.table({"code": code_column(codes, pa.binary()), "key": ["a", "bc", None] * 2, "id": range(6)})
@@ -307,7 +310,7 @@ def test_a_damaged_byte_is_an_error_or_another_value(rng, code_maker, tmp_path):
     assert refused > len(whole) // 10
 
 
-def test_without_pyarrow_one_line_names_the_extra(tmp_path):
+def test_import_without_pyarrow_names_the_extra(tmp_path):
     (tmp_path / "codes.parquet").write_bytes(b"PAR1")
     code = (
         "import sys; sys.modules['pyarrow'] = None; from idcwh_search.cli.index import main; "
@@ -321,7 +324,7 @@ def test_without_pyarrow_one_line_names_the_extra(tmp_path):
 @pytest.mark.skipif(not hasattr(pa, "string_view"), reason="this pyarrow has no views")
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("codes", ["binary_view", "dictionary", "list_view"])
-def test_views_and_dictionaries_of_polars_are_read(codes, stream, tmp_path):
+def test_read_arrow_views_and_dictionaries_of_polars(codes, stream, tmp_path):
     rows = [bytes([i, 255 - i]) for i in range(250)]
     code = {
         "binary_view": lambda: pa.array(rows, pa.binary_view()),
@@ -345,7 +348,7 @@ def test_views_and_dictionaries_of_polars_are_read(codes, stream, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_labels_that_are_not_utf8_come_back(suffix, tmp_path):
+def test_export_table_keeps_labels_not_utf8(suffix, tmp_path):
     keys, labels = ["a", None, "c"], ["caf\udce9", None, "d\u00e9j\u00e0"]
     with ih.Database.create(tmp_path / "codes.bin", 16) as db:
         db.add(np.arange(6, dtype=np.uint8).reshape(3, 2), keys=keys, labels=labels)
@@ -361,9 +364,9 @@ def test_labels_that_are_not_utf8_come_back(suffix, tmp_path):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("depth", [3_000, 100_000])
-def test_metadata_nested_too_deep_is_one_line(depth, suffix, tmp_path):
+def test_read_table_with_deeply_nested_metadata_raises(depth, suffix, tmp_path):
     deep = '{"bits": 16, "model": {"a": ' + "[" * depth + "]" * depth + "}}"
     table = pa.table({"code": pa.array([b"ab"])}).replace_schema_metadata({b"idcwh": deep.encode()})
     path = write(table, tmp_path / f"deep{suffix}")
-    with pytest.raises(IdcwhError, match="its metadata 'idcwh' is not what an export writes"):
+    with raises(CorruptFileError, path=path, problem="metadata"):
         interchange.read(path)

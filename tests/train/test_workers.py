@@ -115,9 +115,7 @@ def test_where_the_first_cannot_begin_it_alone_says_so(data, tmp_path):
     command = ["--data", str(data), *VIT, "--out", str(tmp_path / "out")]
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [*run, "-m", "idcwh_train", *command], env=env, capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run([*run, "-m", "idcwh_train", *command], env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode != 0
     assert done.stderr.count("holds model.pt of an earlier run") == 1
     assert "rank1" not in done.stderr and "all_reduce" not in done.stderr
