@@ -100,7 +100,7 @@ def _of_training_images(data: str, protocol: str, path: Path) -> dict[str, Any]:
     dataset = datasets.load(data)
     if not isinstance(dataset.pictures, np.ndarray) or dataset.multi_label:
         raise IdcwhError(f"{data}: expected pictures held as arrays with a label each (cifar10:DIR or .npz)")
-    train = protocols.split(dataset, protocol, seed=0).train
+    train = protocols.split(dataset, protocols.SplitOptions(protocol), seed=0).train
     np.savez(path, x=dataset.pictures[train], y=dataset.labels[train])
     tenth = int(np.bincount(dataset.labels[train]).min()) // 10
     return {

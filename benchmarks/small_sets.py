@@ -68,9 +68,8 @@ def trained(method: str, bits: int, seed: int, split: dict[str, Any]) -> float:
 def discriminant(bits: int, seed: int, split: dict[str, Any]) -> float:
     """Returns the MAP of signs of random projections of a shrinkage LDA of the same features."""
     dataset = datasets.load(split["data"])
-    made = protocols.split(
-        dataset, split["protocol"], seed=seed, **{k: v for k, v in split.items() if k in protocols.OPTIONS}
-    )
+    options = protocols.SplitOptions(**{k: v for k, v in split.items() if k in ("protocol", *protocols.OPTIONS)})
+    made = protocols.split(dataset, options, seed=seed)
     x, labels = _features(dataset), dataset.labels
     lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(x[made.train], labels[made.train])
     queries, database = lda.transform(x[made.query]), lda.transform(x[made.database])

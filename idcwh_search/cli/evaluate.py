@@ -19,6 +19,7 @@ from ..metrics import code_files, plots, table
 from ..metrics.code_files import CodeSet
 from ..metrics.evaluate import CUTS
 from ..metrics.result import Evaluation
+from ..splits.options import SplitOptions
 from ..splits.split import KIND as SPLIT
 from . import common, split_options
 
@@ -163,11 +164,8 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
     if options.protocol.endswith(".json") and given:
         arguments.error(f"{options.protocol} is a saved split; {split_options.flag(next(iter(given)))} does not apply")
     if options.data and not options.protocol.endswith(".json"):
-        from ..splits import protocols
-
-        asked = {name: value for name, value in given.items() if name != "database_without_train"}
         with arguments.checking():
-            protocols.check(options.protocol, **asked)
+            SplitOptions.of(options)
     if options.name and len(options.name) != len(options.sources):
         count = len(options.sources)
         arguments.error(f"expected a --name for each of {count} --model and --codes, not {len(options.name)}")
@@ -200,7 +198,7 @@ def _images(options: Any) -> Images | None:
     if options.protocol.endswith(".json"):
         split = protocols.load(options.protocol, dataset)
     else:
-        split = protocols.split(dataset, options.protocol, seed=options.seed, **split_options.given(options))
+        split = protocols.split(dataset, SplitOptions.of(options), seed=options.seed)
     if split.without_queries:
         where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query 0"
         raise UsageError(f"{where}: no queries, so there is nothing to evaluate")

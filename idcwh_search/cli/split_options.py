@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from ..splits.split import OPTIONS
+from ..splits.options import OPTIONS
 from . import common
 
 
 def add_options(add: Callable[..., Any]) -> None:
-    """Add a flag for each of `splits.OPTIONS`, absent from the namespace unless it is given."""
+    """Adds a flag for each of OPTIONS, absent from the namespace unless it is given."""
     number = {"type": common.positive, "metavar": "N", "default": argparse.SUPPRESS}
     queries = {**number, "type": common.natural}
     add("--query-per-class", help="queries per class; 0: none, all images train", **queries)
@@ -23,10 +23,10 @@ def add_options(add: Callable[..., Any]) -> None:
 
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `protocols.split` takes: the flags that were given."""
+    """Returns the options that were given, by their names."""
     return {name: value for name, value in vars(arguments).items() if name in OPTIONS}
 
 
 def flag(name: str) -> str:
-    """The flag of one of `splits.OPTIONS`."""
+    """Returns the flag of one of OPTIONS."""
     return f"--{name.replace('_', '-')}"

@@ -22,6 +22,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.metrics.evaluate import evaluate
 from idcwh_search.metrics.result import Evaluation
 from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import SplitOptions
 from idcwh_train import recipes
 
 SETUP = Setup("frozen", "timm:tf_efficientnet_lite0", True)
@@ -280,10 +281,11 @@ def test_sizes_of_the_tables_are_those_of_their_protocols():
             keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
             pictures=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x",
         )  # fmt: skip
-        made = protocols.split(data, name)
+        made = protocols.split(data, SplitOptions(name))
         assert table.sizes[0] == sizes_of(made)
         if name == "coco":  # the paper to the letter
-            assert table.sizes[1:] == (sizes_of(protocols.split(data, name, database_without_train=True)),)
+            without = protocols.split(data, SplitOptions(name, database_without_train=True))
+            assert table.sizes[1:] == (sizes_of(without),)
 
 
 def row_of(text: str, title: str) -> list[str]:

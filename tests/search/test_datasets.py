@@ -11,9 +11,11 @@ import pytest
 from PIL import Image
 
 from idcwh_search import datasets
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, InvalidInputError
 from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
 from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import SplitOptions
+from tests.support.errors import raises
 
 PRE = Preprocess(12, 8)
 
@@ -76,8 +78,8 @@ def test_one_picture(tmp_path):
     picture(tmp_path / "cat" / "deep" / "er" / "1.png")
     found = datasets.load(str(tmp_path))
     assert found.keys == ["cat/deep/er/1.png"] and found.labels.tolist() == [0]
-    with pytest.raises(IdcwhError, match="the train part is empty; give more pictures, or take fewer queries"):
-        protocols.split(found, query_per_class=1)
+    with raises(InvalidInputError, path="protocol per-class", problem="train"):
+        protocols.split(found, SplitOptions(query_per_class=1))
 
 
 def test_folders_without_pictures_are_named(tmp_path):

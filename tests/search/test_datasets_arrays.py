@@ -11,9 +11,11 @@ import pytest
 from PIL import Image
 
 from idcwh_search import datasets
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import IdcwhError, InvalidInputError
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import SplitOptions
+from tests.support.errors import raises
 
 X = np.random.default_rng(0).integers(0, 256, (5, 6, 4, 3), dtype=np.uint8)
 Y = np.array([2, 0, 1, 0, 2])
@@ -194,5 +196,5 @@ def test_bool_labels_with_one_per_row_are_single(tmp_path):
         and found.labels.tolist() == Y.tolist()
         and found.classes == ["cat", "dog", "eel"]
     )
-    with pytest.raises(IdcwhError, match="the protocol wants 9"):
-        protocols.split(found, query_per_class=9)
+    with raises(InvalidInputError, path=found.spec, expected=9):
+        protocols.split(found, SplitOptions(query_per_class=9))

@@ -14,6 +14,7 @@ from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images.preprocess import Preprocess, UnreadableImage
 from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import SplitOptions
 
 DEMO = Path(__file__).parents[2] / "demo" / "cifar10" / "train"
 IDS = {"airplane": 90, "bird": 4, "cat": 17, "dog": 18, "ship": 9}
@@ -193,11 +194,11 @@ def test_the_protocol_on_a_small_set(tmp_path):
         and data.note.startswith("left out: 3 images")
         and data.labels.sum(axis=1).tolist() == [len(content) for content in some[:30]]
     )
-    split = protocols.split(data, "coco", query=5, train=12, seed=1)
+    split = protocols.split(data, SplitOptions("coco", query=5, train=12), seed=1)
     assert (len(split.query), len(split.train), len(split.database)) == (5, 12, 25) and not split.remarks(data)
     split.save(tmp_path / "protocol.json", data)
     assert protocols.load(tmp_path / "protocol.json", data).sha256() == split.sha256()
-    literal = protocols.split(data, "coco", query=5, train=12, seed=1, database_without_train=True)
+    literal = protocols.split(data, SplitOptions("coco", query=5, train=12, database_without_train=True), seed=1)
     assert len(literal.database) == 13
 
 

@@ -16,6 +16,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.images import preprocess, tar
 from idcwh_search.images.listing import find_images, list_images
 from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import SplitOptions
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -260,7 +261,7 @@ def test_names_that_are_not_utf8_split_and_load(tmp_path: Path) -> None:
     touch(tmp_path, f"{folder}/{name}", f"{folder}/1.png", "cat/1.png", f"cat/{name}")
     found = datasets.load(str(tmp_path))
     assert found.classes == ["cat", folder] and f"{folder}/{name}" in found.keys
-    split = protocols.split(found, query_per_class=1)
+    split = protocols.split(found, SplitOptions(query_per_class=1))
     split.save(tmp_path / "split.json", found)
     (tmp_path / "split.json").read_text("utf-8")
     loaded = protocols.load(tmp_path / "split.json", found)

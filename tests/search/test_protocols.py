@@ -1,18 +1,19 @@
-"""Protocols: sizes, disjointness, stability. The files that keep them are in test_splits.py."""
+"""Protocols: sizes, disjointness, stability. The file of a split is tested in test_splits.py."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import inspect
 
 import numpy as np
 import pytest
 
 from idcwh_search.cli import split_options as flags
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError
 from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import SplitOptions
+from tests.support.errors import raises
 
 
 def labelled(labels, split=None, classes=None, names="abcdefghijklmnop") -> LabelledImages:
@@ -24,6 +25,10 @@ def labelled(labels, split=None, classes=None, names="abcdefghijklmnop") -> Labe
     )
 
 
+def split_of(data: LabelledImages, protocol: str = "auto", *, seed: int = 0, **options: int) -> protocols.Split:
+    return protocols.split(data, SplitOptions(protocol, **options), seed=seed)
+
+
 @pytest.fixture(scope="module")
 def cifar() -> LabelledImages:
     """The shape of CIFAR-10: labels in no order, 6,000 of each, 50,000 for training and 10,000 for testing."""
@@ -32,7 +37,7 @@ def cifar() -> LabelledImages:
 
 
 def test_cifar10_mini(cifar):
-    split = protocols.split(cifar, "cifar10-mini", seed=1)
+    split = split_of(cifar, "cifar10-mini", seed=1)
     assert np.bincount(cifar.labels[split.query]).tolist() == [100] * 10
     assert np.bincount(cifar.labels[split.train]).tolist() == [500] * 10
     assert len(split.database) == 59_000
@@ -43,23 +48,23 @@ def test_cifar10_mini(cifar):
 
 
 def test_cifar10_full_is_the_official_split(cifar):
-    split = protocols.split(cifar, "cifar10-full", seed=9)
+    split = split_of(cifar, "cifar10-full", seed=9)
     np.testing.assert_array_equal(split.query, np.arange(50_000, 60_000))
     np.testing.assert_array_equal(split.train, np.arange(50_000))
     np.testing.assert_array_equal(split.database, np.arange(50_000))
 
 
-def test_named_protocols_refuse_other_sets(cifar):
-    with pytest.raises(IdcwhError, match="cifar100 is defined on 60000 pictures of 100 classes"):
-        protocols.split(cifar, "cifar100")
-    with pytest.raises(IdcwhError, match="Use the protocol own or per-class"):
-        protocols.split(labelled([0, 1] * 20), "cifar10-mini")
+def test_named_protocol_of_another_dataset_is_an_error(cifar):
+    with raises(InvalidInputError, path="set", expected="60,000 images of 100 classes, 10,000 of them test images"):
+        split_of(cifar, "cifar100")
+    with raises(InvalidInputError, path="set", found="40 images of 2 classes", expected="60,000 images of 10 classes"):
+        split_of(labelled([0, 1] * 20), "cifar10-mini")
 
 
 def test_the_draw_is_the_order_of_sha256():
     """The rule itself, restated with hashlib: so every machine and every version picks the same."""
     data = labelled([0, 1, 0, 1, 0, 1, 0, 1, 0, 0])
-    split = protocols.split(data, "per-class", seed=42, query_per_class=2, train_per_class=1)
+    split = split_of(data, "per-class", seed=42, query_per_class=2, train_per_class=1)
     for c in (0, 1):
         rows = [i for i in range(10) if data.labels[i] == c]
         rows.sort(key=lambda i: hashlib.sha256(f"42/{data.keys[i]}".encode()).hexdigest())
@@ -68,84 +73,90 @@ def test_the_draw_is_the_order_of_sha256():
 
 
 def test_a_seed_picks_the_same_pictures_in_whatever_order_they_are_listed(cifar):
-    a = protocols.split(cifar, "cifar10-mini", seed=0)
-    b = protocols.split(cifar, "cifar10-mini", seed=0)
-    c = protocols.split(cifar, "cifar10-mini", seed=1)
+    a = split_of(cifar, "cifar10-mini", seed=0)
+    b = split_of(cifar, "cifar10-mini", seed=0)
+    c = split_of(cifar, "cifar10-mini", seed=1)
     assert a.sha256() == b.sha256() and a.sha256() != c.sha256()
     order = np.random.default_rng(0).permutation(len(cifar))
     shuffled = LabelledImages(
         [cifar.keys[i] for i in order], cifar.labels[order], cifar.classes, cifar.pictures,
         [cifar.split[i] for i in order], "set",
     )  # fmt: skip
-    again = protocols.split(shuffled, "cifar10-mini", seed=0)
+    again = split_of(shuffled, "cifar10-mini", seed=0)
     assert {shuffled.keys[i] for i in again.query} == {cifar.keys[i] for i in a.query}
     assert {shuffled.keys[i] for i in again.train} == {cifar.keys[i] for i in a.train}
 
 
 def test_own_split_keeps_unmarked_pictures_in_the_database():
     data = labelled([0, 1, 0, 1, 0], ["train", "train", "test", "", ""])
-    split = protocols.split(data)
+    split = split_of(data)
     assert split.name == "own"
     assert (split.query.tolist(), split.train.tolist(), split.database.tolist()) == ([2], [0, 1], [0, 1, 3, 4])
 
 
 def test_auto_takes_queries_a_class_when_asked():
     data = labelled([0, 1] * 6)
-    split = protocols.split(data, query_per_class=2)
+    split = split_of(data, query_per_class=2)
     assert split.name == "per-class" and len(split.query) == 4
     np.testing.assert_array_equal(split.train, split.database)
     assert len(split.database) == 8
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "message"),
+    ("data", "options", "problem", "fields"),
     [
-        (labelled([0, 1, 0]), {}, "has no test pictures of its own"),
-        (labelled([0, 0, 0, 1]), {"query_per_class": 2}, "class b has 1 pictures, the protocol wants 2"),
-        (labelled([0, 0, 1, 1]), {"query_per_class": 2}, "the train part is empty"),
-        (labelled([0, 0, 1, 1]), {"query_per_class": 1, "train_per_class": 5}, "class a has 1 pictures beside 1 quer"),
-        (labelled([0, 1] * 4), {"query_per_class": 9}, r"class a has 4 pictures, .* wants 9 \(and 1 more classes"),
-        (labelled([0, 0, 1, 1]), {"query": 5}, "has 4 pictures, the protocol wants 5"),
-        (labelled([0, 0, 1, 1]), {"query": 2, "train": 3}, "has 2 pictures beside 2 queries, the protocol wants 3"),
+        (labelled([0, 1, 0]), {}, "", {"expected": "train/ and test/ folders, or a split column"}),
+        (labelled([0, 0, 0, 1]), {"query_per_class": 2}, "class b ", {"found": 1, "expected": 2}),
+        (labelled([0, 0, 1, 1]), {"query_per_class": 2}, "train", {"path": "protocol per-class"}),
+        (labelled([0, 0, 1, 1]), {"query_per_class": 1, "train_per_class": 5}, "class a ", {"found": 1, "expected": 5}),
+        (labelled([0, 1] * 4), {"query_per_class": 9}, "1 more class", {"found": 4, "expected": 9}),
+        (labelled([0, 0, 1, 1]), {"query": 5}, "", {"found": 4, "expected": 5}),
+        (labelled([0, 0, 1, 1]), {"query": 2, "train": 3}, "", {"found": 2, "expected": 3}),
         (
             labelled([0, 1, 0], ["train", "train", "test"]),
             {"database_without_train": True},
-            "without the training pictures the database is empty",
+            "database",
+            {"path": "database_without_train"},
         ),
-        (labelled([0, 0, 1, 1], classes=["a", "b", "ghost"]), {"query_per_class": 1}, "class ghost has 0 pictures"),
+        (
+            labelled([0, 0, 1, 1], classes=["a", "b", "ghost"]),
+            {"query_per_class": 1},
+            "class ghost ",
+            {"found": 0, "expected": 1},
+        ),
     ],
 )
-def test_sets_that_do_not_fit(data, options, message):
-    with pytest.raises(IdcwhError, match=message):
-        protocols.split(data, **options)
+def test_protocol_for_a_dataset_too_small_is_an_error(data, options, problem, fields):
+    with raises(InvalidInputError, problem=problem, **{"path": "set", **fields}):
+        split_of(data, **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
-        ({"query": 1, "train_per_class": 1}, "a class .* or over all, not both"),
-        ({"query": 1, "unseen_classes": 1}, "number of unseen classes belongs to unseen"),
-        ({"name": "nope"}, "unknown protocol 'nope'"),
-        ({"name": "per-class"}, "say how many queries a class"),
-        ({"name": "per-class", "train_per_class": 1}, "say how many queries a class"),
-        ({"name": "per-class", "query": 1}, "say how many queries a class"),
-        ({"name": "overall", "query_per_class": 1}, r"say how many queries \(--query\)"),
-        ({"name": "cifar10-mini", "query": 3}, "cifar10-mini fixes the number of images a class"),
-        ({"name": "cifar100", "train_per_class": 3}, "cifar100 fixes the number of images a class"),
-        ({"name": "coco", "query_per_class": 3}, "coco: pictures have several labels"),
+        ({"query": 1, "train_per_class": 1}, "train_per_class"),
+        ({"query": 1, "unseen_classes": 1}, "unseen_classes"),
+        ({"protocol": "nope"}, "protocol"),
+        ({"protocol": "per-class"}, "query_per_class"),
+        ({"protocol": "per-class", "train_per_class": 1}, "query_per_class"),
+        ({"protocol": "per-class", "query": 1}, "query_per_class"),
+        ({"protocol": "overall", "query_per_class": 1}, "query"),
+        ({"protocol": "cifar10-mini", "query": 3}, "query"),
+        ({"protocol": "cifar100", "train_per_class": 3}, "train_per_class"),
+        ({"protocol": "coco", "query_per_class": 3}, "query_per_class"),
     ],
 )
-def test_options_that_contradict_each_other_are_wrong_for_any_set(options, message):
-    with pytest.raises(ValueError, match=message):
-        protocols.split(labelled([0, 0, 1, 1]), **options)
+def test_split_options_that_contradict_are_an_error(options, named):
+    with pytest.raises(ValueError, match=f"^{named}:"):
+        SplitOptions(**options)
 
 
 def test_numbers_a_class_need_one_label_each():
     matrix = np.array([[True, True], [False, True], [True, False], [False, False]])
     data = LabelledImages(list("abcd"), matrix, ["x", "y"], np.zeros((4, 1, 1, 3), np.uint8), ["test", "", "train", ""])
-    with pytest.raises(IdcwhError, match="several labels or none"):
-        protocols.split(data, "per-class", query_per_class=1)
-    assert protocols.split(data, "own").database.tolist() == [1, 2, 3]
+    with raises(InvalidInputError, path=""):
+        split_of(data, "per-class", query_per_class=1)
+    assert split_of(data, "own").database.tolist() == [1, 2, 3]
 
 
 def rows_of(split: protocols.Split) -> tuple[set[int], set[int], set[int]]:
@@ -153,9 +164,9 @@ def rows_of(split: protocols.Split) -> tuple[set[int], set[int], set[int]]:
 
 
 def test_a_database_without_the_training_pictures(cifar):
-    plain = protocols.split(cifar, "cifar10-mini", seed=3)
+    plain = split_of(cifar, "cifar10-mini", seed=3)
     query, train, database = rows_of(plain)
-    split = protocols.split(cifar, "cifar10-mini", seed=3, database_without_train=True)
+    split = split_of(cifar, "cifar10-mini", seed=3, database_without_train=True)
     assert rows_of(split) == (query, train, database - train) and len(split.database) == 54_000
     assert "of which 0 are also training" in split.describe()
     assert split.options["database_without_train"] == 1 and "database_without_train" not in plain.options
@@ -163,15 +174,15 @@ def test_a_database_without_the_training_pictures(cifar):
 
 def test_numbers_over_all_classes_are_the_first_in_the_order_of_sha256():
     data = labelled(np.arange(20) % 3)
-    split = protocols.split(data, query=4, train=7, seed=8)
+    split = split_of(data, query=4, train=7, seed=8)
     order = sorted(range(20), key=lambda i: hashlib.sha256(f"8/{data.keys[i]}".encode()).hexdigest())
     assert split.name == "overall" and rows_of(split) == (set(order[:4]), set(order[4:11]), set(order[4:]))
-    assert rows_of(protocols.split(data, query=4, seed=8))[1] == set(order[4:]), "without a number all the rest train"
+    assert rows_of(split_of(data, query=4, seed=8))[1] == set(order[4:]), "without a number all the rest train"
 
 
 def test_numbers_over_all_of_the_official_parts():
     data = labelled(np.arange(40) % 4, ["train"] * 25 + [""] * 5 + ["test"] * 10)
-    query, train, database = rows_of(protocols.split(data, "own", query=3, train=6))
+    query, train, database = rows_of(split_of(data, "own", query=3, train=6))
     assert (len(query), len(train)) == (3, 6) and query <= set(range(30, 40)) and train <= set(range(25))
     assert database == set(range(30))
 
@@ -189,12 +200,12 @@ def multi(n: int = 400, classes: int = 8, split: list[str] | None = None, bare: 
 
 
 def test_pictures_without_a_label_are_neither_queries_nor_training():
-    query, train, database = rows_of(protocols.split(multi(), query=100, train=280))
+    query, train, database = rows_of(split_of(multi(), query=100, train=280))
     bare = set(range(20))
     assert len(query) == 100 and len(train) == 280 and not (query | train) & bare
     assert bare <= database and database == set(range(400)) - query
-    with pytest.raises(IdcwhError, match="has 280 pictures beside 100 queries with a label, the protocol wants 281"):
-        protocols.split(multi(), query=100, train=281)
+    with raises(InvalidInputError, found=280, expected=281):
+        split_of(multi(), query=100, train=281)
 
 
 @pytest.fixture(scope="module")
@@ -209,21 +220,19 @@ def coco() -> LabelledImages:
 
 
 def test_coco_and_the_literal_reading_of_the_paper(coco):
-    split = protocols.split(coco, "coco", seed=2)
+    split = split_of(coco, "coco", seed=2)
     query, train, database = rows_of(split)
     assert (len(query), len(train), len(database)) == (5_000, 10_000, 117_218)
     assert train <= database and query | database == set(range(122_218)), "only pictures with a label"
-    literal = protocols.split(coco, "coco", seed=2, database_without_train=True)
+    literal = split_of(coco, "coco", seed=2, database_without_train=True)
     assert rows_of(literal) == (query, train, database - train) and len(literal.database) == 107_218
 
 
 def test_coco_of_another_size(coco):
     small = multi(bare=20)
-    with pytest.raises(
-        IdcwhError, match=r"coco is defined on 122218 pictures of 80 classes; .*has 380 of 8, .*--query"
-    ):
-        protocols.split(small, "coco")
-    split = protocols.split(small, "coco", query=30, train=50)
+    with raises(InvalidInputError, found="380 images of 8 classes", expected="122,218 images of 80 classes"):
+        split_of(small, "coco")
+    split = split_of(small, "coco", query=30, train=50)
     assert split.name == "coco" and split.options == {"query": 30, "train": 50}
     assert (len(split.query), len(split.train), len(split.database)) == (30, 50, 350)
 
@@ -232,7 +241,7 @@ def test_coco_of_another_size(coco):
 
 
 def family(data: LabelledImages, **options: object) -> dict[str, protocols.Split]:
-    return {name: protocols.split(data, name, **options) for name in ("unseen", "unseen-all", "seen-all")}
+    return {name: split_of(data, name, **options) for name in ("unseen", "unseen-all", "seen-all")}
 
 
 @pytest.mark.parametrize(
@@ -240,7 +249,7 @@ def family(data: LabelledImages, **options: object) -> dict[str, protocols.Split
 )
 def test_unseen_classes_never_train(options):
     data = labelled(np.arange(400) % 8)
-    whole = protocols.split(data, seed=6, **options)
+    whole = split_of(data, seed=6, **options)
     found = family(data, seed=6, **options)
     names = found["unseen"].unseen
     assert len(names) == 2 and {split.unseen for split in found.values()} == {names}, "a quarter"
@@ -276,13 +285,13 @@ def test_pictures_of_seen_and_unseen_classes_neither_train_nor_ask():
 def test_pictures_that_are_all_mixed_leave_no_queries():
     both = np.ones((9, 2), bool)
     data = LabelledImages(list("abcdefghi"), both, ["x", "y"], np.zeros((9, 1, 1, 3), np.uint8), [""] * 9)
-    with pytest.raises(IdcwhError, match="protocol unseen: the query part is empty; none of the pictures fits"):
-        protocols.split(data, "unseen", query=3)
+    with raises(InvalidInputError, path="protocol unseen", problem="query"):
+        split_of(data, "unseen", query=3)
 
 
 def test_one_class_cannot_be_split_into_seen_and_unseen():
-    with pytest.raises(IdcwhError, match="1 unseen of 1 classes leave none to train on"):
-        protocols.split(labelled([0] * 9), "unseen", query_per_class=2)
+    with raises(InvalidInputError, path="unseen_classes", found=1, expected="fewer than 1"):
+        split_of(labelled([0] * 9), "unseen", query_per_class=2)
     assert len(family(labelled([0, 1] * 9), query_per_class=2)["unseen"].unseen) == 1, "at least one"
 
 
@@ -296,7 +305,7 @@ def test_one_trained_model_is_measured_on_all_variants(tmp_path):
         assert list(again) == ["unseen@unseen", "unseen@all", "seen@all"]
         for split, name in zip(again.values(), found, strict=True):
             assert (split.name, split.sha256()) == (name, found[name].sha256())
-    plain = protocols.split(data, query_per_class=4)
+    plain = split_of(data, query_per_class=4)
     assert protocols.variants(data, plain) == {"per-class": plain}
 
 
@@ -305,30 +314,30 @@ def test_one_trained_model_is_measured_on_all_variants(tmp_path):
 
 def test_a_class_with_one_picture():
     data = labelled([0] * 9 + [1] + [2] * 9)
-    with pytest.raises(IdcwhError, match="class b has 1 pictures, the protocol wants 2; lower the number, or leave"):
-        protocols.split(data, query_per_class=2)
-    split = protocols.split(data, query_per_class=1)
+    with raises(InvalidInputError, problem="class b", found=1, expected=2):
+        split_of(data, query_per_class=2)
+    split = split_of(data, query_per_class=1)
     assert 9 in split.query
     assert split.remarks(data) == [
         "1 query with nothing relevant in the database: left out of every mean",
-        "1 class without a training picture: b",
+        "1 class without a training image: b",
     ]
 
 
 def test_one_class():
     data = labelled([0] * 6)
-    split = protocols.split(data, query_per_class=2, train_per_class=3)
+    split = split_of(data, query_per_class=2, train_per_class=3)
     assert (len(split.query), len(split.train), len(split.database)) == (2, 3, 4) and split.remarks(data) == []
 
 
 def test_forty_thousand_classes():
     labels = np.arange(120_000) % 40_000
     data = labelled(labels, classes=[str(i) for i in range(40_000)])
-    split = protocols.split(data, query_per_class=1, train_per_class=1)
+    split = split_of(data, query_per_class=1, train_per_class=1)
     for rows in (split.query, split.train):
         assert np.bincount(labels[rows]).tolist() == [1] * 40_000
     assert len(split.database) == 80_000 and split.remarks(data) == []
-    hidden = protocols.split(data, "unseen", query_per_class=1)
+    hidden = split_of(data, "unseen", query_per_class=1)
     assert len(hidden.unseen) == 10_000 and len(hidden.query) == 10_000 and len(hidden.database) == 20_000
     assert ", ..." in hidden.describe() and len(hidden.describe()) < 300
 
@@ -336,22 +345,22 @@ def test_forty_thousand_classes():
 def test_remarks_on_pictures_without_a_label():
     data = multi(60, bare=10, split=["train"] * 30 + ["test"] * 30)
     data.labels[30:32] = False
-    assert protocols.split(data).remarks(data) == [
+    assert split_of(data).remarks(data) == [
         "2 queries with nothing relevant in the database: left out of every mean",
-        "10 training pictures without a label: skipped in training",
+        "10 training images without a label: skipped in training",
     ]
 
 
-def test_the_flags_are_the_options():
-    """Every flag reaches `split` under the name of its option, and one that is not given does not."""
+def test_flags_are_the_split_options():
+    """A flag that is given sets the option of its name, and no other."""
     parser = argparse.ArgumentParser()
     flags.add_options(parser.add_argument)
     assert flags.given(parser.parse_args([])) == {}
+    assert SplitOptions.of(parser.parse_args([])) == SplitOptions()
     for name in protocols.OPTIONS:
         value = [] if name == "database_without_train" else ["3"]
         found = flags.given(parser.parse_args([flags.flag(name), *value]))
         assert found == {name: 3 if value else True}
-        assert name in inspect.signature(protocols.split).parameters
 
 
 @pytest.mark.parametrize(
@@ -359,7 +368,7 @@ def test_the_flags_are_the_options():
 )
 def test_split_without_queries_keeps_every_image(options, tmp_path):
     data = labelled([0, 1] * 5, ["train"] * 7 + ["test"] * 3)
-    split = protocols.split(data, "auto", **options)
+    split = split_of(data, "auto", **options)
     assert len(split.query) == 0 and split.without_queries and split.database.tolist() == list(range(10))
     assert len(split.train) == (6 if "train_per_class" in options else 10)
     split.save(tmp_path / "split.json", data)

@@ -233,7 +233,7 @@ def test_multi_label_manifest_with_an_unlabelled_line(images, net, tmp_path, cac
     manifest.write_text("\n".join(lines))
     out = tmp_path / "run"
     assert cli.main(["--data", str(manifest), *net, "--freeze", "--epochs", "4", "--out", str(out), *cached]) == 0
-    assert "1 training picture without a label: skipped in training" in capsys.readouterr().err
+    assert "1 training image without a label" in capsys.readouterr().err
     assert load_model(out / "model.pt")[1]["classes"] == ["bright", "class0", "class1", "class2"]
 
 
@@ -327,7 +327,7 @@ def test_model_records_its_training_images(images, net, tmp_path, cached):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--validation", "0.2", *cached]
     _, content = load_model(run_until(tmp_path / "run", command))
     dataset = datasets.load(str(images))
-    split = protocols.split(dataset, "own")
+    split = protocols.split(dataset, protocols.SplitOptions("own"))
     recorded = content["training"]["images"]
     assert recorded["images"] == len(split.train)
     assert training_images.count(recorded, dataset, split.train) == len(split.train)

@@ -124,8 +124,8 @@ def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_pa
     ("extra", "message"),
     [
         (["--data", "nowhere"], "nowhere: no such folder"),
-        (["--protocol", "cifar10-mini"], "cifar10-mini is defined on 60000"),
-        (["--train-per-class", "100"], "class class0 has 11 training pictures, the protocol wants 100"),
+        (["--protocol", "cifar10-mini"], "60,000 images"),
+        (["--train-per-class", "100"], "found 11, expected 100"),
     ],
 )
 def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, message):
@@ -161,8 +161,8 @@ def test_keep_best_with_no_images_held_out_is_wrong_usage(images, net, tmp_path,
         (["--weights", ""], "weights: expected a name, not ''"),
         (["--bits", "12", "12"], "bits: a code length is given twice: 12, 12"),
         (["--validation", "0", "--keep", "best"], "--keep: best needs held-out images (--validation SHARE)"),
-        (["--query", "5", "--query-per-class", "5"], "give them a class (query and train per class) or over all"),
-        (["--protocol", "own", "--unseen-classes", "1"], "the number of unseen classes belongs to unseen"),
+        (["--query", "5", "--query-per-class", "5"], "--query-per-class: "),
+        (["--protocol", "own", "--unseen-classes", "1"], "--unseen-classes: "),
         (["--backbone", "nope"], "unknown backbone 'nope'; expected a torchvision classifier"),
         (["--backbone", "timm:nope"], "unknown backbone 'timm:nope'"),
         (["--backbone", "compact", "--weights", "imagenet"], "weights: there are none of compact on ImageNet"),

@@ -45,8 +45,8 @@ def pick(dataset: LabelledImages, queries: np.ndarray) -> tuple[np.ndarray, np.n
         chosen = np.argsort(-counts, kind="stable")[: min(_CLASSES, np.count_nonzero(counts))]
     else:
         labels = dataset.labels[queries]
-        order = sorted(np.unique(labels), key=lambda c: protocols.draw(0, dataset.classes[c]))
-        chosen = np.array(order[:_CLASSES], np.int64)
+        present = np.unique(labels)
+        chosen = present[protocols.seeded_order(0, (dataset.classes[c] for c in present))][:_CLASSES]
     chosen = np.sort(chosen)
     kept = np.flatnonzero(np.isin(labels, chosen))
     kept = (

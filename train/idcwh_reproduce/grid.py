@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from idcwh_search.splits.split import OPTIONS
+from idcwh_search.splits.options import OPTIONS
 from idcwh_train import recipes
 from idcwh_train.recipes import Options
 

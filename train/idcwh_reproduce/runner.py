@@ -24,7 +24,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError, NotWrittenError
 from idcwh_search.metrics.result import Evaluation
 from idcwh_search.splits import protocols
-from idcwh_search.splits.split import OPTIONS
+from idcwh_search.splits.options import SplitOptions
 from idcwh_train.engine import resume as resuming
 from idcwh_train.engine import session, training_curves
 from idcwh_train.engine.run_dir import CHECKPOINT, LOG, PROTOCOL, model_names
@@ -97,8 +97,7 @@ class Runner:
 
     def _check(self, options: Options) -> None:
         """What would make every cell fail is said before the first one, as an IdcwhError."""
-        asked = {name: getattr(options, name) for name in OPTIONS}
-        protocols.split(self.dataset, options.protocol, seed=options.seed, **asked)
+        protocols.split(self.dataset, SplitOptions.of(options), seed=options.seed)
         backbones.create(options.backbone, options.weights, options.crop)
 
     def _train(self, cell: Cell, keep: bool, keep_logits: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from idcwh_search.codes import check_bits
 from idcwh_search.errors import InvalidInputError
-from idcwh_search.splits import protocols
+from idcwh_search.splits.options import SplitOptions
 
 from . import option_types
 from .methods import MODULES
@@ -78,9 +78,7 @@ class Options:
         for name in ("method_options", "length_options"):
             if not isinstance(getattr(self, name), dict):
                 raise ValueError(f"{name}: expected a dictionary, not {getattr(self, name)!r}")
-        protocols.check(
-            self.protocol, self.query_per_class, self.train_per_class, self.query, self.train, self.unseen_classes
-        )
+        SplitOptions.of(self)
         if self.crop > self.resize:
             raise ValueError(f"crop: expected at most resize ({self.resize}), not {self.crop}")
         if self.start_crop is not None and self.start_crop > self.crop:

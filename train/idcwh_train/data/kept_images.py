@@ -9,7 +9,7 @@ import torch
 
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.images.preprocess import Preprocess, UnreadableImage
-from idcwh_search.splits import protocols
+from idcwh_search.splits.protocols import seeded_order
 
 SIZE, CLASSES = 64, 8  # pictures, and how many classes they show
 
@@ -17,8 +17,8 @@ SIZE, CLASSES = 64, 8  # pictures, and how many classes they show
 def draw(dataset: LabelledImages, train: np.ndarray, preprocess: Preprocess, seed: int) -> dict[str, Any]:
     """Pixels uint8 [m, H, W, 3], keys and labels of some of the training images `train`, rows of the set; which ones
     follows from the seed. Those that cannot be read are passed over."""
-    drawn = sorted(train, key=lambda row: protocols.draw(seed, dataset.keys[row]))
-    rows = np.array(drawn)[in_turns(dataset.labels[drawn])]
+    drawn = train[seeded_order(seed, (dataset.keys[row] for row in train))]
+    rows = drawn[in_turns(dataset.labels[drawn])]
     images: list[np.ndarray] = []
     kept: list[int] = []
     for row in rows.tolist():

@@ -22,8 +22,7 @@ from idcwh_search.errors import IdcwhError, InvalidInputError, MismatchError, No
 from idcwh_search.images.listing import LeftOut
 from idcwh_search.metrics.result import Evaluation
 from idcwh_search.splits import protocols
-from idcwh_search.splits.protocols import Split
-from idcwh_search.splits.split import OPTIONS
+from idcwh_search.splits.protocols import Split, SplitOptions
 
 from ..data import kept_images
 from ..data.source import encode
@@ -160,8 +159,7 @@ def _dataset(spec: str, moved: bool) -> LabelledImages:
 def _split(options: Options, out: Path, dataset: LabelledImages, saved: dict[str, Any] | None) -> Split:
     """As the options say; that of a run that goes on lies beside its checkpoint."""
     if saved is None:
-        asked = {name: getattr(options, name) for name in OPTIONS}
-        return protocols.split(dataset, options.protocol, seed=options.seed, **asked)
+        return protocols.split(dataset, SplitOptions.of(options), seed=options.seed)
     return protocols.load(out / run_dir.PROTOCOL, dataset)
 
 

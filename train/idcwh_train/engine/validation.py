@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.splits.protocols import draw
+from idcwh_search.splits.protocols import seeded_order
 
 from ..data.source import Source
 from ..models.hash_model import Network
@@ -22,7 +22,7 @@ def hold_out(dataset: LabelledImages, rows: np.ndarray, share: float, seed: int)
 
     With several labels a picture, of all of them. Which ones follows from the seed and the keys alone.
     """
-    order = sorted(range(len(rows)), key=lambda i: draw(seed, f"validation/{dataset.keys[rows[i]]}"))
+    order = seeded_order(seed, (f"validation/{dataset.keys[row]}" for row in rows))
     held = np.zeros(len(rows), bool)
     if dataset.multi_label:
         held[order[: int(share * len(rows))]] = True
