@@ -24,7 +24,6 @@ SUFFIX = ".tar"
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 _KEPT = 64  # archives whose contents are remembered; runs go through them one after the other
 _LONGEST_LABEL = 4096  # bytes of a .cls file
-_MOST_LINKS = 40  # on the way to a file, as Linux has it
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ def is_shard(path: str) -> bool:
 def contents(path: str) -> Contents:
     """Name -> place of everything in the archive but folders, in its order; of a name that comes twice, the last.
 
-    A link is the file it leads to. What cannot be read is in it as well, so that nobody misses it without being told.
-    IdcwhError for what is no tar file, or ends in the middle. OSError when it cannot be read.
+    What cannot be read in place, such as a link, is in it as well, with the reason, so that it can be reported as
+    skipped. IdcwhError for what is no tar file, or ends in the middle. OSError when it cannot be read.
     """
     status = os.stat(path)
     key = (path, status.st_size, status.st_mtime_ns)
@@ -157,7 +156,6 @@ def head(path: str, size: int) -> bytes:
 
 def _scan(path: str, size: int) -> Contents:
     found: Contents = {}
-    links: dict[str, str] = {}  # the symbolic ones: what they lead to may come later in the archive
     end = 0
     try:
         if size == 0:
@@ -166,13 +164,8 @@ def _scan(path: str, size: int) -> Contents:
             for member in archive:
                 name = _normal(member.name)
                 found.pop(name, None)
-                links.pop(name, None)
-                if member.issym():
-                    links[name] = member.linkname
-                elif member.islnk() and (target := _normal(member.linkname)) in links:
-                    links[name] = links[target]
                 if not member.isdir():
-                    found[name] = _entry(member, name, found)
+                    found[name] = _entry(member, name)
                 if member.isreg() and not member.issparse():
                     end = max(end, member.offset_data + member.size)
             _check_end(archive)
@@ -180,11 +173,6 @@ def _scan(path: str, size: int) -> Contents:
         raise CorruptFileError(f"not a tar file, or a damaged one ({error})", path=path) from None
     if end > size:
         raise CorruptFileError("a damaged tar file, it ends in the middle of a picture", path=path)
-    for name, link in links.items():
-        if not _leads_out(name):
-            place = _followed(name, links, found)
-            missing = Unreadable(f"a link to {link!r}, which is no file in the archive")
-            found[name] = place if isinstance(place, Member) else missing
     return found
 
 
@@ -201,44 +189,15 @@ def _normal(name: str) -> str:
     return os.path.normpath(name.lstrip("/"))
 
 
-def _leads_out(name: str) -> bool:
-    """Whether a normal name is that of something outside the archive."""
-    return name.split("/", 1)[0] == ".."
-
-
-def _entry(member: tarfile.TarInfo, name: str, before: Contents) -> Member | Unreadable:
-    """Where the content of a member lies, which for a symbolic link shows later. before: what came before it."""
-    if _leads_out(name):
+def _entry(member: tarfile.TarInfo, name: str) -> Member | Unreadable:
+    """Returns where the content of a member is, or why it cannot be read in place."""
+    if name.split("/", 1)[0] == "..":
         return Unreadable("its name leads out of the archive")
-    if member.islnk():  # another name of a file that came before, as that file was then
-        target = _normal(member.linkname)
-        return before.get(target) or Unreadable(f"a hard link to {member.linkname!r}, which is not in the archive")
+    if member.islnk() or member.issym():
+        return Unreadable(f"a link to {member.linkname!r}; write the archive with --dereference --hard-dereference")
     if member.issparse():
         return Unreadable("a sparse file, which cannot be read in place; write the archive without --sparse")
     return Member(member.offset_data, member.size) if member.isreg() else Unreadable("not a regular file")
-
-
-def _followed(name: str, links: dict[str, str], found: Contents) -> Member | Unreadable | None:
-    """What a path leads to inside the archive, links to folders on the way included; None when it leads to nothing."""
-    ahead, reached, left = name.split("/")[::-1], list[str](), _MOST_LINKS
-    while ahead:
-        part = ahead.pop()
-        if part in ("", "."):
-            continue
-        if part == "..":
-            if not reached:
-                return None
-            reached.pop()
-            continue
-        reached.append(part)
-        link = links.get("/".join(reached))
-        if link is not None:
-            left -= 1
-            if left < 0 or link.startswith("/"):
-                return None
-            reached.pop()
-            ahead += link.split("/")[::-1]
-    return found.get("/".join(reached))
 
 
 def _member(archive: str, name: str, path: str) -> Member:

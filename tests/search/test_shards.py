@@ -17,6 +17,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.images import tar
 from idcwh_search.images.listing import list_images
 from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
+from tests.support.errors import raises
 
 SMALL = Preprocess(20, 16)
 
@@ -97,51 +98,21 @@ def test_names_that_lead_out_are_unreadable(tmp_path):
             load_image(f"{archive}/../{name}", SMALL)
 
 
-def test_links_are_what_they_lead_to(tmp_path):
+def test_link_in_an_archive_is_listed_and_unreadable(tmp_path):
     folder = tmp_path / "in"
-    (folder / "cat").mkdir(parents=True)
-    (folder / "cat" / "0.png").write_bytes(png(0))
-    (folder / "1.png").hardlink_to(folder / "cat" / "0.png")
-    (folder / "2.png").symlink_to("cat/0.png")
-    (folder / "cat" / "3.png").symlink_to("../2.png")
-    (folder / "felines").symlink_to("cat")
-    (folder / "4.png").symlink_to("./felines/../felines/3.png")
-    # A second name of a link, which leads from here to cat/cat/0.png.
-    os.link(folder / "2.png", folder / "cat" / "5.png", follow_symlinks=False)
-    nowhere = {"6.png": "gone.png", "7.png": "7.png", "8.png": str(folder / "1.png"), "9.png": "../../in/1.png"}
-    nowhere["10.png"] = "/cat/0.png"  # on the disk, and not in the archive
-    for name, target in nowhere.items():
-        (folder / name).symlink_to(target)
-    archive = tmp_path / "a.tar"
-    names = ["felines", "4.png", *nowhere, "2.png", "cat", "1.png"]
+    folder.mkdir()
+    (folder / "0.png").write_bytes(png(0))
+    (folder / "1.png").hardlink_to(folder / "0.png")
+    (folder / "2.png").symlink_to("0.png")
+    (folder / "3.png").symlink_to("3.png")
+    archive, names = tmp_path / "a.tar", ["0.png", "1.png", "2.png", "3.png"]
     subprocess.run(["tar", "-cf", archive, *names], cwd=folder, check=True)
-    with tarfile.open(archive) as members:
-        kinds = {member.name: member.type for member in members}
-    assert kinds["1.png"] == tarfile.LNKTYPE and tarfile.LNKTYPE in (kinds["2.png"], kinds["cat/5.png"])
-
-    found = [path[len(f"{archive}/") :] for path in list_images(archive)]
-    pictures = {"cat/0.png", "1.png", "2.png", "cat/3.png", "4.png"}
-    assert sorted(found) == sorted([*pictures, "cat/5.png", *nowhere])
-    for name in pictures:
-        assert tar.read(archive / name).read() == (folder / name).read_bytes() == png(0)
-    for name in (*nowhere, "cat/5.png"):
+    assert list_images(archive) == [f"{archive}/{name}" for name in names]
+    assert load_image(archive / "0.png", SMALL).shape == (16, 16, 3)
+    for name in names[1:]:
         assert tar.stat(archive / name) is None and tar.exists(archive / name)
-        with pytest.raises(UnreadableImage, match=r"a link to .*, which is no file in the archive"):
+        with raises(UnreadableImage, path=archive / name, problem="link"):
             load_image(archive / name, SMALL)
-
-
-def test_a_hard_link_keeps_what_its_target_was_then(tmp_path):
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        for name, content, target in (("a.png", b"1", ""), ("b.png", b"", "./a.png"), ("a.png", b"2", ""),
-                                      ("c.png", b"", "gone.png")):  # fmt: skip
-            member = tarfile.TarInfo(name)
-            member.size, member.linkname = len(content), target
-            member.type = tarfile.LNKTYPE if target else tarfile.REGTYPE
-            archive.addfile(member, io.BytesIO(content))
-    assert tar.read(tmp_path / "a.tar" / "b.png").read() == b"1"
-    assert tar.read(tmp_path / "a.tar" / "a.png").read() == b"2"
-    with pytest.raises(UnreadableImage, match=r"a hard link to 'gone\.png', which is not in the archive"):
-        load_image(tmp_path / "a.tar" / "c.png", SMALL)
 
 
 def test_a_broken_header_is_not_the_end(tmp_path):
@@ -158,18 +129,6 @@ def test_of_a_name_that_comes_twice_the_last(tmp_path):
         subprocess.run(["tar", how, "a.tar", "x.png"], cwd=tmp_path, check=True)
     assert list_images(tmp_path / "a.tar") == [f"{tmp_path}/a.tar/x.png"]
     assert tar.read(tmp_path / "a.tar" / "x.png").read() == b"2"
-
-
-def test_of_a_link_and_a_file_of_one_name_the_last(tmp_path):
-    for name, content in (("0.png", "0"), ("1.png", "1")):
-        (tmp_path / name).write_text(content)
-    (tmp_path / "x.png").symlink_to("0.png")
-    subprocess.run(["tar", "-cf", "a.tar", "0.png", "1.png", "x.png"], cwd=tmp_path, check=True)
-    (tmp_path / "1.png").rename(tmp_path / "x.png")
-    (tmp_path / "1.png").symlink_to("0.png")
-    subprocess.run(["tar", "-rf", "a.tar", "x.png", "1.png"], cwd=tmp_path, check=True)
-    assert tar.read(tmp_path / "a.tar" / "x.png").read() == b"1"
-    assert tar.read(tmp_path / "a.tar" / "1.png").read() == b"0"
 
 
 def test_archives_among_other_things(tmp_path):
