@@ -83,9 +83,9 @@ def cpp_with_encoder(cpp: Cpp) -> Cpp:
 @pytest.fixture
 def heif_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images are listed and decoded as without pillow-heif."""
-    from idcwh_search.images import listing, preprocess
+    from idcwh_search.images import decoding, listing
 
-    formats = tuple(name for name in preprocess._formats() if name != "HEIF")
-    monkeypatch.setattr(preprocess, "_formats", lambda: formats)
-    for module in (listing, preprocess):
+    formats = tuple(name for name in decoding._formats() if name != "HEIF")
+    monkeypatch.setattr(decoding, "_formats", lambda: formats)
+    for module in (listing, decoding):
         monkeypatch.setattr(module, "heif_installed", lambda: False)

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from idcwh_search import datasets
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import IdcwhError, InvalidInputError
+from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.listing import LeftOut, find_images
-from idcwh_search.images.preprocess import Pixels, Preprocess, UnreadableImage, load_image
+from idcwh_search.images.preprocess import Pixels, Preprocess, load_image
 
 OnSkip = Callable[[str, str], object]  # (path, reason)
 

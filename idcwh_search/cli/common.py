@@ -54,7 +54,7 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
     """Runs the body of a command; returns its exit code, or that of the exception it ended with."""
     try:
         with _signals(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL\.")  # see preprocess.py
+            warnings.filterwarnings("ignore", module=r"PIL\.")  # see images/decoding.py
             logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports a cache folder it cannot write
             _name_user()
             return body(argv)

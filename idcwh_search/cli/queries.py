@@ -77,7 +77,7 @@ def _codes(path: str, database: Database) -> Queries:
 
 def _standard_input() -> _StandardInput | None:
     """The image on standard input; None where it has something else, such as a list of paths."""
-    from ..images.preprocess import HEAD, kind_of
+    from ..images.decoding import HEAD, kind_of
 
     stdin = getattr(sys.stdin, "buffer", None)
     if not isinstance(stdin, io.BufferedReader) or not kind_of(stdin.peek(HEAD)[:HEAD]):
@@ -101,7 +101,7 @@ def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries
 def _combine(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
     """One query of all images: bit i is 1 where the mean of their logits i is >= 0."""
     from ..codes import pack_outputs
-    from ..images.preprocess import UnreadableImage
+    from ..images.decoding import UnreadableImage
 
     queries = Queries([])
     skip = _skipping(queries)

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._util.wording import counted
-from ..images.preprocess import Pixels, UnreadableImage
+from ..images.decoding import UnreadableImage
+from ..images.preprocess import Pixels
 from .ort import available_cores
 from .types import Codes, Logits, Picture
 

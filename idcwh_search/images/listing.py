@@ -1,7 +1,7 @@
 """Finds the images of a folder, a file, a list of paths, standard input or a tar file: the one lister of all commands.
 
 Training, evaluation, export checks, indexing and search see the same images under the same names, and report what was
-left out. Nothing is decoded here; how a file becomes pixels is in preprocess.py, members of tar files are in tar.py.
+left out. Nothing is decoded here: decoding.py and preprocess.py make pixels of a file, tar.py reads tar files.
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
@@ -22,7 +22,7 @@ from typing import IO, Any
 from .._util.wording import counted
 from ..errors import InvalidInputError, NotFoundError, NotSupportedError
 from . import tar
-from .preprocess import HEAD, HEIF_SUFFIXES, heif_installed, kind_of
+from .decoding import HEAD, HEIF_SUFFIXES, heif_installed, kind_of
 
 SUFFIXES = frozenset(
     f".{name}"

@@ -1,115 +1,47 @@
-"""How a picture becomes pixels: the only place, for training, evaluation, export checks and search alike.
+"""Preprocessing: the only way from an image to pixels, for training, evaluation, export checks and search alike.
 
-The rules, in the order in which they apply (they are part of a model: other pixels give other codes):
+decoding.py gives an upright 8-bit RGB image by the rules 1 to 4. Here is the fifth:
 
-1. The first frame of the file, at full size (no JPEG draft mode).
-2. The EXIF orientation is applied, and no other: one that only XMP has is ignored, as other programs ignore it.
-   Colour profiles are ignored, as torchvision ignores them.
-3. Samples become 8-bit RGB. 16-bit samples keep their high byte, which is what Pillow does with a 16-bit RGB PNG,
-   12-bit ones their high 8 bits;
-   32-bit integers are read as 16-bit ones, clipped to 0..65535; floats within 0..1 are scaled by 255, other floats
-   clipped to 0..255. CMYK, palette, grey and 1-bit pictures are converted by Pillow.
-4. Transparency, of whatever kind, is laid over white. The transparent colour of a 16-bit RGB PNG counts by its high
-   bytes, which is all that is left of its samples.
 5. One antialiased resampling takes the centred square whose side is crop / resize of the shorter side to crop x crop:
    scaling the shorter side to `resize` and cutting the centre out, in one step, with no rounding of the longer side,
-   and without ever making the pixels that are cut away (a 1 x 10000 picture costs no more than another). Its two
+   and without ever making the pixels that are cut away (a 1 x 10000 image costs no more than another). Its two
    passes, each rounded to 8 bits, go along the rows first and then along the columns.
 
 csrc/src/images does step 5 in C++, byte for byte the same.
-
-Pillow warns of oddities in files that it then reads all the same, and of sizes that we check ourselves. Who is warned
-is the caller's business here; the commands keep it quiet (cli/common.py).
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
 # ruff: noqa: PTH116, PTH123
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import io
 import math
 import os
-import re
 import stat
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageFile, PngImagePlugin
+from PIL import Image
 
-from ..errors import IdcwhError, InvalidInputError
+from ..errors import IdcwhError
 from . import tar
+from .decoding import UnreadableImage, open_image, to_rgb
 
 Pixels = npt.NDArray[np.uint8]
 Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 """An image file: its path, its bytes, or the file itself, opened in binary mode."""
 
-MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
-
-HEIF_SUFFIXES = frozenset({".heic", ".heif", ".hif"})  # decoded by pillow-heif, where it is installed
-
-# What is decoded, whatever the file is called. A closed list: Pillow's others include EPS, which runs Ghostscript.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "TGA", "ICO", "HEIF")
-_PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico")  # beyond those that Pillow loads by itself
 _RESAMPLING = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
     "box": Image.Resampling.BOX,
 }
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-_KINDS: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), kind)
-    for pattern, kind in (
-        (rb"\xff\xd8\xff", "JPEG"),
-        (rb"\x89PNG\r\n\x1a\n", "PNG"),
-        (rb"GIF8[79]a", "GIF"),
-        (rb"RIFF....WEBP", "WebP"),
-        (rb"II\*\0|MM\0\*", "TIFF"),
-        (rb"BM....\0\0\0\0", "BMP"),
-        (rb"P[1-6]\s+(#|\d+\s+\d)|P7\s+(#|WIDTH)", "PNM"),
-        (rb"\0\0\x01\0", "ICO"),
-        (rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51", "JPEG 2000"),
-        (rb"....ftyp(avif|avis)", "AVIF"),
-        (rb"....ftyp(heic|heix|heim|heis|hevc|hevx|mif1|msf1)", "HEIC"),
-        (rb"\xff\x0a|\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
-        (rb"8BPS", "Photoshop (PSD)"),
-        (rb"%PDF-", "PDF"),
-        (rb"....ftypcrx |FUJIFILMCCD-RAW|II\x1a\0\0\0HEAPCCDR", "camera raw"),
-        (rb"(\xef\xbb\xbf)?\s*<(svg\b|!DOCTYPE svg\b|(\?xml|!--).*<svg\b)", "SVG"),
-    )
-)
-HEAD = 4096
-"""Bytes from which `kind_of` tells the type of an image."""
 _TALL = 8  # heights to a width
 _SMALL = 2_000_000  # pixels
-_ORIENTATION = 0x0112  # the EXIF tag
-_XMP = ("xmp", "XML:com.adobe.xmp")  # names of it in Image.info
-
-
-class UnreadableImage(IdcwhError):
-    """A file that is no picture we can decode: `path` names it, `reason` says why. Runs skip it and count it."""
-
-    path: str
-
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(reason, path=path)
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -154,14 +86,6 @@ class Preprocess:
         return cls(**values)
 
 
-def kind_of(head: bytes) -> str | None:
-    """Returns the type of an image by its first HEAD bytes, such as "JPEG"; None for what begins like no image.
-
-    These are the types that are decoded, TGA aside (it begins like anything), and others that users try.
-    """
-    return next((kind for pattern, kind in _KINDS if pattern.match(head)), None)
-
-
 def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
     """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads.
 
@@ -174,17 +98,17 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
         content, name = _content(path)
         if not content:
             raise UnreadableImage(name, "an empty file")
-        return to_pixels(_open(io.BytesIO(content), name), preprocess, name)
+        return to_pixels(open_image(io.BytesIO(content), name), preprocess, name)
     try:
         if (inside := _in_shard(path)) is not None:
-            return to_pixels(_open(inside, path), preprocess, path)
+            return to_pixels(open_image(inside, path), preprocess, path)
         status = os.stat(path)  # before opening: opening a named pipe would wait for ever
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableImage(path, "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file")
         if status.st_size == 0:
             raise UnreadableImage(path, "an empty file")
         with open(path, "rb") as file:
-            return to_pixels(_open(file, path), preprocess, path)
+            return to_pixels(open_image(file, path), preprocess, path)
     except OSError as error:
         raise UnreadableImage(path, error.strerror or str(error)) from error
     except ValueError as error:  # a NUL byte
@@ -218,271 +142,7 @@ def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:
 def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLike[str] | None = None) -> Pixels:
     """The same for a picture that Pillow has already opened; `path` is its name in an error."""
     name = path if path is not None else getattr(image, "filename", "") or "picture"
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise UnreadableImage(name, f"{width} x {height} pixels, more than the {MAX_PIXELS:,} that are accepted")
-    if width * height == 0:
-        raise UnreadableImage(name, f"no pixels ({width} x {height})")
-    if getattr(image, "tile", None):  # not decoded yet
-        _refuse_half_pictures()
-        if image.format == "TIFF":
-            _prepare_tiff(image, name)
-    samples = _samples(image)
-    try:
-        transparent = _transparent_sample(image)
-        with _without_xmp(image):
-            image.load()
-        image = _upright(image)
-        if transparent is not None:
-            image = image.copy()  # the caller's stays as it is
-            image.info["transparency"] = transparent
-        return _resample(_rgb(image, samples), preprocess)
-    except Exception as error:  # a damaged file makes Pillow's decoders raise nearly any exception there is
-        raise UnreadableImage(name, _cause(error)) from error
-
-
-@cache
-def _formats() -> tuple[str, ...]:
-    """Those of _FORMATS that this Pillow has, with their plugins loaded (all plugins would take longer)."""
-    Image.preinit()
-    for name in _PLUGINS:
-        try:
-            importlib.import_module(f"PIL.{name}ImagePlugin")
-        except ImportError:  # an older Pillow without this format
-            continue
-    if heif_installed():
-        heif = importlib.import_module("pillow_heif")
-        heif.register_heif_opener()
-        if "AVIF" not in Image.OPEN and hasattr(heif, "register_avif_opener"):  # both of a few years ago
-            heif.register_avif_opener()
-    return tuple(name for name in _FORMATS if name in Image.OPEN)
-
-
-@cache
-def heif_installed() -> bool:
-    """Returns whether pillow-heif is installed, which decodes HEIC images."""
-    return importlib.util.find_spec("pillow_heif") is not None
-
-
-def _refuse_half_pictures() -> None:
-    """The switch belongs to the process: to turn it off for a while would be felt by others that decode meanwhile."""
-    if ImageFile.LOAD_TRUNCATED_IMAGES:
-        raise InvalidInputError(
-            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set in this process: half a picture would be taken for a whole "
-            "one; expected False, set it to that before pictures are read"
-        )
-
-
-def _open(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
-    _refuse_half_pictures()
-    try:
-        return Image.open(_without_large_texts(file), formats=_formats())
-    except Image.UnidentifiedImageError as error:
-        file.seek(0)
-        raise UnreadableImage(path, _unidentified(kind_of(file.read(HEAD))) or _cause(error)) from error
-    except Exception as error:
-        raise UnreadableImage(path, _cause(error)) from error
-
-
-def _unidentified(kind: str | None) -> str | None:
-    """The reason why a file that begins like an image of this type cannot be opened; None where it begins like none."""
-    if {"HEIC": "HEIF", "WebP": "WEBP", "JPEG 2000": "JPEG2000"}.get(kind or "", kind) in _formats():
-        return f"corrupt: begins like {kind} and cannot be opened"
-    hint = {
-        "SVG": "; convert it to PNG first",
-        "HEIC": "; install pillow-heif (pip install pillow-heif), or convert it to JPEG first",
-        "AVIF": "; install Pillow 11.3 or later, or convert it to JPEG first",
-        **dict.fromkeys(("JPEG XL", "Photoshop (PSD)", "PDF", "camera raw"), "; convert it to JPEG or PNG first"),
-    }
-    return f"{kind} is not supported{hint[kind]}" if kind in hint else None
-
-
-_PNG = b"\x89PNG\r\n\x1a\n"
-_TEXTS = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # text, and a profile; chunks that Pillow reads up to a size, else fails
-
-
-def _without_large_texts(file: IO[bytes]) -> IO[bytes]:
-    """Returns a PNG file without the text and profile chunks for which Pillow refuses a file, or the file as it is.
-
-    Its limits guard against texts that grow when they are decompressed. They belong to the process.
-    """
-    if file.read(len(_PNG)) != _PNG:
-        file.seek(0)
-        return file
-    at, left, dropped = len(_PNG), 32 * PngImagePlugin.MAX_TEXT_CHUNK, []
-    while len(head := file.read(8)) == 8:
-        length, kind = int.from_bytes(head[:4], "big"), head[4:]
-        if kind in _TEXTS:
-            size = _text_size(kind, file.read(length))
-            left -= size
-            if size > PngImagePlugin.MAX_TEXT_CHUNK or left < 0:
-                dropped.append((at, at + 12 + length))
-        at += 12 + length
-        file.seek(at)
-    file.seek(0)
-    if not dropped:
-        return file
-    content, begin, kept = file.read(), 0, []
-    for start, end in dropped:
-        kept.append(content[begin:start])
-        begin = end
-    return io.BytesIO(b"".join([*kept, content[begin:]]))
-
-
-def _text_size(kind: bytes, data: bytes) -> int:
-    """Returns how large a chunk is when it is decompressed, as far as it matters."""
-    if kind == b"tEXt" or (kind == b"iTXt" and data.partition(b"\0")[2][:1] == b"\0"):
-        return len(data)
-    text = data.partition(b"\0")[2][1:]  # behind the keyword and a number
-    if kind == b"iTXt":  # compressed: one number more, a language, and a keyword in it
-        text = text[1:].partition(b"\0")[2].partition(b"\0")[2]
-    try:
-        return max(len(data), len(zlib.decompressobj().decompress(text, PngImagePlugin.MAX_TEXT_CHUNK + 1)))
-    except zlib.error:
-        return len(data)
-
-
-def _cause(error: Exception) -> str:
-    if isinstance(error, Image.UnidentifiedImageError):
-        return "not an image, or of a kind that is not decoded"
-    if isinstance(error, Image.DecompressionBombError):
-        most = min(MAX_PIXELS, 2 * (Image.MAX_IMAGE_PIXELS or MAX_PIXELS))  # Pillow's own, which a process may lower
-        return f"more than the {most:,} pixels that are accepted"
-    if isinstance(error, MemoryError):
-        return "not enough memory to decode it"
-    if isinstance(error, Warning):
-        return f"Pillow warns, and this process makes errors of warnings: {' '.join(str(error).split())}"
-    return "damaged: " + (" ".join(str(error).split()) or type(error).__name__)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    try:
-        # After load(): Pillow turns a TIFF by itself, and a PNG may carry its EXIF behind the pixels.
-        turn = _UPRIGHT.get(_exif(image).get(_ORIENTATION, 1))
-    except Exception:  # damaged EXIF says nothing about the pixels
-        return image
-    return image if turn is None else image.transpose(turn)
-
-
-def _exif(image: Image.Image) -> Image.Exif:
-    """What is in the EXIF block of a decoded picture; Image.getexif also looks for an orientation in its XMP."""
-    found = Image.Exif()
-    if (block := image.info.get("exif")) is not None:
-        found.load(block)
-    elif (text := image.info.get("Raw profile type exif")) is not None:  # a PNG from before it had a chunk for it
-        found.load(bytes.fromhex("".join(text.split("\n")[3:])))
-    return found
-
-
-@contextmanager
-def _without_xmp(image: Image.Image) -> Iterator[None]:
-    """Pillow turns a TIFF while it decodes it, by its XMP where its EXIF says nothing."""
-    hidden = {name: image.info.pop(name) for name in _XMP if name in image.info}
-    try:
-        yield
-    finally:
-        image.info.update(hidden)
-
-
-def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
-    """The transparent colour of a PNG that is not decoded yet, in the 8 bits that its samples will have.
-
-    None where Pillow has it right: it scales samples of fewer or more bits, and not this colour.
-    """
-    sample, tiles = image.info.get("transparency"), getattr(image, "tile", None)
-    raw = tiles[0][3] if image.format == "PNG" and tiles else None  # how its samples are stored
-    if raw in ("L;2", "L;4") and isinstance(sample, int):
-        return sample * (255 // (2 ** int(raw[2:]) - 1))
-    if raw == "RGB;16B" and isinstance(sample, tuple):
-        return tuple(value >> 8 for value in sample)
-    return None
-
-
-class _Samples(NamedTuple):
-    """What the grey samples of a decoded image stand for, where Pillow does not say it by their values."""
-
-    inverted: bool = False  # 0 is white
-    unsigned: bool = False  # 32-bit samples that Pillow has as signed ones
-    shift: int = 0  # bits to 16
-
-
-_BITS, _PHOTOMETRIC, _PLANAR, _SAMPLE_FORMAT = 258, 262, 284, 339  # TIFF tags
-
-
-def _samples(image: Image.Image) -> _Samples:
-    if image.format != "TIFF":
-        return _Samples()
-    tags: Any = getattr(image, "tag_v2", {})
-    bits, kind = tags.get(_BITS, (1,))[0], tags.get(_SAMPLE_FORMAT, (1,))[0]
-    # Up to 8 bits Pillow inverts by itself.
-    return _Samples(tags.get(_PHOTOMETRIC) == 0, (bits, kind) == (32, 1), 16 - bits if 8 < bits < 16 else 0)
-
-
-# Samples that libtiff has put into the order of the machine, and Pillow would swap once more: as named, as they are.
-_SWAPPED = {"I;16BS": "I;16NS", "I;32BS": "I;32NS", "F;32BF": "F;32NF"}
-
-
-def _prepare_tiff(image: Any, name: str | os.PathLike[str]) -> None:
-    """Has an image that is not decoded yet decoded right; raises UnreadableImage where Pillow cannot."""
-    tags, tiles = image.tag_v2, image.tile
-    modes = {tile[3] if isinstance(tile[3], str) else tile[3][0] for tile in tiles}
-    by_libtiff = all(tile[0] == "libtiff" for tile in tiles)
-    wide = any(bits > 8 for bits in tags.get(_BITS, (1,)))
-    if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, (1,))) > 1 and (image.mode == "LA" or (wide and not by_libtiff)):
-        raise UnreadableImage(
-            name, f"a TIFF with separate planes of {tags[_BITS][0]}-bit samples, which is not decoded"
-        )
-    if by_libtiff and modes & set(_SWAPPED):
-        image.tile = [_with_mode(tile, _SWAPPED[tile[3][0]]) for tile in tiles]
-
-
-def _with_mode(tile: Any, mode: str) -> Any:
-    args = (mode, *tile[3][1:])
-    return tile._replace(args=args) if hasattr(tile, "_replace") else (*tile[:3], args)  # older Pillow has plain tuples
-
-
-def _rgb(image: Image.Image, samples: _Samples) -> Image.Image:
-    if image.mode == "RGB" and "transparency" not in image.info:
-        return image
-    if image.mode.startswith("I") or image.mode == "F":
-        image = _eight_bit(image, samples)
-    elif image.mode == "LAB":
-        image = _from_lab(image)
-    if image.mode in ("La", "RGBa"):  # premultiplied
-        image = image.convert(image.mode[:-1] + "A")
-    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
-        seen = image.convert("RGBA")
-        white = Image.new("RGBA", seen.size, (255, 255, 255, 255))
-        image = Image.alpha_composite(white, seen)
-    return image.convert("RGB")
-
-
-def _eight_bit(image: Image.Image, how: _Samples) -> Image.Image:
-    """Grey samples of 16 or 32 bits, or floats, as mode L; a sample value that stands for transparent becomes white."""
-    samples = np.asarray(image)
-    if image.mode == "F":
-        samples = np.nan_to_num(samples, nan=0.0)
-        scale = 255.0 if samples.min() >= 0.0 and samples.max() <= 1.0 else 1.0
-        grey = np.clip(np.rint(samples * scale), 0, 255).astype(np.uint8)
-    else:
-        samples = samples.view(np.uint32) if how.unsigned and samples.dtype == np.int32 else samples
-        grey = (np.clip(samples, 0, 65535 >> how.shift) >> (8 - how.shift)).astype(np.uint8)
-    if how.inverted:
-        grey = 255 - grey
-    transparent = image.info.get("transparency")
-    if isinstance(transparent, int):
-        grey[samples == transparent] = 255
-    return Image.fromarray(grey)
-
-
-def _from_lab(image: Image.Image) -> Image.Image:
-    from PIL import ImageCms
-
-    turned = ImageCms.profileToProfile(
-        image, ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB"), outputMode="RGB"
-    )
-    assert turned is not None  # it returns None only when asked to work in place
-    return turned
+    return _resample(to_rgb(image, name), preprocess)
 
 
 def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:

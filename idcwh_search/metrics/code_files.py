@@ -75,7 +75,7 @@ def encode(
     IdcwhError when no query or no database picture is left. progress gets the number of pictures dealt with.
     """
     from ..encoder.batch import encode_loaded
-    from ..images.preprocess import UnreadableImage
+    from ..images.decoding import UnreadableImage
 
     rows = np.concatenate([split.query, split.database])
 

@@ -261,7 +261,7 @@ def test_mistakes_are_one_line(command, tmp_path, capsys):
     for wrong, expected in (
         ([], "--data is missing; cifar10-mini needs CIFAR-10, all 60,000 images"),
         (["--bits", "16", "8", "16"], "--bits: a code length is given twice: 16, 8, 16"),
-        (["--set", "protocol=nonsense"], "nonsense"),
+        (["--set", "protocol=nonsense"], "protocol: "),
         (["--backbone", "nonsense"], "unknown backbone 'nonsense'; expected a torchvision classifier"),
         (["--backbone", "timm:nonsense"], "unknown backbone 'timm:nonsense'"),
         (["--methods", "all", "nonsense"], "unknown method 'nonsense'"),

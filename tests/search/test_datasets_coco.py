@@ -12,7 +12,8 @@ from PIL import Image
 
 from idcwh_search import datasets
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits import protocols
 from idcwh_search.splits.protocols import SplitOptions
 

@@ -16,7 +16,8 @@ from PIL import Image
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess, load_image
 
 SIDE = 8  # of the linear model's pictures
 

@@ -15,7 +15,8 @@ import pytest
 from PIL import Image, ImageFile
 
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image, to_pixels
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
 SMALL = Preprocess(resize=24, crop=20)

@@ -13,7 +13,8 @@ import pytest
 from PIL import Image, features
 
 import idcwh_search as ih
-from idcwh_search.images.preprocess import HEAD, Preprocess, UnreadableImage, kind_of, load_image
+from idcwh_search.images.decoding import HEAD, UnreadableImage, kind_of
+from idcwh_search.images.preprocess import Preprocess, load_image
 
 SVG = b'<?xml version="1.0"?>\n<!-- drawn by hand -->\n<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>'
 HEIC = b"\0\0\0\x1cftypheic\0\0\0\0mif1heicmiaf" + bytes(64)

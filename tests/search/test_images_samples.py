@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess, load_image
 
 SIDE = 4
 PLAIN = Preprocess(SIDE, SIDE)

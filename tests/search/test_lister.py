@@ -13,8 +13,10 @@ from PIL import Image
 from idcwh_search import datasets
 from idcwh_search.cli.inputs import Listing
 from idcwh_search.errors import IdcwhError
-from idcwh_search.images import preprocess, tar
+from idcwh_search.images import tar
+from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.listing import find_images, list_images
+from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
 from idcwh_search.splits import protocols
 from idcwh_search.splits.protocols import SplitOptions
 
@@ -177,15 +179,7 @@ def jpeg() -> bytes:
     return buffer.getvalue()
 
 
-@pytest.fixture
-def without_heif(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where pillow-heif is not installed."""
-    from idcwh_search.images import listing
-
-    monkeypatch.setattr(listing, "heif_installed", lambda: False)
-
-
-@pytest.mark.usefixtures("without_heif")
+@pytest.mark.usefixtures("heif_missing")
 def test_unsupported_types_are_counted_and_named(tmp_path: Path) -> None:
     touch(
         tmp_path,
@@ -214,7 +208,7 @@ def test_unsupported_types_are_counted_and_named(tmp_path: Path) -> None:
     assert second == "ignored other files: 3 without a suffix, 1 .db, 1 .txt"
 
 
-@pytest.mark.usefixtures("without_heif")
+@pytest.mark.usefixtures("heif_missing")
 def test_unsupported_types_in_a_tar_are_counted(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for name in ("1.png", "1.cls", "2.heic", "3", "4.json", ".5.png", "__MACOSX/6.png"):
@@ -227,7 +221,7 @@ def test_unsupported_types_in_a_tar_are_counted(tmp_path: Path) -> None:
     assert found.left_out.others == {".json": 1}
 
 
-@pytest.mark.usefixtures("without_heif")
+@pytest.mark.usefixtures("heif_missing")
 def test_folder_of_only_unsupported_types_names_them(tmp_path: Path) -> None:
     touch(tmp_path, "cat/1.heic", "cat/2.heic")
     for read in (list_images, lambda path: datasets.load(str(path))):
@@ -245,11 +239,11 @@ def test_heic_is_read_with_pillow_heif(tmp_path: Path) -> None:
     exif[0x0112] = 6
     upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "a.HEIC", quality=100, exif=exif.tobytes())
     (path,) = list_images(tmp_path)
-    expected = preprocess.to_pixels(upright, preprocess.Preprocess(32, 32)).astype(int)
-    assert abs(preprocess.load_image(path, preprocess.Preprocess(32, 32)) - expected).mean() < 2
+    expected = to_pixels(upright, Preprocess(32, 32)).astype(int)
+    assert abs(load_image(path, Preprocess(32, 32)) - expected).mean() < 2
     Path(path).write_bytes(Path(path).read_bytes()[:300])
-    with pytest.raises(preprocess.UnreadableImage) as caught:
-        preprocess.load_image(path, preprocess.Preprocess(32, 32))
+    with pytest.raises(UnreadableImage) as caught:
+        load_image(path, Preprocess(32, 32))
     assert caught.value.reason == "corrupt: begins like HEIC and cannot be opened"
 
 

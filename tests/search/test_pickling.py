@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.images.preprocess import UnreadableImage
+from idcwh_search.images.decoding import UnreadableImage
 
 COPIES: list[Callable[[Any], Any]] = [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy]
 copies = pytest.mark.parametrize("duplicate", COPIES, ids=["pickle", "copy", "deepcopy"])

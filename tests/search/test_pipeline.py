@@ -19,7 +19,8 @@ from PIL import Image
 
 from idcwh_search.encoder import batch
 from idcwh_search.encoder.batch import EncodeRun, Summary, encode_files, encode_loaded
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess, load_image
 
 SIDE = 4
 

@@ -15,8 +15,9 @@ from PIL import Image
 
 from idcwh_search.errors import IdcwhError
 from idcwh_search.images import tar
+from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.listing import list_images
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage, load_image
+from idcwh_search.images.preprocess import Preprocess, load_image
 from tests.support.errors import raises
 
 SMALL = Preprocess(20, 16)

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits.protocols import seeded_order
 
 SIZE, CLASSES = 64, 8  # pictures, and how many classes they show

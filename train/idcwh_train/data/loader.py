@@ -17,7 +17,8 @@ from torch import Tensor
 
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.encoder.ort import available_cores
-from idcwh_search.images.preprocess import Preprocess, UnreadableImage
+from idcwh_search.images.decoding import UnreadableImage
+from idcwh_search.images.preprocess import Preprocess
 
 Augment = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(rows of the set, pixels [m, H, W, 3]) -> pixels [m, h, w, 3], a function of its arguments alone: `augment`."""
