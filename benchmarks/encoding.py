@@ -19,8 +19,8 @@ import common
 import numpy as np
 import torch
 
+from idcwh_search._util.hardware import available_cores
 from idcwh_search.encoder.encoder import Encoder
-from idcwh_search.encoder.ort import available_cores
 from idcwh_train.engine.checkpoint import load_model
 
 

@@ -6,13 +6,13 @@ That is numpy.packbits(..., bitorder="little") and what faiss uses. Padding bits
 
 from __future__ import annotations
 
-import operator
 import warnings
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._util.arguments import whole
 
 MAX_BITS = 65535
 _NEARLY_ALL = 0.99
@@ -20,16 +20,8 @@ _ENOUGH_BITS = 64  # bits in all below which equal ones are no surprise
 
 
 def check_bits(bits: int) -> int:
-    """`bits` as an int. TypeError unless it is a whole number, ValueError unless it is 1 to 65535."""
-    try:
-        if isinstance(bits, bool):
-            raise TypeError
-        number = operator.index(bits)
-    except TypeError:
-        raise TypeError(f"bits must be a whole number, not {bits!r}") from None
-    if not 1 <= number <= MAX_BITS:
-        raise ValueError(f"bits must be 1 to {MAX_BITS}, not {number}")
-    return number
+    """Returns `bits` as an int. TypeError unless it is a whole number, ValueError unless it is 1 to 65535."""
+    return whole("bits", bits, 1, MAX_BITS)
 
 
 def code_bytes(bits: int) -> int:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from idcwh_search._util.atomic import Kind, check_target, replacing
+from idcwh_search._util.hardware import available_cores
 from idcwh_search.encoder import device as devices
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.encoder.metadata import PRECISIONS, VERIFIED, ModelInfo
-from idcwh_search.encoder.ort import available_cores, load_onnxruntime
+from idcwh_search.encoder.ort import load_onnxruntime
 from idcwh_search.errors import IdcwhError, MismatchError
 from idcwh_search.images.listing import LeftOut
 from idcwh_search.images.preprocess import Preprocess

@@ -60,7 +60,7 @@ def replacing(path: StrPath, kind: Kind) -> Iterator[BinaryIO]:
             finally:
                 Path(file.name).unlink(missing_ok=True)
     except OSError as error:
-        raise NotWrittenError(f"{target}: cannot be written: {error.strerror or error}") from error
+        raise NotWrittenError(f"cannot be written: {error.strerror or error}", path=target) from error
 
 
 def check_target(path: StrPath, kind: Kind, *inputs: StrPath | None) -> None:
@@ -97,7 +97,10 @@ def resolved(path: StrPath) -> Path:
         return target.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
         raise NotWrittenError(
-            f"{target}: is a link that leads nowhere (found {target.readlink()}); remove it or choose another name"
+            "is a link that leads nowhere",
+            path=target,
+            found=target.readlink(),
+            hint="remove it or choose another name",
         ) from error
 
 
@@ -109,31 +112,27 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
         with contextlib.suppress(FileNotFoundError):
             mode = target.stat().st_mode
         if not target.name or (mode is not None and stat.S_ISDIR(mode)):
-            raise NotWrittenError(f"{path}: is a directory; expected the name of a file")
+            raise NotWrittenError(path=path, found="a directory", expected="the name of a file")
         for given in inputs:
             if given is not None and mode is not None and Path(given).exists() and target.samefile(given):
-                raise InvalidInputError(
-                    "is also an input of this command; choose another name for the output", path=path
-                )
+                hint = "choose another name for the output"
+                raise InvalidInputError("is also an input of this command", path=path, hint=hint)
         if mode is None:
             return target
         if not stat.S_ISREG(mode):
-            raise NotWrittenError(f"{path}: is a device or a pipe; expected the name of a regular file")
+            raise NotWrittenError(path=path, found="a device or a pipe", expected="the name of a regular file")
         with target.open("rb") as file:
             if target.stat().st_size and not kind.fits(file):
-                raise AlreadyExistsError(
-                    f"already exists and is no {kind.name}, so it is not replaced; remove it or choose another name",
-                    path=path,
-                )
+                problem, hint = f"already exists and is no {kind.name}", "remove it or choose another name"
+                raise AlreadyExistsError(problem, path=path, hint=hint)
     except OSError as error:
         raise _not_written(Path(path), error) from error
     return target
 
 
 def _not_written(target: Path, error: OSError) -> NotWrittenError:
-    return NotWrittenError(
-        f"{target}: cannot be written: {error.strerror}; choose a folder that exists and is writable"
-    )
+    hint = "choose a folder that exists and is writable"
+    return NotWrittenError(f"cannot be written: {error.strerror}", path=target, hint=hint)
 
 
 def _cut(target: Path, more: int) -> str:

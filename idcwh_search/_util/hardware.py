@@ -1,13 +1,15 @@
-"""What a number was measured on: processor, instruction sets, cores, versions. For benchmarks and results."""
+"""The machine: cores and memory that this process may use, and the processor and versions that results name."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
+import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
-from .._core import available_cores
+from .._core import available_cores as available_cores
+
+_MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 # The flags that decide which kernels run, in our engine, in PyTorch and in ONNX Runtime.
 _FLAGS = (
@@ -16,8 +18,19 @@ _FLAGS = (
 )  # fmt: skip
 
 
+def memory() -> int:
+    """Returns the bytes of memory that this process may use: the machine's, or a container's limit."""
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in _MEMORY_LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # "max" where there is none
+            limit = min(limit, int(file.read_text(encoding="ascii")))
+    return limit
+
+
 def processor() -> dict[str, Any]:
-    """Plain Python: cpu, family, flags, cores that this process may use, platform."""
+    """Returns cpu, family, flags, cores and platform as plain Python."""
+    import platform
+
     fields: dict[str, str] = {}
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -35,7 +48,9 @@ def processor() -> dict[str, Any]:
 
 
 def version(package: str) -> str:
-    """Of an installed package, or "not installed"."""
+    """Returns the version of an installed package, or "not installed"."""
+    import importlib.metadata  # takes longer to load than most of idcwh_search
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

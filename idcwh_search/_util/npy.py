@@ -79,11 +79,11 @@ def read_array(file: Any, size: int) -> np.ndarray:
 
 def load(path: Path, expected: str) -> np.ndarray:
     """Reads a .npy file. CorruptFileError for a file that is none; `expected` describes the array in the message."""
+    expected = f"{expected}, as numpy.save writes them"
     if path.exists() and not path.is_file():
-        raise InvalidInputError("is not a file", path=path, expected=f"{expected}, as numpy.save writes them")
+        raise InvalidInputError("is not a file", path=path, expected=expected)
     with path.open("rb") as file:
         try:
             return read_array(file, os.fstat(file.fileno()).st_size)
         except ValueError as error:
-            wanted = f"{expected}, as numpy.save writes them"
-            raise CorruptFileError(str(error), path=path, expected=wanted) from None
+            raise CorruptFileError(str(error), path=path, expected=expected) from None

@@ -1,7 +1,6 @@
-"""Archives of plain arrays, .npz files: read without running code, each array against the CRC that its archive has.
+"""Archives of plain arrays, .npz files: read without running code, each array against the CRC in its archive.
 
-`numpy.load` takes what is no archive for a pickle. Which arrays a file should have, and of which kind, is for its
-readers to say.
+`numpy.load` unpickles files that are not archives. The callers check which arrays a file has, and their dtypes.
 """
 
 from __future__ import annotations
@@ -13,32 +12,35 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
-from ..encoder import ort
 from ..errors import CorruptFileError, IdcwhError, InvalidInputError
-from . import npy
+from . import hardware, npy
 
 _SUFFIX = ".npy"
 
 
 def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Those of the arrays `names` that the archive has, and the names of all that it has.
+    """Returns those of the arrays `names` that the archive has, and the names of all its arrays.
 
-    expected: what the file should hold, for the error. IdcwhError for a file that is no archive, holds Python objects,
-    or is damaged; FileNotFoundError where there is none.
+    Args:
+        expected: the content of the file, for the error.
+
+    Raises:
+        CorruptFileError: the file is not an archive, holds Python objects, or is corrupt.
+        InvalidInputError: the file cannot be read, or does not fit into memory.
+        FileNotFoundError: there is no file.
     """
     try:
         file = path.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise IdcwhError(f"cannot be read: {error.strerror}", path=path) from None
+        raise InvalidInputError(f"cannot be read: {error.strerror}", path=path) from None
     with file:
         if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
-            raise CorruptFileError(f"one array; expected an .npz archive of {expected}", path=path)
+            raise CorruptFileError(path=path, found="one array", expected=f"an .npz archive of {expected}")
+        expected = f"{expected}, as numpy.savez writes them"
         if not zipfile.is_zipfile(file):
-            raise CorruptFileError(
-                f"not an .npz archive of arrays, or cut off; expected {expected}, as numpy.savez writes them", path=path
-            )
+            raise CorruptFileError("is not an .npz archive, or is cut off", path=path, expected=expected)
         try:
             with zipfile.ZipFile(file) as archive:
                 found = [name.removesuffix(_SUFFIX) for name in archive.namelist()]
@@ -47,17 +49,17 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
                 return {name: _array(archive, member) for name, member in members.items()}, found
         except IdcwhError:
             raise
-        except Exception as error:  # a damaged archive gives a dozen kinds
+        except Exception as error:  # a corrupt archive gives a dozen kinds
             cause = " ".join(str(error).split()) or type(error).__name__
-            raise CorruptFileError(f"not an .npz archive of plain arrays, or damaged: {cause}", path=path) from None
+            raise CorruptFileError(f"is corrupt: {cause}", path=path, expected=expected) from None
 
 
 def _check_memory(path: Path, size: int) -> None:
     """A small archive may hold arrays of any size: the system would end the process that unpacks them."""
-    limit = ort.memory()
+    limit = hardware.memory()
     if size > limit:
-        raise InvalidInputError("holds arrays that do not fit into memory", path=path, found=f"{size:,} bytes",
-                         expected=f"at most {limit:,}")  # fmt: skip
+        found, expected = f"{size:,} bytes", f"at most {limit:,}"
+        raise InvalidInputError("does not fit into memory", path=path, found=found, expected=expected)
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

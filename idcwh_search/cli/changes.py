@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._util import console
+from .._util.hardware import available_cores
 from .._util.wording import counted
 from ..database.database import Database
 from ..database.provenance import is_outside
-from ..encoder.ort import available_cores
 from . import encoding
 from .content import checksums, is_gone, signature
 

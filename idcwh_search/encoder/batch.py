@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from .._util.arguments import whole_or_none
+from .._util.hardware import available_cores
 from .._util.wording import counted
 from ..images.decoding import UnreadableImage
 from ..images.preprocess import Pixels
-from .ort import available_cores
 from .types import Codes, Logits, Picture
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ class EncodeRun:
         on_skip: OnSkip | None,
         progress: Progress | None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers}")
         self.summary = Summary()
         self._encoder, self._count, self._load = encoder, count, load
-        self._workers = workers or (encoder.threads if encoder.device == "cpu" else available_cores())
+        self._workers = whole_or_none("workers", workers, 1) or (
+            encoder.threads if encoder.device == "cpu" else available_cores()
+        )
         self._on_skip, self._progress = on_skip, progress
 
     def __iter__(self) -> Iterator[tuple[npt.NDArray[np.int64], Codes]]:

@@ -97,9 +97,8 @@ def cpu_session(ort: Any, model: bytes, name: str, threads: int, spin: bool = Fa
     try:
         return ort.InferenceSession(model, session_options(ort, threads, spin), providers=[CPU])
     except Exception as error:  # ONNX Runtime has an exception class for each status, with no useful common base
-        raise NotSupportedError(
-            f"cannot be run by ONNX Runtime {ort.__version__}", path=name, found=first_line(error)
-        ) from error
+        problem = f"cannot be run by ONNX Runtime {ort.__version__}: {first_line(error)}"
+        raise NotSupportedError(problem, path=name) from error
 
 
 def _on_gpu(ort: Any, model: bytes, use: cuda.Use, image: tuple[int, ...], strict: bool) -> Any:
@@ -119,4 +118,4 @@ def _on_gpu(ort: Any, model: bytes, use: cuda.Use, image: tuple[int, ...], stric
 
 
 def _unusable(obstacle: str) -> NotSupportedError:
-    return NotSupportedError("cannot be used", path="device cuda", found=obstacle, hint="choose cpu or auto")
+    return NotSupportedError(f"cannot be used: {obstacle}", path="device cuda", hint="choose cpu or auto")

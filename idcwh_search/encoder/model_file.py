@@ -1,20 +1,33 @@
-"""The outer layers of a model.onnx, which need no ONNX library: its metadata, whether it was changed, and whether its
-weights are in it.
+"""A model.onnx without an ONNX library, which takes longer to load than a model: its bytes, checksum and metadata.
 
-ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message: a sealed model is
-the model that was checked, byte for byte, with lines of metadata behind it, the last of them the SHA-256 of all before.
-The seal is a guard against tools and accidents, not against an enemy.
+ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message. A sealed model is
+the model that was compared, byte for byte, with lines of metadata behind it. The last line is the SHA-256 of the rest.
+The checksum guards against tools and accidents, not against an attacker.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shlex
+import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
-from ..errors import NotSupportedError
+from .._util.atomic import StrPath
+from ..errors import (
+    CorruptFileError,
+    InvalidInputError,
+    ModelMismatchError,
+    NotFoundError,
+    NotSupportedError,
+)
+from ..images.preprocess import Preprocess
+from .metadata import WITHOUT, ModelInfo
 
 SEAL = "idcwh_sha256"
+_EXPECTED = "a model.onnx written by idcwh-export"
 _GRAPH, _METADATA = 7, 14  # fields of ModelProto; metadata_props is a message {1: key, 2: value}, one for each line
 # Where tensors are: kind of message -> field -> kind of the message in it.
 _INSIDE = {
@@ -31,36 +44,100 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Seal(Enum):
-    """What the end of a file says of the rest."""
+    """The state of a file's checksum."""
 
     WHOLE = "unchanged since it was written"
     NONE = "without a seal"
     BROKEN = "changed after it was written"
 
 
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model.onnx, read once, so that the bytes behind the checksum are those that run.
+
+    Attributes:
+        path: absolute path of the file.
+        content: its bytes.
+        seal: the state of the checksum in it.
+        fingerprint: SHA-256 of the file.
+        metadata: its metadata_props.
+    """
+
+    path: str
+    content: bytes
+    seal: Seal
+    fingerprint: str
+    metadata: dict[str, str]
+
+    @classmethod
+    def read(cls, path: StrPath) -> LoadedModel:
+        """Reads a file; raises IdcwhError where it is missing, unreadable, or not an ONNX model."""
+        path = str(Path(path).absolute())
+        try:
+            # A pipe would block.
+            if stat.S_IFMT(Path(path).stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+                raise NotSupportedError(path=path, found="a device or a pipe", expected=_EXPECTED)
+            content = Path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFoundError(path=path, expected=_EXPECTED) from error
+        except OSError as error:
+            raise InvalidInputError(f"cannot be read: {error.strerror}", path=path, expected=_EXPECTED) from error
+        lines = metadata(content)
+        if lines is None and content.startswith(b"PK\3\4") and b"data.pkl" in content:
+            hint = f"run idcwh-export {shlex.quote(path)} --onnx"
+            raise InvalidInputError(path=path, found="a PyTorch file", expected="a model.onnx", hint=hint)
+        if lines is None:
+            raise CorruptFileError("is not an ONNX model, or is cut off", path=path, expected=_EXPECTED)
+        return cls(path, content, *examine(content), lines)
+
+    def info(self, preprocess: Preprocess | None = None, bits: int | None = None) -> ModelInfo:
+        """Returns the metadata, or what the caller knows of a file whose metadata is missing or may be wrong.
+
+        Args:
+            preprocess: of the model. The metadata is then read only if the checksum proves it, and has to agree.
+            bits: the code length, which has to agree as well. Without metadata and `bits` the result has 0.
+        """
+        check_self_contained(self.content)
+        if preprocess is not None and self.seal is not Seal.WHOLE:
+            return ModelInfo(bits or 0, preprocess, [], {}, {}, "", precision="unknown")
+        if self.seal is Seal.BROKEN:
+            raise CorruptFileError("was changed after idcwh-export wrote it", path=self.path, hint=WITHOUT)
+        info = ModelInfo.from_metadata(self.metadata)
+        if preprocess not in (None, info.preprocess):
+            raise ModelMismatchError(
+                "metadata idcwh_preprocess does not match", path=self.path, found=info.preprocess, expected=preprocess,
+                hint="the file was not changed since it was written: leave --preprocess out (in Python, preprocess=)",
+            )  # fmt: skip
+        if bits not in (None, info.bits):
+            raise ModelMismatchError(
+                "metadata idcwh_bits does not match", path=self.path, found=info.bits, expected=bits
+            )
+        return info
+
+
 def with_metadata(content: bytes, lines: dict[str, str]) -> bytes:
-    """The model with more metadata behind it."""
+    """Returns the model with more metadata behind it."""
     return content + b"".join(_line(key, value) for key, value in lines.items())
 
 
 def sealed(content: bytes) -> bytes:
-    """The model with its own SHA-256 behind it."""
+    """Returns the model with its own SHA-256 behind it."""
     return with_metadata(content, {SEAL: hashlib.sha256(content).hexdigest()})
 
 
 def examine(content: bytes) -> tuple[Seal, str]:
-    """The state of the seal, and the SHA-256 of the whole file, for the price of one."""
+    """Returns the state of the checksum, and the SHA-256 of the whole file, in one pass."""
     body, tail = memoryview(content)[: -len(_EXAMPLE)], content[-len(_EXAMPLE) :]
     digest = hashlib.sha256(body)
     whole = tail == _EXAMPLE[:-64] + digest.hexdigest().encode()
     digest.update(tail)
-    # Programs that write a model anew keep its metadata: the line is there, but no longer fits or no longer comes last.
+    # Programs that write a model again keep its metadata: the line is there, but is wrong or is not the last.
     state = Seal.WHOLE if whole else Seal.BROKEN if _EXAMPLE[:-64] in content else Seal.NONE
     return state, digest.hexdigest()
 
 
 def metadata(content: bytes) -> dict[str, str] | None:
-    """The model's metadata_props; None for bytes that are no ONNX model (ONNX Runtime will say what is wrong)."""
+    """Returns the model's metadata_props; None for bytes that are not an ONNX model."""
     found: dict[str, str] = {}
     graph = False
     try:
@@ -75,7 +152,7 @@ def metadata(content: bytes) -> dict[str, str] | None:
 
 
 def check_self_contained(content: bytes) -> None:
-    """Raises IdcwhError for a model with weights in another file, which its SHA-256 says nothing of."""
+    """Raises NotSupportedError for a model with weights in another file, which its SHA-256 does not cover."""
     messages: list[tuple[str, memoryview]] = [("model", memoryview(content))]
     try:
         while messages:
@@ -86,17 +163,18 @@ def check_self_contained(content: bytes) -> None:
                     if entry.get(1) == b"location":
                         place = entry.get(2, b"").decode(errors="backslashreplace")
                         raise NotSupportedError(
-                            f"some of its weights are in another file, {place}, which its fingerprint does not cover; "
-                            "write it with idcwh-export, or as one file with onnx.save_model"
+                            found=f"weights in another file, {place}",
+                            expected="weights in the file, which its fingerprint covers",
+                            hint="write it with idcwh-export, or as one file with onnx.save_model",
                         )
                 elif inside := _INSIDE.get(kind, {}).get(field):
                     messages.append((inside, value))
-    except (ValueError, IndexError, TypeError):  # no ONNX model: ONNX Runtime will say what is wrong
+    except (ValueError, IndexError, TypeError):  # not ONNX within its outermost layer: ONNX Runtime reports it
         return
 
 
 def _fields(content: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
-    """(number, content) of the fields that have a length, each skipped over without a look inside."""
+    """Yields (number, content) of the fields that have a length, without reading their content."""
     view, at = memoryview(content), 0
     while at < len(view):
         tag, at = _varint(view, at)
@@ -116,7 +194,7 @@ def _fields(content: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """A number of variable length, seven bits a byte, low ones first, and where it ends."""
+    """Returns a number of variable length, seven bits per byte, low ones first, and the place behind it."""
     value = shift = 0
     while True:
         byte = view[at]
@@ -140,4 +218,4 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes(head) + bytes([rest]) + content
 
 
-_EXAMPLE = _line(SEAL, "0" * 64)  # every seal is as long
+_EXAMPLE = _line(SEAL, "0" * 64)  # every seal has this length

@@ -1,7 +1,4 @@
-"""ONNX Runtime, loaded quietly, with errors that say what to install; and the cores and threads it may use.
-
-On which device a model is opened is decided in device.py.
-"""
+"""ONNX Runtime, loaded without messages, and the options of its sessions. The device is chosen in device.py."""
 
 from __future__ import annotations
 
@@ -12,32 +9,20 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .._core import available_cores as available_cores
 from .._util.console import first_line
 from ..errors import NotInstalledError, NotSupportedError
 
 CPU = "CPUExecutionProvider"
 MAX_THREADS = 1024
-SILENT = 4  # ONNX Runtime's severity "fatal": what goes wrong arrives as an exception, and we say it in one line
-_MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+SILENT = 4  # ONNX Runtime's severity "fatal": errors arrive as exceptions
 GPU_FIX = "pip install 'idcwh[gpu]'"
 
 
-def memory() -> int:
-    """The bytes of memory that this process may use: the machine's, or a container's limit."""
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for file in _MEMORY_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # "max" where there is none
-            limit = min(limit, int(file.read_text(encoding="ascii")))
-    return limit
-
-
 def load_onnxruntime() -> Any:
-    """The module onnxruntime; an IdcwhError that says what to install where it is missing or broken."""
+    """Returns the module onnxruntime; raises NotInstalledError, with what to install, where it is missing or broken."""
     if "onnxruntime" in sys.modules:
         return sys.modules["onnxruntime"]
     try:
@@ -48,29 +33,26 @@ def load_onnxruntime() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "onnxruntime":
             raise
-        raise NotInstalledError(
-            f"ONNX Runtime is not installed: pip install 'idcwh[cpu]', or {GPU_FIX} for a GPU"
-        ) from error
+        raise NotInstalledError(path="onnxruntime", hint=f"pip install 'idcwh[cpu]', or {GPU_FIX} for a GPU") from error
     except (ImportError, AttributeError) as error:  # AttributeError: a folder without its library, left by an uninstall
-        raise NotInstalledError(
-            f"ONNX Runtime does not load ({first_line(error)}): {both_or('reinstall it')}"
-        ) from error
+        problem = f"cannot be loaded: {first_line(error)}"
+        raise NotInstalledError(problem, path="onnxruntime", hint=both_or("reinstall it")) from error
     return ort
 
 
 @contextlib.contextmanager
 def running(name: str) -> Iterator[None]:
-    """Raises what ONNX Runtime raises during a run of a model as an IdcwhError that names the model."""
+    """Raises the errors of ONNX Runtime in the block as a NotSupportedError with the path of the model."""
     try:
         yield
     except Exception as error:
         if not type(error).__module__.startswith("onnxruntime."):
             raise
-        raise NotSupportedError(f"{name}: cannot be run by ONNX Runtime ({first_line(error)})") from error
+        raise NotSupportedError(f"cannot be run by ONNX Runtime: {first_line(error)}", path=name) from error
 
 
 def installed_distributions() -> dict[str, str]:
-    """Which of the two ONNX Runtime packages are installed, and their versions. Together they overwrite each other."""
+    """Returns the versions of the installed ONNX Runtime packages; if there are two, they overwrite each other."""
     from importlib import metadata  # takes longer to load than all the rest here, and is needed for errors only
 
     found = {}
@@ -81,7 +63,7 @@ def installed_distributions() -> dict[str, str]:
 
 
 def both_or(otherwise: str) -> str:
-    """How to repair an installation: of both packages if both are there, else what the caller says."""
+    """Returns how to repair an installation: a hint for both packages if both are installed, else `otherwise`."""
     found = installed_distributions()
     if len(found) < 2:
         return otherwise
@@ -90,10 +72,9 @@ def both_or(otherwise: str) -> str:
 
 
 def session_options(ort: Any, threads: int = 1, spin: bool = False) -> Any:
-    """Options of a session: quiet, and with so many threads a run on the CPU.
+    """Returns options of a session without messages, with this many threads per run on the CPU.
 
-    Threads that spin while they wait answer a single query a tenth sooner, and take the cores that decode the next
-    images or serve somebody else.
+    Threads that spin while they wait take a tenth off a single query, and take cores from decoding and other work.
     """
     options = ort.SessionOptions()
     options.log_severity_level = SILENT
@@ -121,7 +102,7 @@ def interrupts_delayed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """File descriptor 2 into nowhere, for what native code writes there."""
+    """Discards what native code writes to file descriptor 2."""
     try:
         saved = os.dup(2)
     except OSError:  # there is no stderr

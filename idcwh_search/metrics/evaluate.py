@@ -8,7 +8,6 @@ are in docs/metrics.md.
 from __future__ import annotations
 
 import math
-import operator
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.arguments import whole, whole_or_none
 from ..codes import as_array
 from .average_precision import TiedRankings
 from .code_stats import code_health
@@ -55,11 +55,11 @@ def evaluate(
     Exact, in O(queries x database) time and O(queries x bits) memory. ValueError (TypeError for what is not a number)
     names what was expected and what came; also when no query at all has a relevant item, where no metric is defined.
     """
-    bits, radius = _whole(bits, "bits", 1), _whole(radius, "radius", 0)
+    bits, radius = whole("bits", bits, 1), whole("radius", radius, 0)
     if not isinstance(at, Iterable):
         raise TypeError(f"at: expected several whole numbers, such as (100, 1000), not {at!r}")
-    cuts = tuple(sorted({_whole(k, "at", 1) for k in at}))
-    threads = None if threads is None else _whole(threads, "threads", 1)
+    cuts = tuple(sorted({whole("at", k, 1) for k in at}))
+    threads = whole_or_none("threads", threads, 1)
     queries, database = _codes(query_codes, "query_codes", bits), _codes(database_codes, "database_codes", bits)
     pairs = relevance(query_labels, database_labels)
     for name, codes, labelled in (("query", queries, pairs.query), ("database", database, pairs.database)):
@@ -202,13 +202,3 @@ def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:
             f"but row {wrong[0]} ends in byte 0x{array[wrong[0], -1]:02x}"
         )
     return np.ascontiguousarray(array)
-
-
-def _whole(value: Any, name: str, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected a whole number of at least {least}, not {value!r}") from None
-    if number < least or isinstance(value, bool):
-        raise ValueError(f"{name}: expected a whole number of at least {least}, not {value!r}")
-    return number

@@ -115,7 +115,7 @@ def test_build_refuses(
     bad = tmp_path / "empty" / "x.png"
     bad.touch()
     assert "none of 1 image" in failure(capsys, index.main, *common, db, "--images", empty)
-    assert "not an ONNX model" in failure(capsys, index.main, "build", "--model", bad, "--db", db, "--images", pictures)
+    assert str(bad) in failure(capsys, index.main, "build", "--model", bad, "--db", db, "--images", pictures)
     assert "cuda" in failure(capsys, index.main, *common, db, "--images", pictures, "--device", "cuda")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*before, "empty"])
 

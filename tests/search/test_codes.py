@@ -81,7 +81,7 @@ def test_strided_input_and_no_rows():
         (np.array([[1.0, np.nan]]), ValueError, "NaN, but row 0"),
         (np.ones(4), ValueError, r"\(n, bits\), not \(4,\)"),
         (np.ones((2, 2, 2)), ValueError, r"not \(2, 2, 2\)"),
-        (np.ones((2, 0)), ValueError, "bits must be 1 to 65535, not 0"),
+        (np.ones((2, 0)), ValueError, "^bits must be"),
         (np.ones((2, 2), complex), TypeError, "real numbers or bool, not complex128"),
         (np.array([["a"]]), TypeError, "real numbers or bool"),
     ],

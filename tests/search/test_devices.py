@@ -47,7 +47,7 @@ def unusable(model: Path) -> str:
     with raises(NotSupportedError, path="device cuda") as caught:
         Encoder(model, device="cuda")
     assert "\n" not in str(caught.value)
-    return str(caught.value.found)
+    return str(caught.value.problem.partition(": ")[2])
 
 
 def test_cuda_without_a_gpu_is_not_supported(linear: Any, no_gpu: None) -> None:

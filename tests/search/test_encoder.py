@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import threading
 import zipfile
 from pathlib import Path
@@ -15,11 +17,24 @@ from PIL import Image
 
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.encoder import Encoder
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import (
+    CorruptFileError,
+    IdcwhError,
+    InvalidInputError,
+    ModelMismatchError,
+    NotFoundError,
+    NotSupportedError,
+)
 from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess, load_image
+from support.errors import raises
 
-SIDE = 8  # of the linear model's pictures
+SIDE = 8  # of the linear model's images
+
+
+def box(side: int) -> str:
+    """Returns preprocessing without a crop, as metadata."""
+    return json.dumps(Preprocess(side, side, "box").to_dict())
 
 
 # ------------------------------------------------------------------------------------------------ encoding
@@ -78,10 +93,11 @@ def test_calling_it_with_pictures_of_every_kind(linear: Any, tmp_path: Path) -> 
 
 def test_calling_it_with_something_else(linear: Any, tmp_path: Path) -> None:
     encoder = Encoder(linear.write())
-    with pytest.raises(UnreadableImage, match="gone"):
+    with pytest.raises(UnreadableImage) as caught:
         encoder([tmp_path / "gone.jpg"])
+    assert caught.value.path == str(tmp_path / "gone.jpg")
     for wrong in (np.zeros((4, 4, 3), np.float32), np.zeros((4, 4), np.uint8), 3):
-        with pytest.raises(TypeError, match="an image must be"):
+        with pytest.raises(TypeError, match=r"^image"):
             encoder([wrong])  # type: ignore[list-item]
 
 
@@ -96,7 +112,7 @@ def test_calling_it_with_something_else(linear: Any, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_pixels_are_refused(pixels: Any, linear: Any) -> None:
-    with pytest.raises(TypeError, match=r"expected preprocessed pictures uint8 \[n, 8, 8, 3\], not"):
+    with pytest.raises(TypeError, match=r"^pixels .*uint8 \[n, 8, 8, 3\]"):
         Encoder(linear.write()).encode(pixels)
 
 
@@ -150,116 +166,123 @@ def test_the_file_can_be_moved(linear: Any, tmp_path: Path) -> None:
     assert np.array_equal(Encoder(moved).encode(linear.pictures(2)), linear.codes(linear.pictures(2), 12))
 
 
-def test_a_file_that_is_replaced_meanwhile_is_noticed(linear: Any) -> None:
-    path = linear.write(12)
-    encoder = Encoder(path, threads=2)
+def test_encoder_runs_the_model_that_it_opened(linear: Any) -> None:
+    encoder = Encoder(linear.write(12), threads=2)
     linear.write(13)
-    with pytest.raises(IdcwhError, match="was replaced"):
-        encoder.parallel()
+    run, _ = encoder.parallel()
+    assert np.array_equal(run(linear.pictures(9))[0], linear.codes(linear.pictures(9), 12))
 
 
 # ------------------------------------------------------------------------------------------------ refusals
 
 
-def test_weights_in_another_file_are_refused(linear: Any, tmp_path: Path) -> None:
+def test_encoder_with_weights_elsewhere_is_not_supported(linear: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save_model(linear.proto(12), path, save_as_external_data=True, location="m.data", size_threshold=0)
     assert (tmp_path / "m.data").stat().st_size > 1000
     for options in ({}, {"preprocess": linear.info(12).preprocess}):
-        with pytest.raises(IdcwhError, match=r"m\.onnx: some of its weights are in another file, m\.data, "):
+        with raises(NotSupportedError, path=path) as caught:
             Encoder(path, **options)
+        assert "m.data" in caught.value.found
 
 
-def test_what_is_no_model(tmp_path: Path) -> None:
+def test_encoder_of_another_file_names_it(linear: Any, tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("hello")
     (tmp_path / "empty.onnx").touch()
     (tmp_path / "folder.onnx").mkdir()
-    no_model = "not an ONNX model"
-    cases = {"gone.onnx": "No such", "folder.onnx": "directory", "text.onnx": no_model, "empty.onnx": no_model}
-    for name, cause in cases.items():
-        with pytest.raises(IdcwhError, match=cause) as error:
+    (tmp_path / "cut.onnx").write_bytes(linear.write().read_bytes()[:-400])
+    os.mkfifo(tmp_path / "pipe.onnx")
+    with zipfile.ZipFile(tmp_path / "model.pt", "w") as file:  # as torch.save writes
+        file.writestr("model/data.pkl", b"")
+    cases = {
+        "gone.onnx": NotFoundError,
+        "text.onnx/m.onnx": NotFoundError,
+        "folder.onnx": InvalidInputError,
+        "text.onnx": CorruptFileError,
+        "empty.onnx": CorruptFileError,
+        "cut.onnx": CorruptFileError,
+        "pipe.onnx": NotSupportedError,
+        "model.pt": InvalidInputError,
+    }
+    for name, kind in cases.items():
+        with raises(kind, path=tmp_path / name) as caught:
             Encoder(tmp_path / name)
-        assert str(error.value).startswith(str(tmp_path / name)) and "\n" not in str(error.value)
+        assert "\n" not in str(caught.value)
+    assert f"idcwh-export {tmp_path / 'model.pt'} --onnx" in caught.value.hint
 
 
-def test_a_model_of_a_later_onnx(linear: Any) -> None:
+def test_encoder_of_a_later_onnx_is_not_supported(linear: Any) -> None:
     path = linear.write()
     made = onnx.load(path)
     made.ir_version = 99
     path.write_bytes(made.SerializeToString())
-    with pytest.raises(IdcwhError, match=r"not an ONNX model that ONNX Runtime .* can run \(.*IR version: 99"):
-        Encoder(path)
-
-
-def test_a_truncated_model(linear: Any) -> None:
-    path = linear.write()
-    path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(IdcwhError, match=r"model\.onnx: "):
+    with raises(NotSupportedError, path=path, problem="IR version: 99"):
         Encoder(path)
 
 
 @pytest.mark.parametrize(
-    ("meta", "complaint"),
+    ("meta", "kind", "about", "found"),
     [
-        ({"idcwh_format": None}, "without idcwh metadata"),
-        ({"idcwh_format": "2"}, "format 2; this version of idcwh reads format 1"),
-        ({"idcwh_bit_order": "big"}, "idcwh_bit_order is 'big'; expected 'little'"),
-        ({"idcwh_bit_order": None}, "idcwh_bit_order is None; expected 'little'"),
-        ({"idcwh_threshold": "> 0"}, "idcwh_threshold"),
-        ({"idcwh_threshold": None}, "idcwh_threshold is None; expected '>= 0'"),
-        ({"idcwh_bits": "twelve"}, "idcwh_bits is 'twelve'"),
-        ({"idcwh_bits": "0"}, "from 1 to 65535"),
-        ({"idcwh_bits": "65536"}, "idcwh_bits is '65536'; expected a whole number from 1 to 65535"),
-        ({"idcwh_bits": None}, "idcwh_bits"),
-        ({"idcwh_bits": "13"}, r"logits is tensor\(float\)"),
-        ({"idcwh_bits": "17"}, r"codes is tensor\(uint8\)"),
-        ({"idcwh_preprocess": "{"}, "idcwh_preprocess is missing or not JSON"),
-        ({"idcwh_preprocess": '{"resize": 8, "crop": 9, "interpolation": "box"}'}, "crop <= resize"),
-        ({"idcwh_preprocess": '{"resize": 9, "crop": 9, "interpolation": "box"}'}, r"image is tensor\(uint8\)"),
-        ({"idcwh_preprocess": "[" * 100_000}, "idcwh_preprocess is missing or not JSON"),
-        ({"idcwh_bits": "9" * 5000}, "idcwh_bits is '9+'; expected a whole number from 1 to 65535"),
-        ({"idcwh_classes": "{}"}, "idcwh_classes is a dict; expected a list"),
-        ({"idcwh_classes": "[1, 2]"}, "idcwh_classes has an entry that is a int; expected a list of texts"),
-        ({"idcwh_backbone": '{"name": ["a"]}'}, "idcwh_backbone has a name that is a list; expected a text"),
-        ({"idcwh_method": None}, "idcwh_method is missing"),
-        ({"idcwh_precision": "int4"}, "idcwh_precision is 'int4'"),
-        ({"idcwh_verified": "yes"}, "idcwh_verified is missing or not JSON"),
+        ({"idcwh_format": None}, CorruptFileError, "", "no idcwh metadata"),
+        ({"idcwh_format": "2"}, NotSupportedError, "idcwh_format", "2"),
+        ({"idcwh_bit_order": "big"}, CorruptFileError, "idcwh_bit_order", "big"),
+        ({"idcwh_bit_order": None}, CorruptFileError, "idcwh_bit_order", "no entry"),
+        ({"idcwh_threshold": "> 0"}, CorruptFileError, "idcwh_threshold", "> 0"),
+        ({"idcwh_threshold": None}, CorruptFileError, "idcwh_threshold", "no entry"),
+        ({"idcwh_bits": "twelve"}, CorruptFileError, "idcwh_bits", "'twelve'"),
+        ({"idcwh_bits": "0"}, CorruptFileError, "idcwh_bits", "'0'"),
+        ({"idcwh_bits": "65536"}, CorruptFileError, "idcwh_bits", "'65536'"),
+        ({"idcwh_bits": "9" * 5000}, CorruptFileError, "idcwh_bits", repr("9" * 40)),
+        ({"idcwh_bits": None}, CorruptFileError, "idcwh_bits", "''"),
+        ({"idcwh_bits": "13"}, InvalidInputError, "logits", "tensor(float) ['n', 12]"),
+        ({"idcwh_bits": "17"}, InvalidInputError, "codes", "tensor(uint8) ['n', 2]"),
+        ({"idcwh_preprocess": "{"}, CorruptFileError, "idcwh_preprocess", None),
+        ({"idcwh_preprocess": "[" * 100_000}, CorruptFileError, "idcwh_preprocess", None),
+        ({"idcwh_preprocess": '{"resize": 8, "crop": 9}'}, CorruptFileError, "idcwh_preprocess", None),
+        ({"idcwh_preprocess": box(9)}, InvalidInputError, "image", "tensor(uint8) ['n', 8, 8, 3]"),
+        ({"idcwh_classes": "{}"}, CorruptFileError, "idcwh_classes", "dict"),
+        ({"idcwh_classes": "[1, 2]"}, CorruptFileError, "idcwh_classes", "int"),
+        ({"idcwh_backbone": '{"name": ["a"]}'}, CorruptFileError, "idcwh_backbone", "list"),
+        ({"idcwh_method": None}, CorruptFileError, "idcwh_method", None),
+        ({"idcwh_precision": "int4"}, NotSupportedError, "idcwh_precision", "'int4'"),
+        ({"idcwh_verified": "yes"}, CorruptFileError, "idcwh_verified", None),
     ],
 )
-def test_metadata_that_does_not_hold(meta: dict[str, str | None], complaint: str, linear: Any) -> None:
-    with pytest.raises(IdcwhError, match=complaint) as error:
-        Encoder(linear.write(12, meta=meta))
-    assert "model.onnx: " in str(error.value) and "\n" not in str(error.value)
+def test_encoder_with_wrong_metadata_names_the_entry(
+    meta: dict[str, str | None], kind: type[IdcwhError], about: str, found: str | None, linear: Any
+) -> None:
+    path = linear.write(12, meta=meta)
+    with raises(kind, path=path, found=found, problem=about) as caught:
+        Encoder(path)
+    assert "\n" not in str(caught.value)
 
 
-def test_a_frozen_batch_size_is_refused(linear: Any) -> None:
-    with pytest.raises(IdcwhError, match="exactly 1 images at a time"):
+def test_encoder_with_one_image_per_run_is_not_supported(linear: Any) -> None:
+    with raises(NotSupportedError, path=linear.path, problem="image"):
         Encoder(linear.write(batch=1))
 
 
-def test_another_input_type_is_refused(linear: Any) -> None:
-    with pytest.raises(IdcwhError, match=r"image is tensor\(float\)"):
+def test_encoder_with_float_images_is_invalid(linear: Any) -> None:
+    with raises(InvalidInputError, path=linear.path, found="tensor(float) ['n', 8, 8, 3]", problem="image"):
         Encoder(linear.write(image_type=onnx.TensorProto.FLOAT))
 
 
-def test_other_outputs_are_refused(linear: Any, tmp_path: Path) -> None:
+def test_encoder_without_the_output_codes_is_invalid(linear: Any, tmp_path: Path) -> None:
     made = linear.proto(12)
     del made.graph.output[0]
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
-    with pytest.raises(
-        IdcwhError, match=r"not packed codes: .*outputs codes and logits, not \['image'\] and \['logits'\]"
-    ):
+    with raises(InvalidInputError, path=tmp_path / "m.onnx", found="['image'] and ['logits']"):
         Encoder(tmp_path / "m.onnx")
 
 
-def test_a_sealed_model_that_was_changed_is_refused(linear: Any) -> None:
+def test_encoder_of_a_changed_sealed_model_is_corrupt(linear: Any) -> None:
     path = linear.write()
     path.write_bytes(model_file.sealed(path.read_bytes()))
     assert Encoder(path).bits == 12
     changed = onnx.load(path)
     changed.graph.node[1].input.reverse()
     path.write_bytes(changed.SerializeToString())
-    with pytest.raises(IdcwhError, match=r"model\.onnx: was changed after idcwh-export wrote it.*Encoder\(path"):
+    with raises(CorruptFileError, path=path):
         Encoder(path)
     assert np.array_equal(  # -x in place of x
         Encoder(path, preprocess=Preprocess(SIDE + 2, SIDE)).logits(linear.pictures(3)),
@@ -271,65 +294,60 @@ def test_a_model_without_metadata_is_used_when_told_what_it_expects(linear: Any,
     made = linear.proto(12)
     del made.metadata_props[:]
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
-    with pytest.raises(IdcwhError, match=r"without idcwh metadata.*Encoder\(path, preprocess=Preprocess\("):
+    with raises(CorruptFileError, path=tmp_path / "m.onnx") as caught:
         Encoder(tmp_path / "m.onnx")
+    assert "--preprocess" in caught.value.hint
     encoder = Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE))
     assert np.array_equal(encoder.encode(linear.pictures(5)), linear.codes(linear.pictures(5), 12))
     assert (encoder.bits, encoder.classes, encoder.info.precision) == (12, [], "unknown")
     assert Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE), bits=12).bits == 12
-    with pytest.raises(IdcwhError, match=r"codes is tensor\(uint8\).*expected tensor\(uint8\) \['n', 3\]"):
+    with raises(InvalidInputError, found="tensor(uint8) ['n', 2]", expected="tensor(uint8) ['n', 3]", problem="codes"):
         Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE), bits=17)
-    with pytest.raises(IdcwhError, match=r"image is tensor\(uint8\).*expected"):
+    with raises(InvalidInputError, expected="tensor(uint8) ['n', 16, 16, 3]", problem="image"):
         Encoder(tmp_path / "m.onnx", preprocess=Preprocess(16, 16))
 
 
-def test_an_unchanged_model_knows_better(linear: Any) -> None:
+def test_encoder_of_a_sealed_model_keeps_its_metadata(linear: Any) -> None:
     path = linear.write()
     path.write_bytes(model_file.sealed(path.read_bytes()))
     assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "what it says itself"
-    with pytest.raises(IdcwhError, match=r"expects resize 10, crop 8, bilinear, not resize 11.*leave --preprocess out"):
-        Encoder(path, preprocess=Preprocess(SIDE + 3, SIDE))
-    with pytest.raises(IdcwhError, match=r"model\.onnx: its codes have 12 bits, not 16"):
+    other = Preprocess(SIDE + 3, SIDE)
+    with raises(ModelMismatchError, path=path, found=Preprocess(SIDE + 2, SIDE), expected=other):
+        Encoder(path, preprocess=other)
+    with raises(ModelMismatchError, path=path, found=12, expected=16):
         Encoder(path, bits=16)
 
 
-def test_encoder_given_a_model_pt_names_idcwh_export(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "model.pt", "w") as file:  # as torch.save writes
-        file.writestr("model/data.pkl", b"")
-    with pytest.raises(IdcwhError, match=r"model\.pt: is a PyTorch file.*run idcwh-export .*model\.pt --onnx"):
-        Encoder(tmp_path / "model.pt")
-
-
-def test_logits_that_are_no_numbers_are_refused(linear: Any, tmp_path: Path) -> None:
+def test_encoder_with_logits_that_are_nan_is_corrupt(linear: Any, tmp_path: Path) -> None:
     made = linear.proto(12)
     weights = made.graph.initializer[0]
     assert weights.data_type == onnx.TensorProto.FLOAT
     weights.CopyFrom(onnx.numpy_helper.from_array(np.full(tuple(weights.dims), np.nan, np.float32), weights.name))
     onnx.save(made, tmp_path / "nan.onnx")
-    with pytest.raises(IdcwhError, match="its logits are not finite"):
+    with raises(CorruptFileError, path=tmp_path / "nan.onnx"):
         Encoder(tmp_path / "nan.onnx")
 
 
 def test_arguments_of_the_wrong_kind(linear: Any) -> None:
     path = linear.write()
     assert Encoder(path, threads=np.int64(1), batch_size=np.int32(3)).batch_size == 3
-    with pytest.raises(TypeError, match=r"expected a Preprocess\(resize, crop\), not tuple"):
+    with pytest.raises(TypeError, match=r"^preprocess"):
         Encoder(path, preprocess=(8, 8))  # type: ignore[arg-type]
     encoder = Encoder(path)
-    with pytest.raises(TypeError, match=r"must be uint8 \[h, w, 3\], not uint8 \[8, 9\]"):
+    with pytest.raises(TypeError, match=r"^image .*uint8 \[8, 9\]"):
         encoder(np.zeros((8, 9), np.uint8))
-    with pytest.raises(TypeError, match=r"a path, the bytes of an image file, .* or an array, not int"):
+    with pytest.raises(TypeError, match=r"^image .* int$"):
         encoder([3])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="interpolation must be one of"):
+    with pytest.raises(ValueError, match=r"^preprocess: interpolation"):
         Preprocess(8, 8, ["bilinear"])  # type: ignore[arg-type]
 
 
-def test_codes_that_are_not_the_logits_packed_are_refused(linear: Any) -> None:
+def test_encoder_with_codes_unlike_its_logits_is_corrupt(linear: Any) -> None:
     path = linear.write()
     made = onnx.load(path)
     made.graph.node[4].op_type = "Less"
     path.write_bytes(made.SerializeToString())
-    with pytest.raises(IdcwhError, match="its codes are not its logits >= 0, packed"):
+    with raises(CorruptFileError, path=path, found="other codes"):
         Encoder(path)
 
 
@@ -337,6 +355,6 @@ def test_codes_that_are_not_the_logits_packed_are_refused(linear: Any) -> None:
     "options",
     [{"threads": 0}, {"batch_size": 0}, {"batch_size": 2.5}, {"device": "gpu"}, {"gpu_memory": 0}, {"gpu": -1}],
 )
-def test_wrong_options(options: dict[str, Any], linear: Any) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
+def test_encoder_with_a_wrong_argument_names_it(options: dict[str, Any], linear: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"^{next(iter(options))} "):
         Encoder(linear.write(), **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import resource
@@ -29,7 +30,8 @@ from idcwh_search._util.atomic import (
     move_into_place,
     replacing,
 )
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import AlreadyExistsError, IdcwhError
+from support.errors import raises
 
 WRITER = """
 import sys, time
@@ -145,7 +147,7 @@ def room_for(size):
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
-    with room_for(1000), pytest.raises(NotWrittenError, match="a: cannot be written: "):  # noqa: SIM117
+    with room_for(1000), raises(NotWrittenError, path=tmp_path / "a"):  # noqa: SIM117
         with replacing(tmp_path / "a", OWN_NAME) as file:
             file.write(bytes(1_000_000))
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
@@ -202,9 +204,9 @@ def test_replacing_another_kind_is_refused(tmp_path, kind):
         "two": b"PK\x03\x04" + bytes(26) + b"word/a.xml",
     }.items():
         (tmp_path / name).write_bytes(other)
-        with pytest.raises(IdcwhError, match=f"{name}: already exists and is no {kind.name}, so it is not replaced"):
+        with raises(AlreadyExistsError, path=tmp_path / name, problem=kind.name):
             check_target(tmp_path / name, kind)
-        with pytest.raises(IdcwhError, match="already exists and is no"), replacing(tmp_path / name, kind):
+        with raises(AlreadyExistsError, path=tmp_path / name), replacing(tmp_path / name, kind):
             raise AssertionError("before any work")
         assert (tmp_path / name).read_bytes() == other
     for old in (b"", good):
@@ -212,19 +214,19 @@ def test_replacing_another_kind_is_refused(tmp_path, kind):
         with replacing(tmp_path / "out", kind) as file:
             file.write(b"new")
         assert (tmp_path / "out").read_bytes() == b"new"
-    with pytest.raises(IdcwhError, match="out: already exists and is no"):
+    with raises(AlreadyExistsError, path=tmp_path / "out"):
         move_into_place(tmp_path / "one", tmp_path / "out", kind)
     assert names(tmp_path) == ["notes.txt", "one", "out", "two"]
 
 
 def test_replacing_unrecognizable_files_needs_empty_ones(tmp_path):
     (tmp_path / "raw").write_bytes(b"codes")
-    with pytest.raises(IdcwhError, match="raw: already exists"):
+    with raises(AlreadyExistsError, path=tmp_path / "raw"):
         check_target(tmp_path / "raw", UNRECOGNIZABLE)
 
 
 def test_replacing_a_file_that_came_meanwhile_is_refused(tmp_path):
-    with pytest.raises(IdcwhError, match="a: already exists"), replacing(tmp_path / "a", PNG) as file:
+    with raises(AlreadyExistsError, path=tmp_path / "a"), replacing(tmp_path / "a", PNG) as file:
         file.write(b"new")
         (tmp_path / "a").write_bytes(b"of somebody else")
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"of somebody else"
@@ -273,9 +275,9 @@ def test_replacing_a_link_replaces_what_it_leads_to(tmp_path):
 @pytest.mark.parametrize("leads_to", ["nowhere", "folder/nowhere", "link"])
 def test_replacing_a_link_to_nowhere_is_refused(tmp_path, leads_to):
     (tmp_path / "link").symlink_to(leads_to)
-    with pytest.raises(NotWrittenError, match=r"link: is a link that leads nowhere \(found"):
+    with raises(NotWrittenError, path=tmp_path / "link", found=Path(leads_to)):
         check_target(tmp_path / "link", OWN_NAME)
-    with pytest.raises(NotWrittenError, match="link: is a link"), replacing(tmp_path / "link", OWN_NAME):
+    with raises(NotWrittenError, path=tmp_path / "link"), replacing(tmp_path / "link", OWN_NAME):
         pass
     assert names(tmp_path) == ["link"] and (tmp_path / "link").is_symlink()
 
@@ -293,5 +295,6 @@ def test_replacing_a_long_name_succeeds(tmp_path, name):
     part = beside(target, ".part")
     part.touch()
     move_into_place(part, target, OWN_NAME)
-    with pytest.raises(NotWrittenError, match="File name too long"):
-        check_target(target.with_name(name + 100 * "a"), OWN_NAME)
+    longer = target.with_name(name + 100 * "a")
+    with raises(NotWrittenError, path=longer, problem=os.strerror(errno.ENAMETOOLONG)):
+        check_target(longer, OWN_NAME)

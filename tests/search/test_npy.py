@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from idcwh_search import datasets, interchange
-from idcwh_search._util import npy, npz
+from idcwh_search._util import hardware, npy, npz
 from idcwh_search.cli import index, search
 from idcwh_search.database.database import Database
-from idcwh_search.encoder import ort
-from idcwh_search.errors import CorruptFileError, IdcwhError
+from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError
 from idcwh_search.metrics import code_files
+from support.errors import raises
 
 CODES = np.arange(12, dtype=np.uint8).reshape(4, 3)
 
@@ -75,9 +75,8 @@ def test_corrupt_array_is_one_line_from_every_reader(
     np.save(good, CODES)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(CorruptFileError) as caught:
+        with raises(CorruptFileError, path=path, expected="codes, as numpy.save writes them"):
             npy.load(path, "codes")
-        assert caught.value.path == str(path) and caught.value.expected == "codes, as numpy.save writes them"
         with pytest.raises(IdcwhError):
             interchange.read(path)
         with pytest.raises(IdcwhError):
@@ -89,7 +88,7 @@ def test_corrupt_array_is_one_line_from_every_reader(
         ):
             with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
                 target.writestr(f"{member}.npy", CORRUPT[name])
-            with pytest.raises(IdcwhError, match=r"bad\.npz"):
+            with raises(IdcwhError, path=archive):
                 load(archive)
         assert search.main(["--db", str(database), "--query-codes", str(path)]) == 1
         assert index.main(["import", str(path), "--db", str(tmp_path / "new.bin")]) == 1
@@ -123,17 +122,15 @@ def test_arrays_of_an_archive_equal_those_of_numpy(array: np.ndarray, tmp_path: 
 def test_archive_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez_compressed(tmp_path / "bomb.npz", x=np.zeros((100, 64, 64, 3), np.uint8), y=np.zeros(100, np.int64))
     assert (tmp_path / "bomb.npz").stat().st_size < 10_000
-    monkeypatch.setattr(ort, "memory", lambda: 1_000_000)
-    with pytest.raises(IdcwhError, match="do not fit into memory") as caught:
+    monkeypatch.setattr(hardware, "memory", lambda: 1_000_000)
+    with raises(InvalidInputError, path=tmp_path / "bomb.npz", found="1,229,856 bytes"):
         datasets.load(str(tmp_path / "bomb.npz"))
-    assert caught.value.found == "1,229,856 bytes"
 
 
 def test_memory_is_that_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = ort.memory()
-    assert whole > 1 << 28
+    assert hardware.memory() > 1 << 28
     limits = [tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes", tmp_path / "missing"]
     limits[0].write_text("max\n")
     limits[1].write_text("123456789\n")
-    monkeypatch.setattr(ort, "_MEMORY_LIMITS", limits)
-    assert ort.memory() == 123456789
+    monkeypatch.setattr(hardware, "_MEMORY_LIMITS", limits)
+    assert hardware.memory() == 123456789

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.model_file import Seal
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import NotSupportedError
+from support.errors import raises
 
 LINES = {"a": "", "": "empty key", "Straße": "x" * 127, "long": "y" * 128, "longer": "z" * 20_000, "json": '{"a": 1}'}
 
@@ -76,7 +77,7 @@ def places(external: bool) -> dict[str, onnx.ModelProto]:
 
 @pytest.mark.parametrize("name", places(True))
 def test_weights_in_another_file_are_found(name: str) -> None:
-    with pytest.raises(IdcwhError, match=r"weights are in another file, location of m\.data, which"):
+    with raises(NotSupportedError, found="weights in another file, location of m.data"):
         model_file.check_self_contained(places(True)[name].SerializeToString())
     whole = places(False)[name]
     whole.graph.value_info.append(helper.make_tensor_value_info("location", TensorProto.FLOAT, [1]))

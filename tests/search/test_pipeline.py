@@ -141,8 +141,9 @@ def test_without_on_skip_the_first_unreadable_is_raised() -> None:
             raise UnreadableImage(f"{position}.jpg", "gone")
         return numbered(position)
 
-    with pytest.raises(UnreadableImage, match=r"^11\.jpg: gone"):
+    with pytest.raises(UnreadableImage) as caught:
         list(start(Numbered(4), 100, load))
+    assert (caught.value.path, caught.value.reason) == ("11.jpg", "gone")
 
 
 def test_another_error_comes_through() -> None:
@@ -248,7 +249,7 @@ def test_running_it_again_starts_again() -> None:
 
 
 def test_wrong_number_of_workers() -> None:
-    with pytest.raises(ValueError, match="workers must be at least 1"):
+    with pytest.raises(ValueError, match=r"^workers "):
         start(Numbered(), 1, workers=0)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from idcwh_search.encoder import device, ort
+from idcwh_search.encoder import device, encoder, ort
 from idcwh_search.encoder.encoder import Encoder
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import NotInstalledError
+from support.errors import raises
 
 
 @pytest.mark.parametrize("spin", [False, True])
@@ -28,7 +29,7 @@ def test_threads_spin_only_when_asked(spin: bool, linear: Any, monkeypatch: pyte
 
 
 def test_encoder_threads_default_to_available_cores(linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ort, "available_cores", lambda: 3)
+    monkeypatch.setattr(encoder, "available_cores", lambda: 3)
     assert Encoder(linear.write()).threads == 3
     assert Encoder(linear.write(), threads=2).threads == 2
 
@@ -39,9 +40,8 @@ def test_available_cores_follow_the_affinity_mask() -> None:
     code = """
 import os
 from idcwh_search._util import hardware
-from idcwh_search.encoder import ort
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-print(ort.available_cores(), hardware.processor()["cores"])
+print(hardware.available_cores(), hardware.processor()["cores"])
 """
     assert python(code).stdout.split() == ["1", "1"]
 
@@ -92,19 +92,20 @@ except KeyboardInterrupt:
     assert python(code, PYTHONPATH=path).stdout.split() == ["interrupted", "True"]
 
 
-def test_a_missing_onnxruntime_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnxruntime_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     error = ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
     monkeypatch.setattr(ort, "importlib", SimpleNamespace(import_module=raiser(error)))
-    with pytest.raises(IdcwhError, match=r"not installed: pip install 'idcwh\[cpu\]'"):
+    with raises(NotInstalledError, path="onnxruntime") as caught:
         ort.load_onnxruntime()
+    assert "'idcwh[cpu]'" in caught.value.hint
 
 
-def test_a_half_removed_onnxruntime_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnxruntime_half_removed_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninstalling one of the two packages leaves a folder without its library behind."""
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     monkeypatch.setattr(ort, "importlib", SimpleNamespace(import_module=lambda name: SimpleNamespace()))
-    with pytest.raises(IdcwhError, match="ONNX Runtime does not load"):
+    with raises(NotInstalledError, path="onnxruntime"):
         ort.load_onnxruntime()
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from idcwh_search._util.hardware import available_cores
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.encoder.ort import available_cores
 from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess
 

@@ -1,0 +1,31 @@
+"""Validators of arguments that several modules take."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Returns a whole number as an int.
+
+    Raises:
+        TypeError: the value is not a whole number; True and False are none.
+        ValueError: the number is below `least` or above `most`.
+    """
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+    problem = f"{name} must be a whole number {limits}, not {value!r}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(problem) from None
+    if number < least or (most is not None and number > most):
+        raise ValueError(problem)
+    return number
+
+
+def whole_or_none(name: str, value: Any, least: int, most: int | None = None) -> int | None:
+    """Returns None for None, and otherwise as `whole`."""
+    return None if value is None else whole(name, value, least, most)
