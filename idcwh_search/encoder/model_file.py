@@ -28,6 +28,7 @@ from .metadata import WITHOUT, ModelInfo
 
 SEAL = "idcwh_sha256"
 _EXPECTED = "a model.onnx written by idcwh-export"
+_CHANGED = "was changed after idcwh-export wrote it"
 _GRAPH, _METADATA = 7, 14  # fields of ModelProto; metadata_props is a message {1: key, 2: value}, one for each line
 # Where tensors are: kind of message -> field -> kind of the message in it.
 _INSIDE = {
@@ -86,9 +87,11 @@ class LoadedModel:
         if lines is None and content.startswith(b"PK\3\4") and b"data.pkl" in content:
             hint = f"run idcwh-export {shlex.quote(path)} --onnx"
             raise InvalidInputError(path=path, found="a PyTorch file", expected="a model.onnx", hint=hint)
+        seal, fingerprint = examine(content)
         if lines is None:
-            raise CorruptFileError("is not an ONNX model, or is cut off", path=path, expected=_EXPECTED)
-        return cls(path, content, *examine(content), lines)
+            problem = _CHANGED if seal is Seal.BROKEN else "is not an ONNX model, or is cut off"
+            raise CorruptFileError(problem, path=path, expected=_EXPECTED)
+        return cls(path, content, seal, fingerprint, lines)
 
     def info(self, preprocess: Preprocess | None = None, bits: int | None = None) -> ModelInfo:
         """Returns the metadata, or what the caller knows of a file whose metadata is missing or may be wrong.
@@ -101,7 +104,7 @@ class LoadedModel:
         if preprocess is not None and self.seal is not Seal.WHOLE:
             return ModelInfo(bits or 0, preprocess, [], {}, {}, "", precision="unknown")
         if self.seal is Seal.BROKEN:
-            raise CorruptFileError("was changed after idcwh-export wrote it", path=self.path, hint=WITHOUT)
+            raise CorruptFileError(_CHANGED, path=self.path, hint=WITHOUT)
         info = ModelInfo.from_metadata(self.metadata)
         if preprocess not in (None, info.preprocess):
             raise ModelMismatchError(

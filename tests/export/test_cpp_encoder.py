@@ -20,9 +20,10 @@ import idcwh_search as ih
 from idcwh_search.database import provenance
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.encoder import Encoder
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, IdcwhError
 from idcwh_search.images.listing import list_images
 from idcwh_search.images.preprocess import Preprocess
+from support.errors import raises
 from support.c_abi import CppError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
