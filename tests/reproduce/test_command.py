@@ -1,55 +1,58 @@
-"""idcwh-reproduce from its command line, on small pictures and a small random network."""
+"""idcwh-reproduce from its command line, on small images and a small random network."""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
+import shutil
 import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from idcwh_reproduce import cli, experiments, tables
-from idcwh_train.engine import epoch_log
+from idcwh_reproduce import cli, tables
+from idcwh_train.engine import epoch_log, run_dir
 from idcwh_train.methods.idcwh import IDCWH
 
-SMALL = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
-
-
-@pytest.fixture
-def command(images, tmp_path_factory):
-    """The command with everything that all tests share; more arguments, and settings that differ, come behind."""
-
-    def run(out: Path, *more: str, set: dict[str, object] | None = None) -> int:
-        settings = [*SMALL, *(f"{name}={value}" for name, value in (set or {}).items())]
-        cache = tmp_path_factory.getbasetemp() / "features"
-        given = ["cifar10-mini", "--data", str(images), "--freeze", "--backbone", "timm:test_resnet", "--no-figures"]
-        given += ["--device", "cpu", "--cache", str(cache), "--out", str(out)]
-        return cli.main([*given, *(f"--set={setting}" for setting in settings), *more])
-
-    return run
+REPORT = {"cells", "report.md", "report.html", "results.json", "table.json"}
+ONE = ["--methods", "idcwh", "--bits", "8", "--seeds", "1"]
 
 
 def files(out: Path) -> dict[str, dict]:
-    return {path.stem: json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))}
+    """Returns the experiments of a folder as JSON, by name without the setup."""
+    found = (out / "cells").glob("*.json")
+    return {path.stem.partition("--")[2]: json.loads(path.read_text()) for path in sorted(found)}
+
+
+def cell(out: Path, name: str) -> Path:
+    (path,) = (out / "cells").glob(f"*--{name}.json")
+    return path
 
 
 def numbers(content: dict) -> dict:
-    """What of a cell must not depend on when or how often it was interrupted."""
+    """Returns the content that does not depend on when or how often an experiment was interrupted."""
     record = {name: value for name, value in content["record"].items() if name not in epoch_log.CLOCKS}
     return {"evaluations": content["evaluations"], "record": record, "options": content["options"]}
 
 
-def test_cells_and_the_report_of_them(command, tmp_path, capsys):
-    out = tmp_path / "run"
-    assert command(out, "--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2") == 0
-    assert "\n\ncell 2 of 8, " in capsys.readouterr().err
-    found = files(out)
+def times(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+
+
+def usage(capsys, *given: object) -> str:
+    """Returns the error of a command that ends with the exit code of wrong usage."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        cli.main(["cifar10-mini", *map(str, given)])
+    assert end.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_experiment_files_hold_measures_versions_and_machine(finished_run):
+    found = files(finished_run)
     assert len(found) == 8
-    left = {path.name for path in out.iterdir()}
-    assert left == {"cells", "report.md", "report.html", "results.json", "table.json"}, "no folder of cells at work"
     for content in found.values():
         assert content["status"] == "done" and content["record"]["epoch"] == 4
         (evaluation,) = content["evaluations"].values()
@@ -62,132 +65,114 @@ def test_cells_and_the_report_of_them(command, tmp_path, capsys):
         assert content["seconds"]["total"] >= content["seconds"]["training"] > 0
         assert content["protocol"]["sizes"] == {"query": 9, "train": 33, "database": 33}
 
-    text = (out / "report.md").read_text()
+
+def test_report_has_means_and_deviations_of_the_experiments(finished_run):
+    found, text = files(finished_run), (finished_run / "report.md").read_text()
     for method, name in (("idcwh", "IDCWH"), ("idcwh-single", "IDCWH-Single")):
         row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
         for bits in ("8", "12"):
-            maps = [
-                c["evaluations"][bits]["map"]
-                for c in found.values()
-                if c["method"] == method and c["bits"] == [int(bits)]
-            ]
-            assert len(maps) == 2
+            maps = [found[f"{method}--{bits:0>2}bits--seed{seed}"]["evaluations"][bits]["map"] for seed in (0, 1)]
             assert f"{np.mean(maps):.4f} ± {np.std(maps, ddof=1):.4f}" in row
-    assert "Not the table's protocol" in text
-
-    before = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
-    capsys.readouterr()
-    assert command(out, "--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2") == 0
-    assert "8 planned, 8 there already" in capsys.readouterr().err
-    assert {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()} == before
-    # one more seed and a changed option: only what that touches
-    assert command(out, "--methods", "idcwh", "--bits", "12", "--seeds", "3", set={"lr": 0.01}) == 0
-    after = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
-    assert {path.stem.split("--", 1)[1] for path in after if after[path] != before.get(path)} == {
-        f"idcwh--12bits--seed{seed}" for seed in range(3)
-    }
 
 
-def test_a_cell_that_fails_is_recorded_and_the_others_go_on(command, tmp_path, capsys):
-    out = tmp_path / "run"
-    assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
+def test_same_command_again_trains_nothing(reproduce, out):
+    before = times(out)
+    assert reproduce(out, "--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2") == 0
+    assert times(out) == before
+
+
+def test_new_seed_and_option_train_only_their_experiments(reproduce, out):
+    before = times(out)
+    assert reproduce(out, "--methods", "idcwh", "--bits", "12", "--seeds", "3", lr=0.01) == 0
+    changed = {name.split("--", 1)[1] for name, time in times(out).items() if time != before.get(name)}
+    assert changed == {f"idcwh--12bits--seed{seed}.json" for seed in range(3)}
+
+
+def test_failed_experiment_is_recorded_and_the_others_continue(reproduce, tmp_path):
+    out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "12", "--seeds", "1"]
+    assert reproduce(out, *asked, lr=1e30) == 3
     found = files(out)
     assert [c["status"] for c in found.values()] == ["failed", "failed"]
-    assert all("nothing can be trained" in c["reason"] and c["evaluations"] == {} for c in found.values())
-    assert all("--" not in c["reason"] for c in found.values()), "options of idcwh-train are none of this command"
+    assert all(c["reason"] and c["evaluations"] == {} for c in found.values())
+    assert all("--" not in c["reason"] for c in found.values()), "options of idcwh-train are not of this command"
     text = (out / "report.md").read_text()
-    assert "failed (1)" in text and "Cells that failed" in text and "with which nothing can be trained" in text
-    capsys.readouterr()
-    assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1", set={"lr": 1e30}) == 3
-    assert "2 there already" in capsys.readouterr().err
-    assert command(out, "--methods", "idcwh", "--bits", "8", "12", "--seeds", "1") == 0
+    assert "failed (1)" in text
+    before = times(out)
+    assert reproduce(out, *asked, lr=1e30) == 3 and times(out) == before
+    assert reproduce(out, *asked) == 0
     assert [c["status"] for c in files(out).values()] == ["done", "done"]
-    assert "failed" not in (out / "report.md").read_text()
+    assert "failed (1)" not in (out / "report.md").read_text()
 
 
-def test_interrupted_and_gone_on(command, tmp_path, monkeypatch, capsys):
+def test_interrupted_run_continues_bit_for_bit(reproduce, finished_run, tmp_path, monkeypatch):
     asked = ["--methods", "idcwh", "--bits", "12", "--seeds", "2"]
-    assert command(tmp_path / "whole", *asked) == 0
     calls = []
     start = IDCWH.start_epoch
 
     def interrupted(self: IDCWH) -> None:
         calls.append(1)
-        if len(calls) in (3, 6):  # the third epoch of either cell
+        if len(calls) in (3, 6):  # the third epoch of either experiment
             os.kill(os.getpid(), signal.SIGINT)
         start(self)
 
     monkeypatch.setattr(IDCWH, "start_epoch", interrupted)
     out = tmp_path / "parts"
-    capsys.readouterr()
-    assert command(out, *asked) == 130
-    assert not files(out) and "0 of 2 cells are done" in capsys.readouterr().err
-    assert command(out, *asked) == 130
-    assert "going on from its checkpoint" in capsys.readouterr().err
-    assert command(out, *asked) == 0
-    whole, parts = files(tmp_path / "whole"), files(out)
-    assert {name: numbers(c) for name, c in parts.items()} == {name: numbers(c) for name, c in whole.items()}
-    assert parts.popitem()[1]["resumed"]
+    assert reproduce(out, *asked) == 130 and not files(out)
+    assert reproduce(out, *asked) == 130 and len(files(out)) == 1
+    assert reproduce(out, *asked) == 0
+    whole, parts = files(finished_run), files(out)
+    assert len(parts) == 2 and all(content["resumed"] for content in parts.values())
+    assert all(numbers(content) == numbers(whole[name]) for name, content in parts.items())
+    assert {path.name for path in out.iterdir()} == REPORT, "the folders of runs are deleted"
 
 
-def test_a_checkpoint_of_other_options_is_not_gone_on_from(command, tmp_path, monkeypatch, capsys):
-    asked = ["--methods", "idcwh", "--bits", "12", "--seeds", "1"]
+def test_checkpoint_of_other_options_is_not_resumed(reproduce, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(IDCWH, "start_epoch", lambda self: os.kill(os.getpid(), signal.SIGINT))
-        assert command(tmp_path / "run", *asked) == 130
+        assert reproduce(tmp_path / "run", *ONE) == 130
     assert list((tmp_path / "run" / "runs").glob("*/checkpoint.pt"))
-    capsys.readouterr()
-    assert command(tmp_path / "run", *asked, set={"weight_decay": 0.1}) == 0
-    assert "going on" not in capsys.readouterr().err
-    assert command(tmp_path / "fresh", *asked, set={"weight_decay": 0.1}) == 0
-    assert list(map(numbers, files(tmp_path / "run").values())) == list(
-        map(numbers, files(tmp_path / "fresh").values())
-    )
+    assert reproduce(tmp_path / "run", *ONE, weight_decay=0.1) == 0
+    assert reproduce(tmp_path / "fresh", *ONE, weight_decay=0.1) == 0
+    (run,), (fresh,) = files(tmp_path / "run").values(), files(tmp_path / "fresh").values()
+    assert numbers(run) == numbers(fresh) and not run["resumed"]
 
 
-def test_data_that_is_not_there(tmp_path, capsys):
+def test_missing_data_is_reported_with_what_the_table_needs(tmp_path, capsys):
     out = tmp_path / "run"
     nowhere = ["--data", str(tmp_path / "nowhere")]
     assert cli.main(["coco", *nowhere, "--out", str(out), "--no-figures"]) == 1
-    said = capsys.readouterr().err
-    assert "MS-COCO 2014" in said and said.splitlines()[-1].startswith("error: ")
+    assert tables.TABLES["coco"].needs in capsys.readouterr().err.splitlines()[-1]
     text = (out / "report.md").read_text()
     assert text.count("data not available here") >= 4 * 11
     row = next(line for line in text.splitlines() if line.startswith("| DCWH | data"))
-    assert "0.7227 (see below)" in row and "repeats its CIFAR-100 row" in text
+    assert "0.7227 (see below)" in row and tables.TABLES["coco"].doubtful["DCWH"] in text
     assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
     assert (out / "report.md").read_text() == text
     # nothing of coco is in that folder, so it is free for another table
     assert cli.main(["cifar100", *nowhere, "--out", str(out), "--no-figures"]) == 1
-    assert "CIFAR-100" in capsys.readouterr().err.splitlines()[-1]
+    assert tables.TABLES["cifar100"].needs in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_wrong_path_costs_nothing_where_cells_are(command, tmp_path, capsys):
-    out = tmp_path / "run"
-    assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
-
+def test_wrong_data_path_leaves_experiments_and_report(reproduce, out, tmp_path, capsys):
     def kept() -> dict[Path, tuple[int, bytes]]:
         return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()}
 
     before = kept()
     capsys.readouterr()
-    assert command(out, "--data", str(tmp_path / "nowhere")) == 1
+    assert reproduce(out, "--data", str(tmp_path / "nowhere")) == 1
     (error,) = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("device")]
-    assert error.startswith(f"error: {tmp_path / 'nowhere'}") and "CIFAR-10, all 60,000 images" in error
-    with pytest.raises(SystemExit) as usage:
-        cli.main(["cifar10-mini", "--out", str(out)])
-    assert usage.value.code == 2
+    assert error.startswith(f"error: {tmp_path / 'nowhere'}") and tables.TABLES["cifar10-mini"].needs in error
     assert kept() == before
-    # as one that an earlier version had marked
+    # a folder that an earlier version had marked
     (out / "table.json").write_text(json.dumps({"table": "cifar10-mini", "unavailable": "nowhere: no such folder"}))
     assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
     assert "ata not available" not in (out / "report.md").read_text()
 
 
-def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
+def test_sweeps_and_ablation_change_one_option(reproduce, tmp_path):
     out = tmp_path / "run"
     more = ["--methods", "idcwh", "--bits", "12", "--seeds", "1", "--sweeps", "--ablation"]
-    command(out, *more, set={"epochs": 1})  # some of these settings may well end in a loss that is no number
+    reproduce(out, *more, epochs=1)  # some of these settings may well end in a loss that is not finite
     found = files(out)
     own = next(c for c in found.values() if c["variant"] is None)["options"]
     plain = {"sigma2": 4.0, "beta": 0.01, "smoothing": 0.0, "start": "normal"}
@@ -199,9 +184,7 @@ def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
         options = content["options"]
         seen.add(kind if kind != "without" else value)
         if value == "recipe":
-            assert options["dropout"] == 0.0 and options["lr"] == 1e-2 and options["epochs"] == 1, (
-                "--set holds everywhere"
-            )
+            assert (options["dropout"], options["lr"], options["epochs"]) == (0.0, 1e-2, 1), "--set holds everywhere"
             continue
         changed = {name for name in own if options[name] != own[name]}
         if kind == "without" and value not in plain:
@@ -212,182 +195,157 @@ def test_sweeps_and_ablation_vary_one_thing(command, tmp_path):
             mine = {**plain, **options["method_options"]}
             assert mine == {**plain, **own["method_options"], name: plain[name] if kind == "without" else value}
     assert {"sigma2", "beta", "smoothing", "start", "dropout", "lr", "weight_decay", "recipe"} <= seen
-    assert "What IDCWH's parts are worth" in (out / "report.md").read_text()
+    assert "### Ablation" in (out / "report.md").read_text()
 
 
-def test_lengths_in_one_training(command, tmp_path):
-    """With a frozen backbone, heads do not see each other: the numbers are those of a training each."""
+def test_joint_training_equals_one_training_per_code_length(reproduce, finished_run, tmp_path):
+    """With a frozen backbone, heads do not depend on each other."""
     asked = ["--methods", "idcwh", "sdh", "--bits", "12", "8", "--seeds", "1"]
-    assert command(tmp_path / "each", *asked) == 0
-    assert command(tmp_path / "joint", *asked, "--joint") == 0
+    shutil.copytree(finished_run, tmp_path / "each")
+    assert reproduce(tmp_path / "each", *asked) == 0 and reproduce(tmp_path / "joint", *asked, "--joint") == 0
     each, joint = files(tmp_path / "each"), files(tmp_path / "joint")
-    assert len(each) == 4 and len(joint) == 2
+    assert list(joint) == ["idcwh--08+12bits--seed0", "sdh--08+12bits--seed0"]
+    text = (tmp_path / "joint" / "report.md").read_text()
     for content in joint.values():
         assert content["bits"] == [8, 12] and set(content["evaluations"]) == {"8", "12"}
-    alone = {(c["method"], bits): e["map"] for c in each.values() for bits, e in c["evaluations"].items()}
-    together = {(c["method"], bits): e["map"] for c in joint.values() for bits, e in c["evaluations"].items()}
-    assert together == pytest.approx(alone, abs=1e-6)
-    text = (tmp_path / "joint" / "report.md").read_text()
-    for value in together.values():
-        assert f"{value:.4f}" in text
+        for bits, evaluation in content["evaluations"].items():
+            alone = each[f"{content['method']}--{bits:0>2}bits--seed0"]["evaluations"][bits]
+            assert evaluation["map"] == pytest.approx(alone["map"], abs=1e-6)
+            assert f"{evaluation['map']:.4f}" in text
 
 
-def test_mistakes_are_one_line(command, tmp_path, capsys):
-    out = tmp_path / "run"
-    for wrong, expected in (
-        (["--methods", "dpsh", "nonesuch"], "unknown method 'nonesuch'"),
+@pytest.mark.parametrize(
+    ("wrong", "names"),
+    [
+        (["--methods", "dpsh", "nonesuch"], "nonesuch"),
+        (["--methods", "all", "nonesuch"], "nonesuch"),
+        (["--methods", "sdh"], "--freeze"),
+        (["--methods", "dpsh", "--sweeps"], "--methods"),
+        (["--methods", "dpsh", "--ablation"], "--methods"),
         (["--bits", "5000000"], "bits"),
-    ):
-        with pytest.raises(SystemExit) as usage:
-            command(out, *wrong)
-        assert usage.value.code == 2 and expected in capsys.readouterr().err
-    with pytest.raises(SystemExit) as usage:
-        command(out, "--set", "nonesuch=1")
-    assert usage.value.code == 2 and "NAME=VALUE" in capsys.readouterr().err
-    for wrong, expected in (
-        ("nesterov=maybe", "nesterov: expected true or false, not 'maybe'"),
-        ("epochs=abc", "epochs: expected a whole number of at least 1, not 'abc'"),
-        ("center-lr=null", "center_lr: expected a number of at least 0, not 'null'"),
-    ):
-        with pytest.raises(SystemExit) as usage:
-            command(out, "--set", wrong)
-        assert usage.value.code == 2 and f"error: argument --set: {expected} (see" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as usage:
-        cli.main(["cifar10-mini"])
-    assert usage.value.code == 2 and "--out" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as usage:
-        cli.main(["cifar10-mini", "--data", "x", "--methods", "sdh", "--out", str(out)])
-    assert usage.value.code == 2 and "pass --freeze" in capsys.readouterr().err
-    for wrong, expected in (
-        ([], "--data is missing; cifar10-mini needs CIFAR-10, all 60,000 images"),
-        (["--bits", "16", "8", "16"], "--bits: a code length is given twice: 16, 8, 16"),
-        (["--set", "protocol=nonsense"], "protocol: "),
-        (["--backbone", "nonsense"], "unknown backbone 'nonsense'; expected a torchvision classifier"),
-        (["--backbone", "timm:nonsense"], "unknown backbone 'timm:nonsense'"),
-        (["--methods", "all", "nonsense"], "unknown method 'nonsense'"),
-    ):
-        data = ["--data", str(tmp_path / "nowhere")] if wrong else []  # it is not looked for
-        with pytest.raises(SystemExit) as usage:
-            cli.main(["cifar10-mini", *data, *wrong, "--out", str(tmp_path / "untouched")])
-        assert usage.value.code == 2 and f"error: {expected}" in capsys.readouterr().err
-        assert not (tmp_path / "untouched").exists()
+        (["--bits", "16", "8", "16"], "16, 8, 16"),
+        (["--set", "nonesuch=1"], "NAME=VALUE"),
+        (["--set", "nesterov=maybe"], "nesterov"),
+        (["--set", "epochs=abc"], "epochs"),
+        (["--set", "center-lr=null"], "center_lr"),
+        (["--set", "protocol=nonsense"], "nonsense"),
+        (["--backbone", "nonsense"], "nonsense"),
+        (["--backbone", "timm:nonsense"], "timm:nonsense"),
+    ],
+)
+def test_wrong_option_is_one_line_of_usage(wrong, names, tmp_path, capsys):
+    out = tmp_path / "untouched"
+    assert names in usage(capsys, "--data", tmp_path / "nowhere", "--out", out, *wrong)
+    assert not out.exists()
+
+
+def test_missing_option_is_one_line_of_usage(tmp_path, capsys):
+    assert "--out" in usage(capsys, "--data", "x")
+    error = usage(capsys, "--out", tmp_path / "untouched")
+    assert "--data" in error and tables.TABLES["cifar10-mini"].needs in error
+    assert not (tmp_path / "untouched").exists()
+
+
+def test_out_that_is_a_file_fails(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert cli.main(["cifar10-mini", "--data", "x", "--out", str(tmp_path / "file")]) == 1
-    assert "is a file" in capsys.readouterr().err
+    assert str(tmp_path / "file") in capsys.readouterr().err
 
 
-def test_settings_are_read_as_what_they_are(tmp_path):
-    given = ["cifar10-mini", "--out", str(tmp_path), "--methods", "idcwh", "--bits", "12", "--seeds", "1"]
-    given += [f"--set={text}" for text in ("flip=False", "database-without-train=no", "nesterov=Yes", "head_lr=None")]
-    arguments = cli.parser().parse_args(given)
-    (cell,) = cli._planned(arguments, tables.TABLES["cifar10-mini"])
-    found = cell.options
+def plan(*given: str) -> list:
+    return cli.plan(cli.parser().parse_args(["cifar10-mini", *given]), tables.TABLES["cifar10-mini"])
+
+
+def test_settings_are_converted_to_their_types():
+    texts = ("flip=False", "database-without-train=no", "nesterov=Yes", "head_lr=None")
+    (planned,) = plan(*ONE, *(f"--set={text}" for text in texts))
+    found = planned.options
     assert (found.flip, found.database_without_train, found.nesterov, found.head_lr) == (False, False, True, None)
 
 
 @pytest.mark.parametrize("freeze", [False, True])
-def test_all_methods_whatever_is_named_beside(freeze, tmp_path):
+def test_methods_all_beside_names_is_every_method(freeze):
     def planned(*names: str) -> set[str]:
-        given = ["cifar10-mini", "--out", str(tmp_path), "--methods", *names, *(["--freeze"] if freeze else [])]
-        return {cell.method for cell in cli._planned(cli.parser().parse_args(given), tables.TABLES["cifar10-mini"])}
+        return {one.method for one in plan("--methods", *names, *(["--freeze"] if freeze else []))}
 
     every = planned("all")
     assert planned("idcwh", "all") == planned("all", "hashnet", "all") == every > set(tables.BEYOND)
     assert ("sdh" in every) == freeze
 
 
-def test_a_folder_is_of_one_table_and_of_one_process(command, tmp_path, capsys):
-    from idcwh_train.engine import run_dir
+def test_backbones_of_one_name_from_two_sources_differ():
+    names = set()
+    for backbone in ("resnet18", "timm:resnet18"):
+        (planned,) = plan(*ONE, "--backbone", backbone)
+        names |= {planned.name, planned.setup.title}
+    assert len(names) == 4
 
-    out = tmp_path / "run"
-    assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
+
+def test_folder_belongs_to_one_table_and_one_process(reproduce, out, capsys):
     assert cli.main(["coco", "--data", "x", "--out", str(out)]) == 1
-    assert "holds cells of cifar10-mini" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert str(out) in error and "cifar10-mini" in error and "coco" in error
     with run_dir.alone(out, "idcwh-reproduce"):
-        assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 1
-    assert "another idcwh-reproduce" in capsys.readouterr().err
+        assert reproduce(out, *ONE) == 1
+    assert str(out) in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_full_disk_is_no_failure_of_a_cell(command, tmp_path, capsys):
-    """It ends the run, and when there is room the same command goes on."""
+def test_full_disk_ends_the_run_and_the_same_command_continues(reproduce, finished_run, tmp_path, capsys):
     out, asked = tmp_path / "run", ["--methods", "idcwh", "idcwh-single", "--bits", "8", "--seeds", "1"]
-    assert command(tmp_path / "other", *asked) == 0
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    capsys.readouterr()
-    for room in (1_000, 8_000, 20_000):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    for size in (1_000, 8_000, 20_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
         try:
-            assert command(out, *asked) == 1
+            assert reproduce(out, *asked) == 1
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert "cannot be written: File too large" in capsys.readouterr().err.splitlines()[-1]
+        assert str(out) in capsys.readouterr().err.splitlines()[-1]
         assert not files(out)
-    assert command(out, *asked) == 0
-    assert {name: numbers(cell) for name, cell in files(out).items()} == {
-        name: numbers(cell) for name, cell in files(tmp_path / "other").items()
-    }
+    assert reproduce(out, *asked) == 0
+    whole = files(finished_run)
+    assert len(files(out)) == 2
+    assert all(numbers(content) == numbers(whole[name]) for name, content in files(out).items())
 
 
 @pytest.mark.parametrize(
     ("file", "content"),
     [("protocol.json", "{}"), ("log.jsonl", "5\n"), ("log.jsonl", '{"seconds": "x"}\n'), ("checkpoint.pt", "x")],
 )
-def test_what_a_cell_at_work_has_left_damaged_is_begun_anew(command, tmp_path, file, content):
-    out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "--seeds", "1", "--keep-models"]
-    assert command(out, *asked) == 0
-    (name, whole), *_ = files(out).items()
-    (out / "cells" / f"{name}.json").unlink()
-    (out / "runs" / name / file).write_text(content)
-    assert command(out, *asked) == 0
-    assert numbers(files(out)[name]) == numbers(whole)
+def test_corrupt_file_of_an_unfinished_run_starts_it_again(reproduce, out, finished_run, file, content):
+    path = cell(out, "idcwh--08bits--seed0")
+    path.unlink()
+    (out / "runs" / path.stem / file).write_text(content)
+    assert reproduce(out, *ONE) == 0
+    name = "idcwh--08bits--seed0"
+    assert numbers(files(out)[name]) == numbers(files(finished_run)[name])
 
 
-def test_a_cell_at_work_with_the_protocol_of_another_is_begun_anew(command, tmp_path):
+def test_unfinished_run_with_another_protocol_starts_again(reproduce, tmp_path):
     """Its queries could be training images."""
     out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "--seeds", "2", "--keep-models"]
-    assert command(out, *asked, set={"protocol": "per-class", "query_per_class": 3}) == 0
-    (name, whole), (other, _) = files(out).items()
-    (out / "cells" / f"{name}.json").unlink()
-    protocol = out / "runs" / name / "protocol.json"
-    protocol.write_bytes((out / "runs" / other / "protocol.json").read_bytes())
-    assert command(out, *asked, set={"protocol": "per-class", "query_per_class": 3}) == 0
-    assert numbers(files(out)[name]) == numbers(whole) and not files(out)[name]["resumed"]
+    settings = {"protocol": "per-class", "query_per_class": 3}
+    assert reproduce(out, *asked, **settings) == 0
+    first, second = cell(out, "idcwh--08bits--seed0"), cell(out, "idcwh--08bits--seed1")
+    whole = json.loads(first.read_text())
+    first.unlink()
+    shutil.copy(out / "runs" / second.stem / "protocol.json", out / "runs" / first.stem)
+    assert reproduce(out, *asked, **settings) == 0
+    again = json.loads(first.read_text())
+    assert numbers(again) == numbers(whole) and not again["resumed"]
 
 
-def test_backbones_of_one_name_from_two_places_are_two_sets_of_cells():
-    names = set()
-    for backbone in ("resnet18", "timm:resnet18"):
-        given = ["cifar10-mini", "--backbone", backbone, "--methods", "idcwh", "--bits", "8", "--seeds", "1"]
-        (cell,) = cli._planned(cli.parser().parse_args(given), tables.TABLES["cifar10-mini"])
-        names |= {cell.name, cell.setup.title}
-    assert len(names) == 4
+def test_corrupt_experiment_is_trained_again(reproduce, out):
+    path = cell(out, "idcwh--08bits--seed0")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    assert reproduce(out, *ONE) == 0
+    assert numbers(json.loads(path.read_text())) == numbers(json.loads(whole))
 
 
-@pytest.mark.parametrize("asked", ["--sweeps", "--ablation"])
-def test_sweeps_and_ablation_need_what_they_compare_with(command, tmp_path, asked, capsys):
-    with pytest.raises(SystemExit) as usage:
-        command(tmp_path / "run", "--methods", "dpsh", asked)
-    assert usage.value.code == 2 and "compare with idcwh as it is: add it to --methods" in capsys.readouterr().err
-
-
-def test_a_damaged_cell_is_made_again(command, tmp_path, capsys):
-    out = tmp_path / "run"
-    asked = ["--methods", "idcwh", "--bits", "8", "--seeds", "1"]
-    assert command(out, *asked) == 0
-    (path,) = (out / "cells").glob("*.json")
-    whole = json.loads(path.read_text())
-    path.write_bytes(path.read_bytes()[:-100])
-    assert experiments.read(path) is None
-    assert command(out, *asked) == 0
-    assert numbers(json.loads(path.read_text())) == numbers(whole)
-
-
-def test_list(command, tmp_path, capsys):
-    out = tmp_path / "run"
-    assert command(out, "--methods", "idcwh", "--bits", "8", "--seeds", "1") == 0
-    capsys.readouterr()
+def test_list_names_tables_and_seconds_of_experiments(out, capsys):
     assert cli.main(["--list", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert all(name in said for name in ("cifar10-mini", "cifar10-full", "cifar100", "coco"))
-    (content,) = files(out).values()
-    assert f"{content['seconds']['total']:.1f}" in said.splitlines()[-2]
+    printed = capsys.readouterr().out
+    assert all(table.needs in printed for table in tables.TABLES.values())
+    content = files(out)["idcwh--08bits--seed0"]
+    line = next(line for line in printed.splitlines() if "idcwh--08bits--seed0" in line)
+    assert f"{content['seconds']['total']:.1f}" in line

@@ -1,4 +1,4 @@
-"""The report's parts: pages, pictures, means; against numpy, scikit-learn, Pillow and an HTML parser."""
+"""The report's parts: pages, figures, means; against NumPy, scikit-learn, Pillow and an HTML parser."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_reproduce import embedding, experiments, figures, grid, markup, report, tables, tsne
-from idcwh_reproduce.experiments import Cell, Setup, Variant
+from idcwh_reproduce import embedding, experiments, figures, grid, markup, report, tables
+from idcwh_reproduce.experiments import Planned, Setup, Variant
 from idcwh_reproduce.results import gather
 from idcwh_search.codes import pack
 from idcwh_search.datasets import LabelledImages
@@ -36,13 +36,13 @@ def outputs(bits: int, seed: int, noise: float) -> tuple[np.ndarray, np.ndarray]
     return (corners[labels] + rng.normal(0, noise, (len(labels), bits))).astype(np.float32), labels
 
 
-def make_cell(
+def make_experiment(
     out: Path, method: str, bits: int, seed: int, noise: float, variant: Variant | None = None, failed: str = "",
     recipe: str = "frozen", protocol: dict[str, Any] | None = None, **more: Any,
 ) -> Evaluation:  # fmt: skip
-    """A cell's files, as a run would leave them. protocol: what is not as of cifar10-mini."""
+    """Writes an experiment's files as a run does. protocol: differences to that of cifar10-mini."""
     given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
-    cell = Cell(SETUP, method, (bits,), seed, recipes.options(recipe, {**given, **more}), variant)
+    cell = Planned(SETUP, method, (bits,), seed, variant, recipes.options(recipe, {**given, **more}))
     h, labels = outputs(bits, seed, noise)
     found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
     (out / "cells").mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def make_cell(
 
 
 class Page(HTMLParser):
-    """Keeps the pictures, and fails where an end tag does not close what is open."""
+    """Keeps the images, and fails where an end tag does not close what is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,21 +89,21 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Cells of two methods, two lengths and two seeds, of a sweep and of the ablation; one failed."""
+    """Experiments of two methods, two lengths and two seeds, of a sweep and of the ablation; one failed."""
     out = tmp_path_factory.mktemp("cells")
     for seed in (0, 1):
         for bits in (12, 48):
-            make_cell(out, "idcwh", bits, seed, 0.9)
-            make_cell(out, "idcwh-single", bits, seed, 1.1)
+            make_experiment(out, "idcwh", bits, seed, 0.9)
+            make_experiment(out, "idcwh-single", bits, seed, 1.1)
             for value in (0.5, 8.0):
-                make_cell(out, "idcwh", bits, seed, 1.0 + value / 20, Variant("sigma2", value))
-            make_cell(out, "idcwh", bits, seed, 1.3, Variant("without", "dropout"))
-    make_cell(out, "dcwh", 12, 0, 1.0)
-    make_cell(out, "dcwh", 12, 1, 1.0, failed="the loss is not <finite>")
+                make_experiment(out, "idcwh", bits, seed, 1.0 + value / 20, Variant("sigma2", value))
+            make_experiment(out, "idcwh", bits, seed, 1.3, Variant("without", "dropout"))
+    make_experiment(out, "dcwh", 12, 0, 1.0)
+    make_experiment(out, "dcwh", 12, 1, 1.0, failed="the loss is not <finite>")
     return out
 
 
-def test_report_with_pictures(folder):
+def test_report_has_figures_means_and_failures(folder):
     table = tables.TABLES["cifar10-mini"]
     md, page, _ = report.write(folder, table, None)
     text = md.read_text()
@@ -117,8 +117,8 @@ def test_report_with_pictures(folder):
     for link, data in zip(links, parsed.images, strict=True):
         embedded = base64.b64decode(data.removeprefix("data:image/png;base64,"))
         assert embedded == (folder / link).read_bytes()
-        with Image.open(io.BytesIO(embedded)) as picture:
-            pixels = np.asarray(picture.convert("L"))
+        with Image.open(io.BytesIO(embedded)) as image:
+            pixels = np.asarray(image.convert("L"))
         assert pixels.shape[0] > 300 and pixels.std() > 5
     shown = " ".join(parsed.text)
     assert "the loss is not <finite>" in shown and "A <CPU>" in shown and "tee 'a & b'" in shown
@@ -145,7 +145,7 @@ def test_report_with_pictures(folder):
         assert [value for value, bold in values if bold] == [max(values)[0]]
 
 
-def test_numbers_of_all_cells_in_one_file(folder):
+def test_results_json_has_the_numbers_of_all_experiments(folder):
     numbers = report.write(folder, tables.TABLES["cifar10-mini"], None, figures=False)[2]
     found = json.loads(numbers.read_text())
     assert found["table"] == "cifar10-mini" and len(found["groups"]) == 1
@@ -153,7 +153,7 @@ def test_numbers_of_all_cells_in_one_file(folder):
     assert group["machine"]["cpu"] == "A <CPU>" and group["command"] == "idcwh-reproduce cifar10-mini | tee 'a & b'"
     assert list(group["protocols"]) == ["0", "1"]
     assert len(group["cells"]) == len(list((folder / "cells").glob("*.json"))) == 22
-    assert numbers.read_text().count("\n") < 22 + 20, "a line a cell"
+    assert numbers.read_text().count("\n") < 22 + 20, "one line per experiment"
     for cell in group["cells"]:
         if cell["method"] == "idcwh-single":
             (bits,) = cell["numbers"]
@@ -171,7 +171,7 @@ def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "said"),
+    ("of", "name", "reported"),
     [
         ("idcwh--12bits--seed1", "epochs", True),
         ("dcwh--12bits--seed0", "epochs", True),
@@ -182,17 +182,18 @@ def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
         ("*", "epochs", False),  # --set, of all cells alike
     ],
 )
-def test_report_says_when_settings_differ(of, name, said, tmp_path):
+def test_settings_that_differ_are_reported(of, name, reported, tmp_path):
     def warned() -> bool:
         text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
-        assert ("**Settings differ between cells**" in text) == (f"for each method: {name}. " in text)
-        return "Settings differ" in text
+        paragraph = next((line for line in text.splitlines() if line.startswith("**Settings differ")), None)
+        assert paragraph is None or f": {name}. " in paragraph
+        return paragraph is not None
 
     for method, seed in (("idcwh", 0), ("idcwh", 1), ("dcwh", 0), ("csq", 0)):  # csq has a learning rate of its own
-        make_cell(tmp_path, method, 12, seed, 1.0)
+        make_experiment(tmp_path, method, 12, seed, 1.0)
     for variant in (Variant("sigma2", 1.0), Variant(grid.ABLATION, "lr")):
-        make_cell(tmp_path, "idcwh", 12, 0, 1.0, variant)
-    make_cell(
+        make_experiment(tmp_path, "idcwh", 12, 0, 1.0, variant)
+    make_experiment(
         tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, grid.WHOLE), recipe="paper", epochs=80, min_steps=2800
     )
     assert not warned()
@@ -201,28 +202,28 @@ def test_report_says_when_settings_differ(of, name, said, tmp_path):
         content["options"][name] = 3
         content.pop("crc32")
         path.write_text(json.dumps(content))
-    assert warned() == said
+    assert warned() == reported
 
 
-def test_a_difference_is_taken_seed_by_seed(tmp_path):
+def test_difference_is_taken_seed_by_seed(tmp_path):
     """Seeds differ by far more than the two rows of a seed do."""
     base, row = {}, {}
     for seed, noise in ((0, 0.4), (1, 1.0), (2, 1.8)):
-        base[seed] = make_cell(tmp_path, "idcwh", 12, seed, noise).map
-        row[seed] = make_cell(tmp_path, "idcwh-single", 12, seed, noise + 0.05).map
+        base[seed] = make_experiment(tmp_path, "idcwh", 12, seed, noise).map
+        row[seed] = make_experiment(tmp_path, "idcwh-single", 12, seed, noise + 0.05).map
     (found,) = gather(experiments.read_all(tmp_path / "cells"))
     difference, deviation = found.runs("idcwh-single", 12).against(found.runs("idcwh", 12))
     pairs = np.array([row[seed] - base[seed] for seed in base])
     np.testing.assert_allclose([difference, deviation], [pairs.mean(), pairs.std(ddof=1)])
-    assert deviation < 0.3 * found.runs("idcwh-single", 12).deviation()
+    assert deviation < 0.3 * found.runs("idcwh-single", 12).spread()[1]
 
 
-def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
+def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
     """Three seeds of the table beside one of the sweep would bend the line where there is nothing."""
-    alone = make_cell(tmp_path, "idcwh", 12, 0, 0.4).map
+    alone = make_experiment(tmp_path, "idcwh", 12, 0, 0.4).map
     for seed, noise in ((1, 1.0), (2, 1.8)):
-        make_cell(tmp_path, "idcwh", 12, seed, noise)
-    swept = {value: make_cell(tmp_path, "idcwh", 12, 0, 0.3 + value / 10, Variant("sigma2", value)).map
+        make_experiment(tmp_path, "idcwh", 12, seed, noise)
+    swept = {value: make_experiment(tmp_path, "idcwh", 12, 0, 0.3 + value / 10, Variant("sigma2", value)).map
              for value in (2.0, 8.0)}  # fmt: skip
     (found,) = gather(experiments.read_all(tmp_path / "cells"))
     drawn = figures.sweeps(tables.TABLES["cifar10-mini"], found)
@@ -246,25 +247,23 @@ def test_a_sweep_is_drawn_of_seeds_that_all_its_values_have(tmp_path):
         ),
     ],
 )
-def test_another_protocol_is_said_and_not_compared_with_the_paper(protocol, said, tmp_path):
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0)
-    make_cell(tmp_path, "idcwh", 48, 0, 1.0, protocol=protocol)
+def test_other_protocol_is_reported_and_not_compared(protocol, said, tmp_path):
+    make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
+    make_experiment(tmp_path, "idcwh", 48, 0, 1.0, protocol=protocol)
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
     assert "paper 0.8586" in row
     assert ("paper 0.8586, +" in row or "paper 0.8586, -" in row) == (said is None)
-    warning = (
-        f"**Not the table's protocol.** There are cells of the protocol {said}; the table's is "
-        "cifar10-mini (1,000 queries, 5,000 training, 59,000 database). "
-    )
-    assert (warning in text) == ("Not the table's" in text) == (said is not None)
+    warning = next((line for line in text.splitlines() if line.startswith("**Not the table's")), None)
+    assert (warning is not None) == (said is not None)
+    assert warning is None or (said in warning and "(1,000 queries, 5,000 training, 59,000 database)" in warning)
 
 
 def sizes_of(made: protocols.Split) -> dict[str, int]:
     return {part: len(getattr(made, part)) for part in ("query", "train", "database")}
 
 
-def test_sizes_of_the_tables_are_those_of_their_protocols():
+def test_table_sizes_are_those_of_the_protocols():
     rng = np.random.default_rng(0)
     for name, table in tables.TABLES.items():
         classes = {"cifar100": 100, "coco": 80}.get(name, 10)
@@ -289,29 +288,31 @@ def test_sizes_of_the_tables_are_those_of_their_protocols():
 
 
 def row_of(text: str, title: str) -> list[str]:
-    """What a row of a table says, entry by entry, without what is in small print."""
+    """Returns the entries of a row of a table, without the small print."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {title}"))
     return [entry.strip().partition("<br>")[0] for entry in line.strip("| ").split(" | ")][1:]
 
 
-def test_ablation_says_the_same_only_where_it_is(tmp_path):
+def test_ablation_has_same_where_values_are_equal(tmp_path):
     """At 12 bits the recipe's sigma2 is 7, the paper's 4; smoothing differs at every length."""
 
     def ablation() -> dict[str, list[str]]:
         text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
-        part = text[text.index("What IDCWH's parts are worth") :]
+        part = text[text.index("### Ablation") :]
         titles = {"single": "no centers similarity", "sigma2": "the paper's σ²", "smoothing": "labels not smoothed",
                   "whole": "all of the paper's settings"}  # fmt: skip
         return {name: row_of(part, title) for name, title in titles.items() if f"| {title}" in part}
 
     own = {"sigma2": 4.0}  # at 24 bits given, so that it is the paper's there
     for bits, given in ((12, {}), (24, {"method_options": own}), (48, {})):
-        make_cell(tmp_path, "idcwh", bits, 0, 1.0, **given)
-    make_cell(tmp_path, "idcwh-single", 12, 0, 1.0)
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "smoothing"), method_options={"smoothing": 0.0})
+        make_experiment(tmp_path, "idcwh", bits, 0, 1.0, **given)
+    make_experiment(tmp_path, "idcwh-single", 12, 0, 1.0)
+    make_experiment(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
+    make_experiment(
+        tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "smoothing"), method_options={"smoothing": 0.0}
+    )
     for bits in (12, 24, 48):
-        make_cell(
+        make_experiment(
             tmp_path,
             "idcwh",
             bits,
@@ -332,28 +333,28 @@ def test_ablation_says_the_same_only_where_it_is(tmp_path):
     for path in (tmp_path / "cells").glob("*without-recipe*"):
         path.unlink()
     assert ablation()["sigma2"][1:] == ["the same", "not run"]
-    make_cell(tmp_path, "idcwh", 24, 1, 1.0)
+    make_experiment(tmp_path, "idcwh", 24, 1, 1.0)
     assert ablation()["sigma2"][1:] == ["not run", "not run"]
 
     # and where it was trained all the same, by an earlier version, its number
     (tmp_path / "cells" / next(path.name for path in (tmp_path / "cells").glob("*24bits--seed1.json"))).unlink()
-    make_cell(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
+    make_experiment(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
     assert re.fullmatch(r"0\.\d{4}", ablation()["sigma2"][1])
 
 
-def test_the_whole_recipe_is_the_same_where_nothing_of_it_differs(tmp_path):
-    make_cell(tmp_path, "idcwh", 12, 0, 1.0)
-    make_cell(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80, min_steps=2800)
-    make_cell(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, min_steps=2800, lr=0.5)
-    make_cell(
+def test_whole_recipe_is_the_same_where_nothing_differs(tmp_path):
+    make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
+    make_experiment(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80, min_steps=2800)
+    make_experiment(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, min_steps=2800, lr=0.5)
+    make_experiment(
         tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, grid.WHOLE), recipe="paper", epochs=80, min_steps=2800
     )
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
-    part = text[text.index("What IDCWH's parts are worth") :]
+    part = text[text.index("### Ablation") :]
     assert row_of(part, "all of the paper's settings")[1:] == ["not run", "the same"]
 
 
-def test_evaluation_survives_json():
+def test_evaluation_from_json_is_unchanged():
     h, labels = outputs(12, 0, 1.0)
     found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=12)
     text = json.dumps(found.to_dict(), allow_nan=False)
@@ -366,8 +367,8 @@ def test_evaluation_survives_json():
     assert np.isnan(Evaluation.from_dict(one.to_dict()).health.bit_correlation)
 
 
-def test_a_training_of_several_lengths_fills_a_column_each(tmp_path):
-    found = make_cell(tmp_path, "idcwh", 12, 0, 1.0)
+def test_joint_training_fills_a_column_per_length(tmp_path):
+    found = make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
     (path,) = (tmp_path / "cells").glob("*.json")
     content = json.loads(path.read_text())
     content["bits"] = [12, 24]
@@ -383,7 +384,7 @@ def test_a_training_of_several_lengths_fills_a_column_each(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["<i>a & b</i>", "a|b", "*a* _b_ `c`", "`|`", "[a](b)", "\\*", "a\\", "# a", "&lt;"])
-def test_markup_of_foreign_text_is_shown_as_it_is(value, tmp_path):
+def test_markup_in_foreign_text_is_escaped(value, tmp_path):
     table = markup.table(["n", "v"], [[markup.text(value), markup.code(value)]])
     parsed = Page()
     parsed.feed(markup.page("t", [table, f"x {markup.text(value)}", f"y {markup.code(value)}"], tmp_path))
@@ -392,15 +393,13 @@ def test_markup_of_foreign_text_is_shown_as_it_is(value, tmp_path):
     assert shown.count(value) == 2 and f"x {value}" in shown and f"y {value}" in shown
 
 
-def test_distances_are_scikit_learns():
-    from sklearn.metrics import pairwise_distances
-
+def test_distances_equal_loops_over_pairs():
     h, labels = outputs(16, 3, 0.7)
-    d = pairwise_distances(h.astype(np.float64))
+    d = np.linalg.norm(h.astype(np.float64)[:, None] - h, axis=2)
     within = [d[i, j] for i in range(len(h)) for j in range(i) if labels[i] == labels[j]]
     between = [d[i, j] for i in range(len(h)) for j in range(i) if labels[i] != labels[j]]
-    assert tsne.distances(h, labels) == pytest.approx((np.mean(within), np.mean(between)))
-    assert np.isnan(tsne.distances(h[:1], labels[:1])[0])
+    assert figures.distances(h, labels) == pytest.approx((np.mean(within), np.mean(between)))
+    assert np.isnan(figures.distances(h[:1], labels[:1])[0])
 
 
 @pytest.mark.parametrize("constant", [False, True])
@@ -410,15 +409,15 @@ def test_embedding_keeps_classes_together(constant):
     h, labels = outputs(24, 1, 0.4)
     x = (h >= 0).astype(np.float32)
     if constant:
-        assert np.isfinite(tsne.embed(np.ones_like(x), "hamming")).all()
+        assert np.isfinite(figures.embed(np.ones_like(x), "hamming")).all()
         return
-    xy = tsne.embed(x, "hamming")
+    xy = figures.embed(x, "hamming")
     assert xy.shape == (len(h), 2)
     assert KNeighborsClassifier(3).fit(xy[::2], labels[::2]).score(xy[1::2], labels[1::2]) > 0.9
-    np.testing.assert_array_equal(tsne.embed(x, "hamming"), xy)
+    np.testing.assert_array_equal(figures.embed(x, "hamming"), xy)
 
 
-def test_queries_that_are_drawn():
+def test_pick_returns_few_classes_and_single_labels():
     names = [f"c{i}" for i in range(30)]
     keys = [str(i) for i in range(6000)]
     labels = np.arange(6000) % 30

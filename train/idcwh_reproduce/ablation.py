@@ -1,19 +1,19 @@
-"""Rows of the ablation: the centers similarity, and each setting that the recipe changes."""
+"""The ablation: MAP without the centers similarity, and without each setting of the recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from idcwh_train import recipes
 from idcwh_train.recipes import Options
 
-from . import grid
-from . import published as paper
+from . import grid, markup
 from .experiments import Result, Variant
 from .results import Results, Runs
 from .tables import Table
 
-_WORDS = {
+_TITLES = {
+    grid.WHOLE: "all of the paper's settings",
     "sigma2": "the paper's σ²",
     "beta": "the paper's β",
     "smoothing": "labels not smoothed",
@@ -29,78 +29,95 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """runs and base: code length -> runs of the row, and of IDCWH as it is; paper: what the paper has there; same: code
-    lengths at which there is nothing to run, because IDCWH as it is has the paper's value already."""
+    """Runs by code length, and the paper's numbers.
+
+    same: code lengths without runs of this row, because IDCWH as it is has the paper's value already.
+    """
 
     title: str
     runs: dict[int, Runs]
-    base: dict[int, Runs]
-    paper: dict[int, float] = field(default_factory=dict)
+    paper: dict[int, float]
     same: frozenset[int] = frozenset()
 
 
 def rows(table: Table, results: Results) -> list[Row]:
-    """IDCWH, IDCWH-Single, settings, all settings; empty where IDCWH was not run, or nothing to compare it with."""
-    base = {b: r for b in results.bits() if (r := results.runs("idcwh", b)).evaluations}
-    single = {b: r for b in results.bits() if (r := results.runs("idcwh-single", b)).evaluations}
-    variants = results.variants(grid.ABLATION)
+    """Returns IDCWH, IDCWH-Single, single settings, all settings. Empty without IDCWH or without anything else."""
+    base, single, variants = (
+        results.measured("idcwh"), results.measured("idcwh-single"), results.variants(grid.ABLATION)
+    )  # fmt: skip
     if not base or not (single or variants):
         return []
-    found = [Row("IDCWH", base, base, _paper(table, "IDCWH"))]
+    found = [Row("IDCWH", base, table.by_bits(table.ablation.get("IDCWH", "")))]
     if single:
-        found.append(Row("no centers similarity (IDCWH-Single)", single, base, _paper(table, "IDCWH-Single")))
-    settings = []
-    for variant, lengths in variants.items():
+        numbers = table.by_bits(table.ablation.get("IDCWH-Single", ""))
+        found.append(Row("no centers similarity (IDCWH-Single)", single, numbers))
+
+    def loss(variant: Variant) -> tuple[bool, float]:
+        both = results.measured("idcwh", variant).items()
+        differences = [runs.mean() - base[bits].mean() for bits, runs in both if bits in base]
+        return variant.value == grid.WHOLE, sum(differences) / max(len(differences), 1)
+
+    for variant in sorted(variants, key=loss):
+        name, lengths = str(variant.value), variants[variant]
         runs = {bits: results.runs("idcwh", bits, variant) for bits in lengths}
-        row = Row(title(str(variant.value)), runs, base, same=_same(results, variant, set(base) - set(lengths)))
-        settings.append((variant.value == grid.WHOLE, _loss(runs, base), row))
-    return found + [row for *_, row in sorted(settings, key=lambda item: item[:2])]
-
-
-def _same(results: Results, variant: Variant, lengths: set[int]) -> frozenset[int]:
-    """Those of the lengths at which IDCWH as it is was trained with what the variant takes back, as far as the options
-    that the cells record show it."""
-    taken_back = next((_options(cell) for cell in results.cells if cell.variant == variant), None)
-    if taken_back is None:
-        return frozenset()
-    found = set()
-    for bits in lengths:
-        own = [_options(cell) for cell in results.main() if cell.method == "idcwh" and bits in cell.bits]
-        # The paper has no options by length, so a cell of another length shows its values.
-        changed = [
-            {variant.value} if options is None else set(grid.differences(options, taken_back)) for options in own
-        ]
-        if not any(names if variant.value == grid.WHOLE else variant.value in names for names in changed):
-            found.add(bits)
-    return frozenset(found)
-
-
-def _options(cell: Result) -> Options | None:
-    """What a cell records; None for one of before or after this program's options."""
-    try:
-        return recipes.Options(**cell.content["options"])
-    except (TypeError, ValueError):
-        return None
-
-
-def _loss(runs: dict[int, Runs], base: dict[int, Runs]) -> float:
-    """Mean difference over the code lengths, to sort by: what costs most comes first."""
-    both = [b for b in runs if runs[b].evaluations and b in base]
-    return sum(runs[b].mean() - base[b].mean() for b in both) / max(len(both), 1)
-
-
-def title(setting: str) -> str:
-    """Of the row that takes a setting back."""
-    if setting == grid.WHOLE:
-        return "all of the paper's settings"
-    return _WORDS.get(setting, f"the paper's {setting.replace('_', ' ')}")
+        title = _TITLES.get(name, f"the paper's {name.replace('_', ' ')}")
+        found.append(Row(title, runs, {}, _same(results, variant, set(base) - set(lengths))))
+    return found
 
 
 def lengths(rows: list[Row]) -> list[int]:
-    """Code lengths that any row has."""
+    """Returns the code lengths that any row has."""
     return sorted({bits for row in rows for bits in row.runs})
 
 
-def _paper(table: Table, name: str) -> dict[int, float]:
-    numbers = paper.ABLATION.get(table.name, {}).get(name)
-    return dict(zip(table.bits, numbers, strict=True)) if numbers else {}
+def blocks(table: Table, results: Results) -> list[str]:
+    """Returns the text and the table, or nothing without an ablation."""
+    found = rows(table, results)
+    if not found:
+        return []
+    text = (
+        "MAP without one part of IDCWH, and below it the difference to the first row, seed by seed. A setting that is "
+        'taken back has the value of `--recipe paper` ("the same": the first row has it, too). Number of epochs, size '
+        "of the images and precision stay, so that all rows cost the same."
+    )
+    head = ["", *(f"{bits} bits" for bits in lengths(found))]
+    body = [[row.title, *(_entry(row, found[0], bits) for bits in lengths(found))] for row in found]
+    return ["### Ablation", text, markup.table(head, body)]
+
+
+def _entry(row: Row, base: Row, bits: int) -> str:
+    runs = row.runs.get(bits, Runs())
+    if bits in row.same:
+        return "the same"
+    if not runs.evaluations:
+        return "failed" if runs.reasons else "not run"
+    lines = [markup.plus_minus(*runs.spread())]
+    if row is not base and bits in base.runs:
+        lines.append(markup.plus_minus(*runs.against(base.runs[bits]), sign="+"))
+    if bits in row.paper:
+        lines.append(f"paper {row.paper[bits]:.4f}")
+    return markup.entry(*lines)
+
+
+def _same(results: Results, variant: Variant, lengths: set[int]) -> frozenset[int]:
+    """Returns the lengths at which IDCWH as it is was trained with the value that the variant takes back."""
+    # The paper has no options by code length, so an experiment of any length shows its values.
+    taken_back = next((_options(one) for one in results.experiments if one.variant == variant), None)
+
+    def differs(one: Result) -> bool:
+        own = _options(one)
+        if own is None or taken_back is None:
+            return True
+        names = grid.differences(own, taken_back)
+        return bool(names) if variant.value == grid.WHOLE else variant.value in names
+
+    main = [one for one in results.main() if one.method == "idcwh"]
+    return frozenset(bits for bits in lengths if not any(differs(one) for one in main if bits in one.bits))
+
+
+def _options(one: Result) -> Options | None:
+    """Returns the recorded options, or None if they are of another version."""
+    try:
+        return recipes.Options(**one.content["options"])
+    except (TypeError, ValueError):
+        return None

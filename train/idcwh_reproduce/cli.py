@@ -1,4 +1,4 @@
-"""idcwh-reproduce: a table of the paper, trained, measured and written up."""
+"""idcwh-reproduce: a table of the paper, trained, evaluated and reported."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from idcwh_search import datasets
-from idcwh_search._util.console import note
+from idcwh_search._util.console import note, one_line
 from idcwh_search.cli import common
 from idcwh_search.errors import IdcwhError, MismatchError, NotInstalledError
 from idcwh_train import methods, recipes
 from idcwh_train.engine import run_dir
 
-from . import report, tables
+from . import experiments, grid, report, tables
+from .experiments import Planned, Setup
 
 _EPILOG = """\
 examples:
@@ -24,32 +25,31 @@ examples:
   idcwh-reproduce cifar10-mini --report-only --out mini
   idcwh-reproduce --list --out mini
 
-Each combination of method, code length and seed is a cell: one training, then one look at the queries. A finished cell
-is a file in DIR/cells; what is there, made with the same settings, is not made again. DIR/report.md and
-DIR/report.html are written at the end, and DIR/results.json with all numbers.
+Each combination of method, code length and seed is an experiment: one training and one evaluation of the queries. A
+finished experiment is a file in DIR/cells, and is not trained again with the same settings. DIR/report.md,
+DIR/report.html and DIR/results.json, which has all numbers, are written at the end.
 
-exit codes: 0 done, 1 failed, 2 usage, 3 done but some cells failed or some images could not be read, 130 interrupted
-(start the same command again to go on)
+exit codes: 0 done, 1 failed, 2 usage, 3 done but some experiments failed or some images could not be read,
+130 interrupted (the same command continues)
 """
-_OWN = ("data", "seed", "method", "backbone", "freeze")
-_SETTABLE = [name for name in recipes.KINDS if name not in _OWN]
+_SETTABLE = [name for name in recipes.KINDS if name not in ("data", "seed", "method", "backbone", "freeze")]
 
 
 def parser() -> common.Parser:
     p = common.Parser(
-        prog="idcwh-reproduce", description="Make a table of the paper again, with its figures.", epilog=_EPILOG
+        prog="idcwh-reproduce", description="Reproduce a table of the paper, with its figures.", epilog=_EPILOG
     ).with_version()
-    p.add_argument("table", nargs="?", choices=tables.TABLES, help="which table")
+    p.add_argument("table", nargs="?", choices=tables.TABLES, help="table of the paper")
 
-    add = p.add_argument_group("what").add_argument
-    add("--data", metavar="DATA", help="its images; --list says what a table needs")
+    add = p.add_argument_group("experiments").add_argument
+    add("--data", metavar="DATA", help="dataset of the table; --list names it")
     add("--methods", nargs="+", metavar="M", help="default: the paper's rows and csq, orthohash, class-code; or: all")
     add("--bits", nargs="+", type=common.bits, metavar="L", help="code lengths (default: the paper's four)")
     add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default 3 with --freeze, else 1)")
     add("--sweeps", action="store_true", help="also IDCWH over sigma^2 and beta")
-    add("--ablation", action="store_true", help="also IDCWH with each setting of the recipe taken back")
+    add("--ablation", action="store_true", help="also IDCWH without each setting of the recipe")
 
-    add = p.add_argument_group("how").add_argument
+    add = p.add_argument_group("training").add_argument
     add("--backbone", metavar="NAME", help="as idcwh-train's (default the recipe's: googlenet, for scratch compact)")
     add("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
     add("--freeze", action="store_true", help="train hash layers only, on features computed once")
@@ -57,21 +57,21 @@ def parser() -> common.Parser:
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_setting,
         help=f"another value than the recipe's, of: {', '.join(_SETTABLE)}")  # fmt: skip
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    add("--cache", type=Path, metavar="DIR", help="where features are kept (default: the user's cache folder)")
+    add("--cache", type=Path, metavar="DIR", help="folder of cached features (default: the user's cache folder)")
 
     add = p.add_argument_group("output").add_argument
-    add("--out", metavar="DIR", type=Path, help="folder of the cells and the report")
-    add("--figures", action="store_true", default=True, help="draw pictures (default)")
+    add("--out", metavar="DIR", type=Path, help="folder of the experiments and the report")
+    add("--figures", action="store_true", default=True, help="draw figures (default)")
     add("--no-figures", action="store_false", dest="figures")
-    add("--report-only", action="store_true", help="train nothing: write the report of the cells that are there")
-    add("--retry-failed", action="store_true", help="train again what failed")
-    add("--keep-models", action="store_true", help="leave each cell's model.pt and log in DIR/runs")
-    add("--list", action="store_true", help="what each table needs, and how long its cells took in DIR")
+    add("--report-only", action="store_true", help="train nothing: report the experiments that are there")
+    add("--retry-failed", action="store_true", help="train failed experiments again")
+    add("--keep-models", action="store_true", help="keep model.pt and log of each experiment in DIR/runs")
+    add("--list", action="store_true", help="datasets of the tables, and the time of each experiment in DIR")
     return p
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """argparse type: NAME=VALUE, the value of the kind that the setting takes."""
+    """argparse type: NAME=VALUE, with the value converted to the option's type."""
     name, equals, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or name not in _SETTABLE:
@@ -84,13 +84,11 @@ def _setting(text: str) -> tuple[str, Any]:
 
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    """The command; see the epilog for its exit codes."""
+    """Runs the command; see the epilog for its exit codes."""
     p = parser()
     arguments = p.parse_args(argv)
     if arguments.list:
-        from . import status
-
-        print(status.text(arguments.out))
+        print("\n".join(map(one_line, _listing(arguments.out))))
         return common.DONE
     if arguments.out is None:
         p.error("--out DIR is missing")
@@ -101,16 +99,22 @@ def main(argv: list[str] | None = None) -> int:
     name = arguments.table or (kept.get("table") if arguments.report_only else None)
     if name is None:
         p.error(f"which table? one of {', '.join(tables.TABLES)}")
-    if kept.get("table", name) != name and _holds_cells(out):
-        raise MismatchError(f"holds cells of {kept['table']}; choose another --out for {name}", path=out)
+    if kept.get("table", name) != name and _has_experiments(out):
+        raise MismatchError(
+            "has experiments of another table",
+            path=out,
+            found=kept["table"],
+            expected=name,
+            hint="choose another --out",
+        )
     table = tables.TABLES[name]
     if arguments.report_only:
         _report(out, table, kept.get("unavailable"), arguments.figures)
         return common.DONE
     if not arguments.data:
         p.error(f"--data is missing; {name} needs {table.needs}")
-    with p.checking():  # before the set is read
-        planned = _planned(arguments, table)
+    with p.checking():  # before the dataset is read
+        planned = plan(arguments, table)
 
         from idcwh_train.engine import session  # which needs torch
 
@@ -118,11 +122,11 @@ def main(argv: list[str] | None = None) -> int:
     return _run(arguments, table, planned, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
 
 
-def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) -> int:
+def _run(arguments: Any, table: tables.Table, planned: list[Planned], command: str) -> int:
     from idcwh_train.cli import device
     from idcwh_train.frozen import features
 
-    from . import runner as running
+    from .runner import Runner
 
     out: Path = arguments.out
     runs_on = device(arguments.device)
@@ -131,86 +135,102 @@ def _run(arguments: Any, table: tables.Table, planned: list[Any], command: str) 
         try:
             dataset = datasets.load(arguments.data)
         except IdcwhError as error:
-            if not _holds_cells(out):  # a wrong path must not cost the report of those
+            if not _has_experiments(out):  # a wrong path does not replace a report
                 report.remember(out, table.name, str(error))
                 _report(out, table, str(error), arguments.figures)
-            raise error.about(hint=f"{table.name} needs {table.needs}") from None
+            raise IdcwhError(f"{error}. {table.name} needs {table.needs}") from None
         if arguments.figures:
             _check_figures(out)
         report.remember(out, table.name, None)
-        cache = arguments.cache or features.default_cache()
-        runner = running.Runner(out, dataset, runs_on, cache, command)
-        tally = runner.run(planned, arguments.retry_failed, arguments.keep_models, table.shown_bits)
+        runner = Runner(out, dataset, runs_on, arguments.cache or features.default_cache(), command)
+        tally = runner.run(planned, arguments.retry_failed, arguments.keep_models)
         if tally.interrupted:
-            note(
-                f"interrupted, {tally.done:,} of {len(planned):,} cells are done; start the same command again to go on"
-            )
+            note(f"interrupted: {tally.done:,} of {len(planned):,} experiments are done; the same command continues")
             return common.INTERRUPTED
         _report(out, table, None, arguments.figures)
     if tally.failed:
-        note(f"cells that failed: {tally.failed} of {len(planned):,}; the report has the reasons")
+        note(f"failed: {tally.failed:,} of {len(planned):,} experiments; the report has the reasons")
     if tally.unreadable:
         note(f"images that could not be read: {tally.unreadable:,}")
     return common.SKIPPED if tally.failed or tally.unreadable or dataset.left_out.skipped else common.DONE
 
 
-def _planned(arguments: Any, table: tables.Table) -> list[Any]:
-    """The cells that were asked for. ValueError for what cannot be."""
-    from . import grid as plan
-    from .experiments import Setup
-
+def plan(arguments: Any, table: tables.Table) -> list[Planned]:
+    """Returns the requested experiments. Raises ValueError for options that contradict each other."""
     recipe = arguments.recipe or ("frozen" if arguments.freeze else "paper")
     backbone = arguments.backbone or recipes.RECIPES[recipe].get("backbone", recipes.Options.backbone)
-    setup = Setup(recipe, backbone, arguments.freeze)
-    # All of the protocol's training images train: nothing here is chosen by images that were held out.
-    given = {"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)}
-    grid = plan.Grid(
-        setup=setup,
+    requested = grid.Grid(
+        setup=Setup(recipe, backbone, arguments.freeze),
         methods=_methods(arguments.methods, table, arguments.freeze),
         bits=recipes.Options(bits=tuple(arguments.bits or table.bits)).bits,
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
         joint=arguments.joint,
-        given=given,
+        # All training images of the protocol train: nothing is chosen by held-out images.
+        given={"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)},
     )
-    if (arguments.sweeps or arguments.ablation) and "idcwh" not in grid.methods:
+    if (arguments.sweeps or arguments.ablation) and "idcwh" not in requested.methods:
         raise ValueError("--sweeps and --ablation compare with idcwh as it is: add it to --methods")
-    planned = list(plan.table(grid))
+    planned = list(grid.table(requested))
     if arguments.sweeps:
-        planned += plan.sweeps(grid)
+        planned += grid.sweeps(requested)
     if arguments.ablation:
-        planned += plan.ablation(grid)
+        planned += grid.ablation(requested)
     return list(dict.fromkeys(planned))
 
 
-def _methods(asked: list[str] | None, table: tables.Table, freeze: bool) -> tuple[str, ...]:
-    for name in asked or ():
+def _methods(names: list[str] | None, table: tables.Table, freeze: bool) -> tuple[str, ...]:
+    for name in names or ():
         if name != "all" and name not in methods.MODULES:
             raise ValueError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
         if name in tables.CLOSED_FORM and not freeze:
             raise ValueError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
-    if asked and "all" not in asked:
-        return tuple(dict.fromkeys(asked))
-    names = methods.MODULES if asked else table.every_method
-    return tuple(m for m in names if m in methods.MODULES and (freeze or m not in tables.CLOSED_FORM))
+    if names and "all" not in names:
+        return tuple(dict.fromkeys(names))
+    every = methods.MODULES if names else table.all_methods
+    return tuple(m for m in every if freeze or m not in tables.CLOSED_FORM)
 
 
-def _holds_cells(out: Path) -> bool:
+def _has_experiments(out: Path) -> bool:
     return any((out / "cells").glob("*.json"))
 
 
 def _check_figures(out: Path) -> None:
-    """Before the long work: matplotlib and scikit-learn are there."""
+    """Raises IdcwhError before the long work if matplotlib or scikit-learn is missing."""
     import importlib.util
 
     from idcwh_search.metrics import plots
 
     plots.prepare(out / "figures")
     if importlib.util.find_spec("sklearn") is None:
-        raise NotInstalledError(
-            "the pictures of t-SNE need scikit-learn: pip install 'idcwh[train]', or pass --no-figures"
-        )
+        raise NotInstalledError("t-SNE needs scikit-learn: pip install 'idcwh[train]', or pass --no-figures")
 
 
 def _report(out: Path, table: tables.Table, unavailable: str | None, figures: bool) -> None:
     for path in report.write(out, table, unavailable, figures):
         note(f"wrote {path}")
+
+
+def _listing(out: Path | None) -> list[str]:
+    """Returns the output of --list: what each table needs, and the time of each experiment in a folder."""
+    lines = []
+    for table in tables.TABLES.values():
+        lines += [
+            f"{table.name}: {table.label}",
+            f"  needs    {table.needs}",
+            f"  lengths  {', '.join(map(str, table.bits))} bits",
+            f"  methods  {', '.join(table.all_methods)}",
+        ]
+    if out is None:
+        return lines
+    results = list(experiments.read_all(out / "cells"))
+    if not results:
+        return [*lines, "", f"{out}: no experiments yet"]
+    kept = report.remembered(out) or {"table": "experiments"}
+    lines += ["", f"{out}: {kept['table']}, seconds in all (of which training)"]
+    width = max(len(result.name) for result in results)
+    for result in results:
+        seconds = result.content["seconds"]
+        failed = "" if result.done else f"  failed: {result.reason}"
+        lines.append(f"  {result.name:<{width}}  {seconds['total']:9.1f}  ({seconds['training']:.1f}){failed}")
+    total = sum(result.content["seconds"]["total"] for result in results)
+    return [*lines, f"  {f'{len(results):,} experiments':<{width}}  {total:9.1f}"]

@@ -1,4 +1,4 @@
-"""Real-valued outputs of queries, kept beside a cell for the pictures of t-SNE."""
+"""Logits of queries, kept beside an experiment for t-SNE."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ _CLASSES, _QUERIES = 10, 2000
 def query_logits(
     model_file: Path, dataset: LabelledImages, device: torch.device, cache: Path | None
 ) -> dict[str, np.ndarray]:
-    """h float32 [m, bits] of at most 2,000 queries of at most ten classes, labels int64 [m] (numbers into classes),
-    classes str: of a model, in the folder of its run."""
+    """Returns h float32 [m, bits], labels int64 [m] and classes str [C], of a model in its run's folder."""
     split = protocols.load(model_file.parent / PROTOCOL, dataset)
     model, content = checkpoint.load_model(model_file)
     rows, labels, classes = pick(dataset, split.query)
     preprocess = Preprocess.from_dict(content["preprocess"])
-    # the features of a frozen backbone are the same for every method; others are nobody's business later
+    # The features of a frozen backbone are the same for every method; others are never read again.
     frozen = bool(content["training"]["options"]["freeze"])
     found = features.extract(model, dataset, rows, preprocess, device, cache if frozen else None)
     with torch.inference_mode():
@@ -36,22 +35,21 @@ def query_logits(
 
 
 def pick(dataset: LabelledImages, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Rows of queries to draw, their classes as 0, 1, ..., and the names of those. Of more classes than ten, ten drawn
-    by their names (of several labels a picture: the ten most frequent, pictures that have one label only)."""
+    """Returns at most 2,000 queries of at most ten classes: rows, labels 0, 1, ..., and the names of the classes.
+
+    Classes are drawn by their names. Of a multi-label dataset they are the most frequent ones, and only images with
+    one label are used.
+    """
+    labels = dataset.labels[queries]
     if dataset.multi_label:
-        queries = queries[dataset.labels[queries].sum(axis=1) == 1]
-        labels = dataset.labels[queries].argmax(axis=1)
+        single = labels.sum(axis=1) == 1
+        queries, labels = queries[single], labels[single].argmax(axis=1)
         counts = np.bincount(labels, minlength=len(dataset.classes))
         chosen = np.argsort(-counts, kind="stable")[: min(_CLASSES, np.count_nonzero(counts))]
     else:
-        labels = dataset.labels[queries]
         present = np.unique(labels)
         chosen = present[protocols.seeded_order(0, (dataset.classes[c] for c in present))][:_CLASSES]
     chosen = np.sort(chosen)
     kept = np.flatnonzero(np.isin(labels, chosen))
-    kept = (
-        kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), _QUERIES)).round().astype(int))]
-        if len(kept)
-        else kept
-    )
+    kept = kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), _QUERIES)).round().astype(int))]
     return queries[kept], np.searchsorted(chosen, labels[kept]), [dataset.classes[c] for c in chosen]

@@ -1,4 +1,4 @@
-"""Where and with what a cell was trained: processor, versions, revision of the source."""
+"""The machine and the versions of an experiment: processor, packages, revision of the source."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from idcwh_search import __version__
 from idcwh_search._util.hardware import processor, version
 
-_PACKAGES = ("torch", "torchvision", "timm", "numpy")
 
-
-def machine(device: Any) -> dict[str, Any]:
-    """Plain Python: cpu, flags, cores, threads, gpu (None without), platform."""
-    import torch
-
+def describe(device: torch.device) -> dict[str, Any]:
+    """Returns machine, versions and revision as an experiment's file records them."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    return {**processor(), "threads": torch.get_num_threads(), "gpu": gpu}
-
-
-def versions() -> dict[str, str]:
-    """Of Python, of this package and of those that compute."""
+    packages = {name: version(name) for name in ("torch", "torchvision", "timm", "numpy")}
     return {
-        "python": platform.python_version(),
-        "idcwh": __version__,
-        **{name: version(name) for name in _PACKAGES},
+        "versions": {"python": platform.python_version(), "idcwh": __version__, **packages},
+        "machine": {**processor(), "threads": torch.get_num_threads(), "gpu": gpu},
+        "revision": _revision(),
     }
 
 
-def revision() -> str | None:
-    """Of the source tree that this file is tracked in, with "-dirty" for one with changes; None outside of one."""
+def _revision() -> str | None:
+    """Returns the commit of the source tree, with "-dirty" for one with changes; None outside of a tree."""
     here = Path(__file__)
 
     def git(*arguments: str) -> str:

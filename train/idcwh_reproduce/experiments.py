@@ -1,7 +1,7 @@
-"""A cell: one training, measured; and the file that it leaves, DIR/cells/NAME.json.
+"""Experiments, each one training and its evaluation, and their files DIR/cells/NAME.json.
 
-A file is written when its cell is done or has failed, at once and whole, and holds everything that the report says of
-it. Beside the JSON of some cells is NAME.npz, the logits of queries for the pictures of t-SNE.
+A file is written whole when its experiment is done or has failed, and holds everything that the report needs. Beside
+some is NAME.npz, the logits of queries for t-SNE.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +25,13 @@ from idcwh_search.metrics.result import Evaluation
 from idcwh_train import recipes
 from idcwh_train.recipes import Options
 
-__all__ = [
-    "DONE",
-    "FAILED",
-    "Cell",
-    "Result",
-    "Setup",
-    "Variant",
-    "read",
-    "read_all",
-    "same_options",
-    "write",
-    "write_logits",
-]
-
 FORMAT, VERSION = "idcwh-reproduce-cell", 1
 DONE, FAILED = "done", "failed"
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What all methods of a table share: a table of the report each."""
+    """The settings that all methods of a table share. Each setup is a section of the report."""
 
     recipe: str
     backbone: str
@@ -63,7 +49,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Variant:
-    """How a cell of a sweep or of the ablation differs from the one of the table: kind "sigma2" and its value, say."""
+    """The difference between an experiment of a sweep or the ablation and that of the table, such as sigma2 = 8."""
 
     kind: str
     value: str | float
@@ -74,167 +60,159 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One training to be done. Several `bits` are code lengths that one training yields together."""
-
-    setup: Setup
-    method: str
-    bits: tuple[int, ...]
-    seed: int
-    options: Options = field(compare=False)
-    variant: Variant | None = None
-
-    @property
-    def name(self) -> str:
-        """Of its files."""
-        return _name(self)
-
-    @property
-    def title(self) -> str:
-        """For the person at the terminal."""
-        lengths = ", ".join(map(str, self.bits))
-        varied = f", {self.variant.kind} {self.variant.value}" if self.variant else ""
-        return f"{self.method}{varied}, {lengths} bits, seed {self.seed} ({self.setup.title})"
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A cell's file as read. `content` is the JSON as `write` took it."""
+class Experiment:
+    """The identity of an experiment. Several `bits` are code lengths that one training yields together."""
 
     setup: Setup
     method: str
     bits: tuple[int, ...]
     seed: int
     variant: Variant | None
-    status: str
-    reason: str | None
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        lengths = "+".join(f"{bits:02d}" for bits in self.bits)
+        parts = [self.setup.slug, self.method, f"{lengths}bits", f"seed{self.seed}"]
+        return "--".join(parts + ([self.variant.slug] if self.variant else []))
+
+    @property
+    def title(self) -> str:
+        """Its name in messages and in the report."""
+        varied = f", {self.variant.kind} {self.variant.value}" if self.variant else ""
+        return f"{self.method}{varied}, {', '.join(map(str, self.bits))} bits, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Planned(Experiment):
+    """An experiment with the options of its training."""
+
+    options: Options = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Experiment):
+    """An experiment's file as read. `content` is the JSON without the evaluations, which are by code length."""
+
     evaluations: dict[int, Evaluation]
     content: dict[str, Any]
     path: Path
 
     @property
     def done(self) -> bool:
-        return self.status == DONE
+        return bool(self.content["status"] == DONE)
+
+    @property
+    def reason(self) -> str:
+        """The reason of a failure."""
+        return self.content["reason"] or "unknown"
 
     def method_options(self, bits: int) -> dict[str, Any]:
-        """What its method was given for one of its code lengths."""
+        """Returns the options of its method at one of its code lengths."""
         options = self.content["options"]
         return {**options["length_options"].get(str(bits), {}), **options["method_options"]}
 
     def fits(self, options: Options, dataset: str) -> bool:
-        """Whether it is of these options and of the set with this SHA-256, wherever the set lies."""
+        """Returns whether it is of these options and of the dataset with this SHA-256, wherever that is stored."""
         return same_options(self.content["options"], options.to_dict()) and self.content["dataset"]["sha256"] == dataset
 
     def logits(self) -> dict[str, np.ndarray] | None:
-        """h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, where they were kept."""
-        names = ("h", "labels", "classes")
+        """Returns h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, or None.
+
+        The checksums of the archive are the only check of its arrays.
+        """
         try:
-            found, _ = npz.read(self.path.with_suffix(".npz"), names, "logits")
+            arrays, _ = npz.read(self.path.with_suffix(".npz"), ("h", "labels", "classes"), "logits")
         except (FileNotFoundError, IdcwhError):
-            return None  # the pictures are done without
-        if len(found) < len(names):
             return None
-        h, labels, classes = found["h"], found["labels"], found["classes"]
-        fit = h.ndim == 2 and labels.shape == h.shape[:1] and classes.ndim == 1
-        return found if fit and h.dtype.kind == "f" and labels.dtype.kind == "i" else None
+        return arrays if len(arrays) == 3 else None
 
 
 def same_options(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether two dictionaries of Options ask for the same training, wherever the data lies."""
-    return _comparable(a) == _comparable(b)
+    """Returns whether two dictionaries of Options are of the same training, wherever the data is stored."""
+    first, second = (json.loads(json.dumps({**options, "data": ""})) for options in (a, b))
+    return bool(first == second)
 
 
-def write(folder: Path, cell: Cell, content: dict[str, Any]) -> None:
-    """The cell's file, whole or not at all. `content`: everything that Result has beside what the cell itself says."""
+def write(folder: Path, planned: Planned, content: dict[str, Any]) -> None:
+    """Writes an experiment's file. `content`: everything but its identity and options."""
     whole = {
         "format": FORMAT,
         "version": VERSION,
-        "recipe": cell.setup.recipe,
-        "backbone": cell.setup.backbone,
-        "freeze": cell.setup.freeze,
-        "method": cell.method,
-        "bits": list(cell.bits),
-        "seed": cell.seed,
-        "variant": {"kind": cell.variant.kind, "value": cell.variant.value} if cell.variant else None,
-        "options": cell.options.to_dict(),
+        **asdict(planned.setup),
+        "method": planned.method,
+        "bits": planned.bits,
+        "seed": planned.seed,
+        "variant": asdict(planned.variant) if planned.variant else None,
+        "options": planned.options.to_dict(),
         **content,
     }
     whole = json.loads(json.dumps(whole, allow_nan=False))  # as it will be read
-    with replacing(folder / f"{cell.name}.json", OWN_NAME) as file:
+    with replacing(folder / f"{planned.name}.json", OWN_NAME) as file:
         file.write(json.dumps(whole | {"crc32": _checksum(whole)}, indent=1).encode())
 
 
-def write_logits(folder: Path, cell: Cell, **arrays: np.ndarray) -> None:
-    """NAME.npz, before NAME.json."""
+def write_logits(folder: Path, experiment: Experiment, **arrays: np.ndarray) -> None:
+    """Writes NAME.npz, before NAME.json."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    with replacing(folder / f"{cell.name}.npz", OWN_NAME) as file:
+    with replacing(folder / f"{experiment.name}.npz", OWN_NAME) as file:
         file.write(buffer.getbuffer())
 
 
 def read(path: Path) -> Result | None:
-    """Reads a cell's file. Returns None where there is none, or none that can be used, which is reported.
+    """Reads an experiment's file. Returns None where there is none, or none that can be used, which is reported.
 
     The checksum in the file is the only check of its contents: what `write` wrote is complete. A file of an earlier
     version has no checksum and is trusted.
     """
     try:
-        content = json.loads(path.read_bytes())
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise CorruptFileError("is not a cell")
-        if content.get("version") != VERSION:
-            raise NotSupportedError(f"has another version (found {content.get('version')}, expected {VERSION})")
-        if content.pop("crc32", None) not in (None, _checksum(content)):
-            raise CorruptFileError("is corrupt (its checksum does not match)")
-        settings = {name: content[name] for name in ("backbone", "freeze", "method", "bits", "seed")}
-        recipes.options(content["recipe"], settings)  # raises for a method or recipe of a later version
-        variant = content["variant"]
-        return Result(
-            setup=Setup(content["recipe"], content["backbone"], content["freeze"]),
-            method=content["method"],
-            bits=tuple(content["bits"]),
-            seed=content["seed"],
-            variant=Variant(variant["kind"], variant["value"]) if variant else None,
-            status=content["status"],
-            reason=content["reason"],
-            evaluations={int(bits): Evaluation.from_dict(e) for bits, e in content.pop("evaluations").items()},
-            content=content,
-            path=path,
-        )
+        return _parsed(path, json.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
-    except (IdcwhError, ValueError, TypeError) as error:
-        reason = str(error) if isinstance(error, IdcwhError) else f"is corrupt ({error})"
-    except (KeyError, RecursionError) as error:
-        reason = f"is corrupt ({type(error).__name__} {error})"
+    except IdcwhError as error:
+        reason = str(error)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        reason = f"is corrupt ({error or type(error).__name__})"
     note(f"{path}: {reason[:200]}; ignored")
     return None
 
 
-def _checksum(content: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+def _parsed(path: Path, content: Any) -> Result:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CorruptFileError("is not an experiment")
+    if content.get("version") != VERSION:
+        raise NotSupportedError("has another version", found=content.get("version"), expected=VERSION)
+    if content.pop("crc32", None) not in (None, _checksum(content)):
+        raise CorruptFileError("is corrupt: its checksum does not match")
+    settings = {name: content[name] for name in ("backbone", "freeze", "method", "bits", "seed")}
+    recipes.options(content["recipe"], settings)  # raises for a method or recipe of a later version
+    return Result(
+        setup=Setup(content["recipe"], content["backbone"], content["freeze"]),
+        method=content["method"],
+        bits=tuple(content["bits"]),
+        seed=content["seed"],
+        variant=Variant(**content["variant"]) if content["variant"] else None,
+        evaluations={int(bits): Evaluation.from_dict(e) for bits, e in content.pop("evaluations").items()},
+        content=content,
+        path=path,
+    )
 
 
 def read_all(folder: Path) -> Iterator[Result]:
-    """Every cell of a folder, in the order of their names."""
+    """Yields every experiment of a folder, in the order of their names."""
     for path in sorted(folder.glob("*.json")):
         if (result := read(path)) is not None:
-            if path.stem == _name(result):
+            if path.stem == result.name:
                 yield result
-            else:  # a copy, which would count twice
-                note(f"{path}: is a copy of {_name(result)}.json; ignored")
+            else:  # it would count twice
+                note(f"{path}: is a copy of {result.name}.json; ignored")
 
 
-def _name(of: Cell | Result) -> str:
-    lengths = "+".join(f"{bits:02d}" for bits in of.bits)
-    parts = [of.setup.slug, of.method, f"{lengths}bits", f"seed{of.seed}"]
-    return "--".join(parts + ([of.variant.slug] if of.variant else []))
-
-
-def _comparable(options: dict[str, Any]) -> Any:
-    return json.loads(json.dumps({name: value for name, value in options.items() if name != "data"}))
+def _checksum(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def _slug(text: str) -> str:

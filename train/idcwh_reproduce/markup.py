@@ -48,8 +48,9 @@ def code(value: str) -> str:
     return f"<code>{re.sub(r'[^A-Za-z0-9 ]', lambda found: f'&#{ord(found[0])};', value)}</code>"
 
 
-def heading(title: str, level: int = 2) -> str:
-    return f"{'#' * level} {title}"
+def plus_minus(mean: float, deviation: float | None, sign: str = "") -> str:
+    """Returns a mean and its standard deviation, if there is one."""
+    return f"{mean:{sign}.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
 
 
 def entry(first: str, *others: str, best: bool = False) -> str:

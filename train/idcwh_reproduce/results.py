@@ -1,4 +1,4 @@
-"""Cells gathered: the runs of a method at a code length, their mean and their deviation."""
+"""Experiments gathered: the runs of a method at a code length, with their mean and deviation over seeds."""
 
 from __future__ import annotations
 
@@ -9,101 +9,111 @@ from dataclasses import dataclass, field
 from idcwh_search.metrics.result import Evaluation
 
 from .experiments import Result, Setup, Variant
-from .tables import NAMES
+from .tables import NAMES, SHOWN_BITS
 
 Number = Callable[[Evaluation], float]
 
 
+def _mean_and_deviation(numbers: list[float]) -> tuple[float, float | None]:
+    """Returns the mean and the standard deviation of the sample (n - 1), which is None for a single number."""
+    return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
+
+
 @dataclass
 class Runs:
-    """Of one method, length and variant: an evaluation a seed, and why others failed."""
+    """The runs of one method, code length and variant, by seed: evaluations, and reasons of failures."""
 
     evaluations: dict[int, Evaluation] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
 
     def mean(self, number: Number = lambda e: e.map) -> float:
-        """Over the seeds."""
-        return statistics.fmean(map(number, self.evaluations.values()))
+        """Returns the mean over seeds."""
+        return self.spread(number)[0]
 
-    def deviation(self, number: Number = lambda e: e.map) -> float | None:
-        """Standard deviation of the sample (n - 1); None of a single seed."""
-        return statistics.stdev(map(number, self.evaluations.values())) if len(self.evaluations) > 1 else None
+    def spread(self, number: Number = lambda e: e.map) -> tuple[float, float | None]:
+        """Returns mean and standard deviation over seeds."""
+        return _mean_and_deviation(list(map(number, self.evaluations.values())))
 
     def against(self, base: Runs) -> tuple[float, float | None]:
-        """Difference in MAP to `base`, and its standard deviation: over the seeds that both have, each with its own
-        base, since a seed makes both easier or harder; None of fewer than two. Without a seed in common the
-        difference of the means."""
+        """Returns the difference in MAP to `base` and its standard deviation, over the seeds that both have.
+
+        Differences are taken seed by seed, since a seed makes both easier or harder. Without a seed in common it is
+        the difference of the means.
+        """
         both = sorted(self.evaluations.keys() & base.evaluations.keys())
         if not both:
             return self.mean() - base.mean(), None
-        found = [self.evaluations[seed].map - base.evaluations[seed].map for seed in both]
-        return statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None
+        return _mean_and_deviation([self.evaluations[seed].map - base.evaluations[seed].map for seed in both])
 
     @property
     def first(self) -> Evaluation:
-        """Of the lowest seed, for curves."""
+        """The evaluation of the lowest seed, for curves."""
         return self.evaluations[min(self.evaluations)]
 
 
-def of_the_same_seeds(points: dict[float, Runs]) -> dict[float, Runs]:
-    """The runs of the seeds that all points have, since a seed makes all of them easier or harder; as they are where
-    there is none."""
-    shared = set.intersection(*(set(runs.evaluations) for runs in points.values())) if points else set()
-    if not shared:
+def with_common_seeds(points: dict[float, Runs]) -> dict[float, Runs]:
+    """Returns the runs of the seeds that all points have, since a seed makes all of them easier or harder; all runs if
+    no seed is common."""
+    common = set.intersection(*(set(runs.evaluations) for runs in points.values())) if points else set()
+    if not common:
         return points
-    return {
-        value: Runs({seed: runs.evaluations[seed] for seed in sorted(shared)}, runs.reasons, runs.seconds)
-        for value, runs in points.items()
-    }
+    return {value: Runs({seed: runs.evaluations[seed] for seed in common}) for value, runs in points.items()}
 
 
 class Results:
-    """The cells of one setup."""
+    """The experiments of one setup."""
 
-    def __init__(self, setup: Setup, cells: Iterable[Result]) -> None:
-        self.setup, self.cells = setup, list(cells)
+    def __init__(self, setup: Setup, experiments: Iterable[Result]) -> None:
+        self.setup, self.experiments = setup, list(experiments)
         self._runs: dict[tuple[str, int, Variant | None], Runs] = {}
-        for cell in self.cells:
-            for bits in cell.bits:
-                runs = self._runs.setdefault((cell.method, bits, cell.variant), Runs())
-                if bits in cell.evaluations:
-                    runs.evaluations[cell.seed] = cell.evaluations[bits]
-                    # A training of several lengths cannot be told apart by length: each gets its share.
-                    runs.seconds.append(cell.content["seconds"]["training"] / len(cell.bits))
+        for one in self.experiments:
+            for bits in one.bits:
+                runs = self._runs.setdefault((one.method, bits, one.variant), Runs())
+                if bits in one.evaluations:
+                    runs.evaluations[one.seed] = one.evaluations[bits]
+                    # The code lengths of one training get equal shares of its time.
+                    runs.seconds.append(one.content["seconds"]["training"] / len(one.bits))
                 else:
-                    runs.reasons[cell.seed] = cell.reason or "unknown"
+                    runs.reasons[one.seed] = one.reason
 
     def runs(self, method: str, bits: int, variant: Variant | None = None) -> Runs:
-        """Empty where there are none."""
+        """Returns the runs, which may be empty."""
         return self._runs.get((method, bits, variant), Runs())
 
+    def measured(self, method: str, variant: Variant | None = None) -> dict[int, Runs]:
+        """Returns the runs by code length, where there is an evaluation."""
+        return {bits: runs for bits in self.bits() if (runs := self.runs(method, bits, variant)).evaluations}
+
     def main(self) -> list[Result]:
-        """The cells of the table itself."""
-        return [cell for cell in self.cells if cell.variant is None]
+        """Returns the experiments of the table itself."""
+        return [one for one in self.experiments if one.variant is None]
 
     def methods(self) -> list[str]:
-        """Those with a cell in the table, in the order of NAMES."""
-        names = list(NAMES)
-        found = dict.fromkeys(cell.method for cell in self.main())
-        return sorted(found, key=lambda m: names.index(m) if m in names else len(names))
+        """Returns the methods of the table's experiments, in the order of NAMES."""
+        order = {method: place for place, method in enumerate(NAMES)}
+        return sorted({one.method for one in self.main()}, key=lambda method: (order.get(method, len(order)), method))
 
     def bits(self) -> list[int]:
-        """Code lengths with a cell in the table, shortest first."""
-        return sorted({bits for cell in self.main() for bits in cell.bits})
+        """Returns the code lengths of the table's experiments, shortest first."""
+        return sorted({bits for one in self.main() for bits in one.bits})
+
+    def shown_bits(self) -> int:
+        """Returns the code length of curves and t-SNE: SHOWN_BITS, or the longest where it was not trained."""
+        return SHOWN_BITS if SHOWN_BITS in self.bits() else max(self.bits(), default=SHOWN_BITS)
 
     def variants(self, kind: str) -> dict[Variant, list[int]]:
-        """Variants of a kind -> the code lengths that were trained."""
+        """Returns the variants of a kind with their code lengths."""
         found: dict[Variant, set[int]] = {}
-        for cell in self.cells:
-            if cell.variant is not None and cell.variant.kind == kind:
-                found.setdefault(cell.variant, set()).update(cell.bits)
+        for one in self.experiments:
+            if one.variant is not None and one.variant.kind == kind:
+                found.setdefault(one.variant, set()).update(one.bits)
         return {variant: sorted(bits) for variant, bits in found.items()}
 
 
-def gather(cells: Iterable[Result]) -> list[Results]:
-    """By setup, in the order of their names."""
+def gather(experiments: Iterable[Result]) -> list[Results]:
+    """Returns the experiments by setup, in the order of their names."""
     by_setup: dict[Setup, list[Result]] = {}
-    for cell in cells:
-        by_setup.setdefault(cell.setup, []).append(cell)
-    return [Results(setup, of_it) for setup, of_it in by_setup.items()]
+    for one in experiments:
+        by_setup.setdefault(one.setup, []).append(one)
+    return [Results(setup, group) for setup, group in by_setup.items()]

@@ -1,7 +1,7 @@
-"""Trains the cells that are missing, one after the other, so that it can be stopped at any time and started again.
+"""Trains the missing experiments one after the other. It can be stopped at any time and continues later.
 
-DIR/cells/NAME.json   a finished cell, see experiments.py
-DIR/runs/NAME/        a cell at work: what idcwh-train leaves; gone when the cell is done, unless asked to be kept
+DIR/cells/NAME.json   a finished experiment, see experiments.py
+DIR/runs/NAME/        the files of idcwh-train while it runs; deleted at its end, unless they are to be kept
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from idcwh_train.engine.run_dir import CHECKPOINT, LOG, PROTOCOL, model_names
 from idcwh_train.models import backbones
 from idcwh_train.recipes import Options
 
-from . import embedding, experiments
-from .environment import machine, revision, versions
-from .experiments import Cell, Result
+from . import embedding, environment, experiments
+from .experiments import Planned, Result
+from .tables import SHOWN_BITS
 
-_A_CELL_FAILS = (IdcwhError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError)
-"""What is recorded as the failure of a cell. An OSError and NotWrittenError (a full disk) end the run instead; the same
-command continues it when there is room."""
+_FAILURES = (IdcwhError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError)
+"""Exceptions that are recorded as the failure of an experiment. An OSError and NotWrittenError (a full disk) end the
+run instead; the same command continues it when there is space."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Cells that are there now, by how they ended, and whether the run was interrupted before the last."""
+    """Numbers of finished and failed experiments and of unreadable images; whether the run was interrupted."""
 
     done: int
     failed: int
     unreadable: int
-    interrupted: bool = False
+    interrupted: bool
 
 
 class Runner:
-    """Trains cells of one set into the folder `out`."""
+    """Trains experiments on one dataset into the folder `out`."""
 
     def __init__(
         self, out: Path, dataset: LabelledImages, device: torch.device, cache: Path | None, command: str
@@ -60,53 +60,45 @@ class Runner:
         self.fingerprint = dataset.fingerprint()
         self.folder = out / "cells"
 
-    def found(self, cell: Cell) -> Result | None:
-        """The cell's result, when it is there and of the same options and set."""
-        result = experiments.read(self.folder / f"{cell.name}.json")
-        return result if result is not None and result.fits(cell.options, self.fingerprint) else None
+    def find(self, planned: Planned) -> Result | None:
+        """Returns the result, if there is one of the same options and dataset."""
+        result = experiments.read(self.folder / f"{planned.name}.json")
+        return result if result is not None and result.fits(planned.options, self.fingerprint) else None
 
-    def run(self, planned: Sequence[Cell], retry: bool = False, keep: bool = False, keep_logits: int = 0) -> Tally:
-        """Train what is missing; with `retry`, also what has failed. `keep`: leave the folders under runs/.
-
-        keep_logits: the code length whose first seed keeps logits of queries, for pictures.
-        """
+    def run(self, planned: Sequence[Planned], retry: bool = False, keep: bool = False) -> Tally:
+        """Trains the missing experiments; with `retry`, also the failed ones. `keep`: keep the folders under runs/."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        before = {cell.name: self.found(cell) for cell in planned}
-        missing = [cell for cell in planned if (r := before[cell.name]) is None or (retry and not r.done)]
-        note(f"cells: {len(planned):,} planned, {len(planned) - len(missing):,} there already")
-        if missing:
-            self._check(missing[0].options)
+        missing = [one for one in planned if (r := self.find(one)) is None or (retry and not r.done)]
+        note(f"experiments: {len(planned):,} planned, {len(planned) - len(missing):,} there already")
+        if missing:  # an error here would be that of every experiment
+            options = missing[0].options
+            protocols.split(self.dataset, SplitOptions.of(options), seed=options.seed)
+            backbones.create(options.backbone, options.weights, options.crop)
         started = time.monotonic()
-        for number, cell in enumerate(missing):
-            left = (time.monotonic() - started) / number * (len(missing) - number) if number else None
+        finished = True
+        for number, one in enumerate(missing):
+            left = (time.monotonic() - started) / max(number, 1) * (len(missing) - number)
             note("")
-            remains = "" if left is None else f", {duration(left)} left"
-            note(f"cell {number + 1} of {len(missing)}{remains}: {cell.title}")
-            wanted = keep_logits if cell.variant is None and cell.seed == 0 and keep_logits in cell.bits else 0
-            if not self._train(cell, keep, wanted):
-                return self._tally(planned, interrupted=True)
-        with contextlib.suppress(OSError):  # there is something in it
-            (self.out / "runs").rmdir()
-        return self._tally(planned)
+            remaining = f", {duration(left)} left" if number else ""
+            note(f"experiment {number + 1} of {len(missing)}{remaining}: {one.title} ({one.setup.title})")
+            finished = self._train(one, keep)
+            if not finished:
+                break
+        if finished:
+            with contextlib.suppress(OSError):  # it is not empty
+                (self.out / "runs").rmdir()
+        there = [result for one in planned if (result := self.find(one)) is not None]
+        unreadable = {key for result in there if result.done for key in result.content["unreadable"]}
+        done = sum(result.done for result in there)
+        return Tally(done, len(there) - done, len(unreadable), not finished)
 
-    def _tally(self, planned: Sequence[Cell], interrupted: bool = False) -> Tally:
-        there = [result for cell in planned if (result := self.found(cell)) is not None]
-        done = [result for result in there if result.done]
-        unreadable = len({key for result in done for key in result.content["unreadable"]})
-        return Tally(len(done), len(there) - len(done), unreadable, interrupted)
-
-    def _check(self, options: Options) -> None:
-        """What would make every cell fail is said before the first one, as an IdcwhError."""
-        protocols.split(self.dataset, SplitOptions.of(options), seed=options.seed)
-        backbones.create(options.backbone, options.weights, options.crop)
-
-    def _train(self, cell: Cell, keep: bool, keep_logits: int) -> bool:
-        """Train a cell and write its file; False when interrupted."""
-        folder = self.out / "runs" / cell.name
-        resume = _resumable(folder, cell.options, self.dataset)
-        before = _of_epochs(folder, "seconds") if resume else 0.0
+    def _train(self, planned: Planned, keep: bool) -> bool:
+        """Trains an experiment and writes its file. Returns False if it was interrupted."""
+        folder = self.out / "runs" / planned.name
+        resume = self._can_resume(folder, planned.options)
+        before = _sum_of_epochs(folder, "seconds") if resume else 0.0
         if resume:
-            note("going on from its checkpoint")
+            note("continues from its checkpoint")
         started = time.monotonic()
         content: dict[str, Any] = {
             "status": experiments.DONE,
@@ -119,7 +111,7 @@ class Runner:
         }
         try:
             outcome = session.train(
-                cell.options, folder, self.device, self.cache, resume=resume, overwrite=not resume, evaluate=True
+                planned.options, folder, self.device, self.cache, resume=resume, overwrite=not resume, evaluate=True
             )
             if not outcome.finished:
                 return False
@@ -128,65 +120,62 @@ class Runner:
             content["evaluations"] = _plain(outcome.evaluations)
             content["variants"] = {title: _plain(of) for title, of in outcome.variants.items()}
             content["record"], content["unreadable"] = outcome.record, outcome.failed
-            if keep_logits:
-                file = folder / model_names(cell.bits)[keep_logits]
+            if planned.variant is None and planned.seed == 0 and SHOWN_BITS in planned.bits:
+                file = folder / model_names(planned.bits)[SHOWN_BITS]
                 arrays = embedding.query_logits(file, self.dataset, self.device, self.cache)
-                experiments.write_logits(self.folder, cell, **arrays)
+                experiments.write_logits(self.folder, planned, **arrays)
         except NotWrittenError:
             raise
-        except _A_CELL_FAILS as error:
+        except _FAILURES as error:
             content |= {"status": experiments.FAILED, "reason": describe(error), "evaluations": {}}
             note(f"failed: {content['reason']}")
         content |= {
             "protocol": _protocol(folder),
             "seconds": {
-                "training": _of_epochs(folder, "seconds"),
-                "training_cpu": _of_epochs(folder, "cpu_seconds"),
+                "training": _sum_of_epochs(folder, "seconds"),
+                "training_cpu": _sum_of_epochs(folder, "cpu_seconds"),
                 "total": round(time.monotonic() - started + before, 3),
             },
             "resumed": resume,
-            "versions": versions(),
-            "machine": machine(self.device),
-            "revision": revision(),
+            **environment.describe(self.device),
             "command": self.command,
             "finished_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         }
-        experiments.write(self.folder, cell, content)
+        experiments.write(self.folder, planned, content)
         for bits, evaluation in content["evaluations"].items():
             note(f"{bits} bits: MAP {evaluation['map']:.4f}, {duration(content['seconds']['total'])}")
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         return True
 
-
-def _resumable(folder: Path, options: Options, dataset: LabelledImages) -> bool:
-    """Whether the folder holds a checkpoint of just these options, and its protocol; what is damaged is begun anew."""
-    try:
-        saved = resuming.read(folder / CHECKPOINT)
-        split = protocols.load(folder / PROTOCOL, dataset)
-        resuming.check(folder, saved, resuming.identity(split, dataset, options.weights))
-        return experiments.same_options(saved["options"], options.to_dict())
-    except (IdcwhError, OSError, TypeError):
-        return False
+    def _can_resume(self, folder: Path, options: Options) -> bool:
+        """Returns whether the folder holds a checkpoint of the same options and its protocol. A corrupt one is trained
+        again."""
+        try:
+            saved = resuming.read(folder / CHECKPOINT)
+            split = protocols.load(folder / PROTOCOL, self.dataset)
+            resuming.check(folder, saved, resuming.identity(split, self.dataset, options.weights))
+            return experiments.same_options(saved["options"], options.to_dict())
+        except (IdcwhError, OSError, TypeError):
+            return False
 
 
 def _plain(evaluations: dict[int, Evaluation]) -> dict[str, Any]:
-    """Code length -> plain Python."""
     return {str(bits): evaluation.to_dict() for bits, evaluation in evaluations.items()}
 
 
 def _protocol(folder: Path) -> dict[str, Any] | None:
-    """Name, seed, sizes and hashes of the split that was used."""
+    """Returns name, seed, sizes and hashes of the split; None if the experiment failed before there was one."""
     try:
         content = json.loads((folder / PROTOCOL).read_bytes())
         sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
         return {"name": content["protocol"], "seed": content["seed"], "sizes": sizes, "sha256": content["sha256"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None  # of a cell that failed before there was one
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
-def _of_epochs(folder: Path, clock: str) -> float:
-    """The sum over the epochs, whatever start of the program they were in."""
+def _sum_of_epochs(folder: Path, clock: str) -> float:
+    """Returns the sum over the epochs of the log, also of those before an interruption."""
     try:
         records = training_curves.read(folder / LOG)
         return round(sum(float(record.get(clock, 0.0)) for record in records), 3)
