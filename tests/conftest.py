@@ -13,6 +13,7 @@ import pytest
 
 import idcwh_search as ih
 from support.c_abi import Cpp
+from support.commands import Runner
 
 if TYPE_CHECKING:
     import onnx
@@ -89,3 +90,9 @@ def heif_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "_formats", lambda: formats)
     for module in (listing, decoding):
         monkeypatch.setattr(module, "heif_installed", lambda: False)
+
+
+@pytest.fixture
+def commands(capsys: pytest.CaptureFixture[str]) -> Runner:
+    """Runs commands in this process."""
+    return Runner(capsys)

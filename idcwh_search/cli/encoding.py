@@ -73,7 +73,8 @@ class Encoding:
         with self._bar:
             yield from self._run
         if self._paths and self._run.summary.images == 0 and not self._already:
-            raise InvalidInputError(f"none of {counted(len(self._paths), 'image')} could be read; nothing was written")
+            count = counted(len(self._paths), "image")
+            raise InvalidInputError(f"none of {count} could be read; nothing was written", path="--images")
 
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
         """Print what was done; returns the exit code. left_out: files that were not among the images."""

@@ -99,7 +99,7 @@ class Images:
     dataset: LabelledImages
     split: Split
     skipped: dict[str, str] = field(default_factory=dict)
-    """Key of each picture that could not be read, and why; filled while encoding."""
+    """Key of each image that could not be read, and the reason; filled while encoding."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """A page that shows queries and what was found: one self-contained HTML file, no script, no other file.
 
-Every picture is embedded once, as a CSS background, however often it is a hit.
+Every image is embedded once, as a CSS background, however often it is a hit.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Query:
 
 def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: Locate) -> str:
     """The whole page as text."""
-    pictures = _Pictures(locate)
-    rows = "\n".join(_row(query, bits, pictures) for query in queries)
+    images = _Images(locate)
+    rows = "\n".join(_row(query, bits, images) for query in queries)
     judged = any(query.label for query in queries)
     legend = (
         '<p class="legend"><span class="dot same"></span> same label as the query '
@@ -49,29 +49,27 @@ def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: 
         else ""
     )
     return _PAGE.format(
-        title=escape(title), subtitle=escape(subtitle), legend=legend, rows=rows, style=_STYLE, pictures=pictures.css()
+        title=escape(title), subtitle=escape(subtitle), legend=legend, rows=rows, style=_STYLE, images=images.css()
     )
 
 
-def _row(query: Query, bits: int, pictures: _Pictures) -> str:
-    hits = (
-        "\n".join(_hit(hit, query.label, bits, pictures) for hit in query.hits) or '<p class="none">nothing found</p>'
-    )
+def _row(query: Query, bits: int, images: _Images) -> str:
+    hits = "\n".join(_hit(hit, query.label, bits, images) for hit in query.hits) or '<p class="none">nothing found</p>'
     label = f"<b>{escape(_printable(query.label))}</b>" if query.label else ""
     return (
         f'<section><figure class="query" title="{escape(_printable(query.name))}">'
-        f"{pictures.show(query.image, query.name)}"
+        f"{images.show(query.image, query.name)}"
         f"<figcaption>query {label}<small>{escape(_printable(_short(query.name)))}</small></figcaption></figure>"
         f'<div class="hits">{hits}</div></section>'
     )
 
 
-def _hit(hit: Hit, wanted: str | None, bits: int, pictures: _Pictures) -> str:
+def _hit(hit: Hit, wanted: str | None, bits: int, images: _Images) -> str:
     judged = wanted is not None and hit.label is not None
     verdict = "" if not judged else " same" if wanted in class_names(hit.label or "") else " other"
     name = hit.key or f"id {hit.id}"
     label = f"<b>{escape(_printable(hit.label))}</b>" if hit.label else ""
-    image = pictures.show(pictures.locate(hit.key), name)
+    image = images.show(images.locate(hit.key), name)
     return (
         f'<figure class="hit{verdict}" title="{escape(_printable(name))}">{image}'
         f'<span class="distance" title="Hamming distance of {bits} bits">{hit.distance}</span>'
@@ -89,8 +87,8 @@ def _printable(name: str) -> str:
     return one_line("".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in name))
 
 
-class _Pictures:
-    """The pictures of a page, each embedded once."""
+class _Images:
+    """The images of a page, each embedded once."""
 
     def __init__(self, locate: Locate) -> None:
         self.locate = locate
@@ -100,8 +98,8 @@ class _Pictures:
     def show(self, path: Path | bytes | None, name: str) -> str:
         number = self._number(path) if path is not None else None
         if number is None:
-            return '<div class="picture missing">no picture</div>'
-        return f'<div class="picture p{number}" role="img" aria-label="{escape(_printable(name))}"></div>'
+            return '<div class="image missing">no image</div>'
+        return f'<div class="image p{number}" role="img" aria-label="{escape(_printable(name))}"></div>'
 
     def _number(self, path: Path | bytes) -> int | None:
         if path not in self._numbers:
@@ -138,14 +136,14 @@ h1{font-size:20px;margin:0}
 header p{margin:4px 0;color:var(--soft)}
 section{display:flex;gap:22px;padding:18px 0;border-top:1px solid var(--line);margin-top:14px}
 figure{margin:0;position:relative;width:144px;flex:none}
-.picture{width:144px;height:144px;border-radius:6px;background:var(--card) center/cover}
+.image{width:144px;height:144px;border-radius:6px;background:var(--card) center/cover}
 .missing{display:grid;place-items:center;color:var(--soft);font-size:12px}
 .query{width:168px}
-.query .picture{width:168px;height:168px;outline:3px solid var(--ink);outline-offset:2px}
+.query .image{width:168px;height:168px;outline:3px solid var(--ink);outline-offset:2px}
 .hits{display:flex;flex-wrap:wrap;gap:14px;align-content:flex-start}
-.hit .picture{border-bottom:5px solid var(--line)}
-.hit.same .picture{border-bottom-color:var(--same)}
-.hit.other .picture{border-bottom-color:var(--other)}
+.hit .image{border-bottom:5px solid var(--line)}
+.hit.same .image{border-bottom-color:var(--same)}
+.hit.other .image{border-bottom-color:var(--other)}
 .distance{position:absolute;top:6px;right:6px;padding:1px 8px;border-radius:10px;background:rgba(0,0,0,.72)}
 .distance{color:#fff;font-variant-numeric:tabular-nums}
 figcaption{padding-top:6px}
@@ -163,7 +161,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>{title}</title>
 <style>{style}
-{pictures}
+{images}
 </style></head>
 <body><header><h1>{title}</h1><p>{subtitle}</p>{legend}</header>
 {rows}

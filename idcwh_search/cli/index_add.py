@@ -75,8 +75,7 @@ def run(options: Any) -> int:
         )
         if options.root is None and (place := changes.moved_out()) is not None:
             raise NotFoundError(
-                f"the images of {options.db} are not in {root} any more; "
-                f"if the folder moved to {place}, add --root {place}"
+                f"no longer holds the images of {options.db}", path=root, hint=f"if they moved, pass --root {place}"
             )
         gone = {}
         if options.prune or options.prune_all:
@@ -118,7 +117,7 @@ def _listed_keys(root: Path, listing: Listing) -> list[str]:
 
 
 def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) -> None:
-    """Raises IdcwhError where what is gone looks like a disk that is not mounted."""
+    """Raises InvalidInputError where the missing files may be those of a disk that is not mounted."""
     if not lost:
         return
     there = [key for key in keys if key is not None]
@@ -138,9 +137,9 @@ def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) 
     else:
         return
     raise InvalidInputError(
-        f"the files of {what} are gone from {root} (the first: {lost[0]}); nothing was changed; "
-        "check that the disk is mounted, or remove the items with --prune-all",
+        f"the files of {what} are missing in {root} (the first: {lost[0]}); nothing was changed",
         path=db,
+        hint="check that the disk is mounted, or remove the items with --prune-all",
     )
 
 

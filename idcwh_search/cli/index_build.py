@@ -63,9 +63,8 @@ def run(options: Any) -> int:
     if options.resume:
         return _resumable(target, manifest, listing, encoder, options)
     writer = Database.build(target, encoder.bits, manifest, replace=options.force)
-    stamps = [
-        signature(path)[0] for path in listing.paths
-    ]  # before: a picture that changes meanwhile is encoded again later
+    # Before encoding: an image that changes meanwhile has another signature in the next `add`.
+    stamps = [signature(path)[0] for path in listing.paths]
     with writer:
         work = encoding.Encoding(encoder, listing.paths)
         for rows, codes in work:
@@ -80,7 +79,7 @@ def run(options: Any) -> int:
 
 
 def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder: Encoder, options: Any) -> int:
-    """Into TARGET.part, a batch a write, which takes its name when all images are in it."""
+    """Writes TARGET.part batch by batch, and renames it to TARGET when it has all images."""
     part = beside(target, ".part")
     if not part.exists():
         Database.create(part, encoder.bits, manifest).close()
@@ -91,16 +90,13 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
     with Database.open(part, "r+") as database:
         if database.manifest != manifest:
             raise MismatchError(
-                "was begun with another model or other images; delete it, or give those it was begun with", path=part
+                "was started with another model or other images", path=part, hint="delete it, or pass the same ones"
             )
         changes = Changes(database, listing, listing.keys, listing.root, exactly=True, threads=options.threads)
         work = changes.write(encoder)
         wanted = set(listing.keys)
         there = database.keys()
-        gone = [
-            key for key in there if key is not None and key not in wanted
-        ]  # files that were there when it was begun
-        if gone:
+        if gone := [key for key in there if key is not None and key not in wanted]:  # since the first run
             database.remove(keys=gone)
         database.compact()
     common.refuse_existing(target, options.force)

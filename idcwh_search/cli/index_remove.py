@@ -47,13 +47,13 @@ def run(options: Any) -> int:
         try:
             removed = database.remove(options.ids) if options.ids is not None else database.remove(keys=keys)
         except KeyError as error:
-            raise NotFoundError(f"{error.args[0]}; nothing was removed") from error
+            raise NotFoundError(f"{error.args[0]}; nothing was removed", path=options.db) from error
         console.note(f"{options.db}: removed {counted(removed, 'item')}, {len(database):,} left")
     return common.DONE
 
 
 def _check_keys(database: Database, keys: list[str]) -> None:
-    """Raises IdcwhError for a key that no item has, with one that an item has: the most similar, if it is similar."""
+    """Raises NotFoundError for a key that no item has, with a key that an item has: the most similar one, if any is."""
     keys_there = database.keys()
     there = [key for key in keys_there if key is not None]
     missing = set(keys).difference(there)
@@ -64,12 +64,12 @@ def _check_keys(database: Database, keys: list[str]) -> None:
     name = key.rpartition("/")[2]
     named = [other for other in there if other.rpartition("/")[2] == name]
     if not there:
-        hint = "its items have no keys, give their --ids"
+        hint = "its items have no keys; pass their --ids"
     elif similar := difflib.get_close_matches(key, named or there[:_COMPARED], n=1, cutoff=0 if named else 0.6):
         hint = f"did you mean {similar[0]}?"
     else:
         hint = f"its keys look like {there[0]}"
-    raise NotFoundError(f"no item has the key {key}{others}; nothing was removed; {hint}", path=database.path)
+    raise NotFoundError(f"has no item {key}{others}; nothing was removed", path=database.path, hint=hint)
 
 
 def _lines(source: str) -> list[str]:

@@ -10,7 +10,7 @@ from ..database.database import Database
 from ..errors import CorruptFileError
 from . import common
 
-SHOWN = 20  # damaged places that are listed
+SHOWN = 20  # corrupt places that are listed
 
 EPILOG = """examples:
   idcwh-index verify codes.bin
@@ -37,10 +37,11 @@ def run(options: Any) -> int:
         print(f"{console.one_line(options.db)}: good ({counted(found['items'], 'item')})")
         return common.DONE
     for what, place, length in found["damage"][:SHOWN]:
-        console.note(f"damaged: {what} (bytes {place} to {place + length})")
+        console.note(f"corrupt: {what} (bytes {place} to {place + length})")
     more = len(found["damage"]) - SHOWN
+    places = f"{counted(len(found['damage']), 'place')}{f', {more:,} of them not shown' if more > 0 else ''}"
     raise CorruptFileError(
-        f"damaged ({len(found['damage'])} places{f', {more} of them not shown' if more > 0 else ''}); "
-        f"{found['good_items']:,} of {found['items']:,} items are in good segments; restore a copy or build it again",
+        f"is corrupt in {places}; {found['good_items']:,} of {found['items']:,} items are in good segments",
         path=options.db,
+        hint="restore a copy or build it again",
     )

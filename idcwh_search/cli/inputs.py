@@ -48,7 +48,7 @@ class Listing:
             self.labels = ["|".join(names[j] for j in np.flatnonzero(row)) or None for row in matrix]
 
     def _drop_repeats(self) -> None:
-        """A picture that is listed twice counts once."""
+        """Keeps the first of images that are listed several times."""
         first: dict[str, int] = {}
         for i, key in enumerate(self.keys):
             first.setdefault(key, i)

@@ -62,7 +62,7 @@ def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries
         console.note(f"model on {encoder.device}: {encoder.why}")
     queries = _combine(encoder, images, roots) if options.combine else _encode(encoder, images, roots)
     if not queries.items:
-        raise InvalidInputError(f"none of the {len(images)} query images could be read")
+        raise InvalidInputError(f"none of {len(images):,} query images could be read", path="--query")
     queries.left_out = joined
     return queries
 

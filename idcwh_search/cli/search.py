@@ -65,7 +65,7 @@ def parser() -> common.Parser:
     )
     parser.add_argument("--exclude-self", action="store_true", help="leave out the query's own file")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--html", metavar="FILE", help="also write a page with the pictures of queries and hits")
+    parser.add_argument("--html", metavar="FILE", help="also write a page with the images of queries and hits")
     parser.add_argument("--root", metavar="DIR", help="where the folder of the database's images lies now")
     parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
     common.add_device(parser.add_argument)

@@ -1,4 +1,4 @@
-"""A model.onnx made by hand, so that the commands are tested in a fraction of a second, and real pictures."""
+"""A model.onnx made by hand, so that the commands are tested in a fraction of a second, and real images."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ import onnx
 import pytest
 from PIL import Image
 
-from idcwh_search.cli import index
+from support.commands import IMAGES, Runner
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "demo" / "cifar10"
 SIDE = 8
 
 
 def projection(bits: int, seed: int) -> np.ndarray:
-    """The hash layer of the model: float32 [SIDE * SIDE * 3, bits]."""
+    """Returns the hash layer of the model: float32 [SIDE * SIDE * 3, bits]."""
     return np.random.default_rng(seed).standard_normal((SIDE * SIDE * 3, bits)).astype(np.float32)
 
 
@@ -54,12 +52,12 @@ def model(tmp_path: Path, make_model: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """Six real photographs in two class folders, one of them with a name that needs care."""
-    folder = tmp_path / "pictures"
+def images(tmp_path: Path) -> Path:
+    """Six photographs in two class folders, one of them with spaces and letters beyond ASCII in its name."""
+    folder = tmp_path / "images"
     for name in ("cat", "dog"):
         (folder / name).mkdir(parents=True)
-        for source in sorted((PICTURES / "train" / name).iterdir())[:3]:
+        for source in sorted((IMAGES / "train" / name).iterdir())[:3]:
             shutil.copy(source, folder / name)
     first = min((folder / "cat").iterdir())
     first.rename(first.with_name("Käthe 日本.png"))
@@ -67,16 +65,16 @@ def pictures(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def database(model: Path, pictures: Path, tmp_path: Path) -> Path:
-    """The codes of these pictures."""
+def database(model: Path, images: Path, tmp_path: Path, commands: Runner) -> Path:
+    """The codes of these images."""
     path = tmp_path / "codes.bin"
-    assert index.main(["build", "--model", str(model), "--images", str(pictures), "--db", str(path)]) == 0
+    commands.build(model, images, path)
     return path
 
 
 @pytest.fixture
 def codes_by_hand() -> Callable[[list[Path]], np.ndarray]:
-    """The codes that `model` must give, by Pillow and numpy alone."""
+    """Returns the codes that `model` must give, by Pillow and NumPy alone."""
 
     def codes(paths: list[Path]) -> np.ndarray:
         small = [Image.open(p).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR) for p in paths]

@@ -1,8 +1,7 @@
-"""A model.onnx without metadata, from the commands: refused, or used when told what it expects."""
+"""Commands with a model.onnx without metadata: refused, or used with --preprocess."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,14 +13,15 @@ from PIL import Image
 import idcwh_search as ih
 from idcwh_search.cli import index, search
 from idcwh_search.database import provenance
-from idcwh_search.errors import IdcwhError
+from support.commands import Runner
+from support.errors import raises
 
 SIDE, BITS = 8, 16
 
 
 @pytest.fixture
 def model(tmp_path: Path, make_linear: Callable[..., onnx.ModelProto]) -> Path:
-    """Bits: whether the mean of a random half of the pixels is above that of the other."""
+    """A model whose bits compare the means of two random halves of the pixels."""
     weights = np.random.default_rng(0).choice([-1, 1], (SIDE * SIDE * 3, BITS)).astype(np.float32)
     onnx.save(make_linear(weights, 0), tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
@@ -36,51 +36,46 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-def test_build_and_search(model: Path, images: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    build = ["build", "--model", str(model), "--images", str(images), "--db", str(tmp_path / "codes.bin")]
-    assert index.main(build) == 1
-    assert f"error: {model}: " in (said := capfd.readouterr().err) and "--preprocess RESIZE,CROP" in said
-    assert index.main([*build, "--preprocess", "10,8"]) == 0
-    capfd.readouterr()
-    query = ["--db", str(tmp_path / "codes.bin"), "--query", str(images / "3.png"), "--json"]
-    for more in ([], ["--preprocess", "10,8"]):
-        assert search.main([*query, *more]) == 0
-        best = json.loads(capfd.readouterr().out)["queries"][0]["hits"][0]
-        assert (best["key"], best["distance"]) == ("3.png", 0)
-    assert search.main([*query, "--preprocess", "16,16"]) == 1
-    assert "tensor(uint8) ['n', 16, 16, 3]" in capfd.readouterr().err
-    for command in (
-        lambda *more: search.main([*query, *more]),
-        lambda *more: index.main(["add", str(tmp_path / "codes.bin"), "--images", str(images), *more]),
-    ):
-        assert command("--preprocess", "20,8") == 1, "the same model, other pixels: wrong neighbours"
-        said = capfd.readouterr().err.splitlines()[-1]
-        assert "resize 20, crop 8, interpolation bilinear" in said and "resize 10, crop 8" in said
+def test_model_without_metadata_needs_preprocess(model: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
+    database = tmp_path / "codes.bin"
+    line = commands.fails(index.main, "build", "--model", model, "--images", images, "--db", database)
+    assert line.startswith(f"error: {model}: ") and "--preprocess RESIZE,CROP" in line
+    commands.build(model, images, database, "--preprocess", "10,8")
+    query = ("--db", database, "--query", images / "3.png")
+    for more in ((), ("--preprocess", "10,8")):
+        (answer,) = commands.json(search.main, *query, *more)["queries"]
+        assert (answer["hits"][0]["key"], answer["hits"][0]["distance"]) == ("3.png", 0)
+    assert commands.fails(search.main, *query, "--preprocess", "16,16").startswith(f"error: {model}: ")
+    for command in ((search.main, *query), (index.main, "add", database, "--images", images)):
+        # The same model with other pixels would find wrong neighbours.
+        line = commands.fails(*command, "--preprocess", "20,8")
+        assert "resize 20, crop 8, interpolation bilinear" in line and "resize 10, crop 8" in line
 
 
 @pytest.mark.parametrize("text", ["8", "8,9", "a,b", "10,8,sharp", ""])
-def test_wrong_preprocessing(text: str, model: Path, images: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        index.main(["build", "--model", str(model), "--images", str(images), "--db", "x", "--preprocess", text])
-    assert stopped.value.code == 2 and "RESIZE,CROP" in capfd.readouterr().err
+def test_invalid_preprocess_is_usage(text: str, model: Path, images: Path, commands: Runner) -> None:
+    build = ("build", "--model", model, "--images", images, "--db", "x", "--preprocess", text)
+    assert "--preprocess" in commands.fails(index.main, *build, status=2)
 
 
-def test_metadata_that_is_overruled_is_compared_too(
-    make_model: Callable[..., Path], images: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_preprocess_that_replaces_metadata_is_compared(
+    make_model: Callable[..., Path], images: Path, tmp_path: Path, commands: Runner
 ) -> None:
     model, database = make_model(tmp_path / "whole.onnx"), tmp_path / "codes.bin"
-    assert index.main(["build", "--model", str(model), "--images", str(images), "--db", str(database)]) == 0
-    query = ["--db", str(database), "--query", str(images / "3.png")]
-    assert search.main([*query, "--preprocess", "8,8"]) == 0  # what the metadata says as well
-    capfd.readouterr()
-    assert search.main([*query, "--preprocess", "20,8"]) == 1
-    assert "--preprocess" in capfd.readouterr().err
+    commands.build(model, images, database)
+    query = ("--db", database, "--query", images / "3.png")
+    commands(search.main, *query, "--preprocess", "8,8")  # as in the metadata
+    assert "--preprocess" in commands.fails(search.main, *query, "--preprocess", "20,8")
+
+
+def test_database_of_another_code_length_refuses_a_model(
+    make_model: Callable[..., Path], images: Path, tmp_path: Path, commands: Runner
+) -> None:
+    model, database = make_model(tmp_path / "whole.onnx"), tmp_path / "codes.bin"
+    commands.build(model, images, database)
     with ih.Database.open(database) as db:
-        said = db.manifest
-    said["model"]["bits"] = 24
-    ih.Database.create(tmp_path / "24.bin", 24, said).close()
-    with (
-        ih.Database.open(tmp_path / "24.bin") as db,
-        pytest.raises(IdcwhError, match=r"codes of 20 bits.*made with 24"),
-    ):
+        manifest = db.manifest
+    manifest["model"]["bits"] = 24
+    ih.Database.create(tmp_path / "24.bin", 24, manifest).close()
+    with ih.Database.open(tmp_path / "24.bin") as db, raises(ih.ModelMismatchError, path=model):
         provenance.open_encoder(db, None, device="cpu")

@@ -1,4 +1,4 @@
-"""idcwh-index build from archives, and builds that are killed and go on."""
+"""idcwh-index build from tar files, and builds that are killed and resumed."""
 
 from __future__ import annotations
 
@@ -18,96 +18,84 @@ from PIL import Image
 
 import idcwh_search as ih
 from idcwh_search.cli import changes, index, search
-
-
-def build(model: Path, images: Path, database: Path, *more: str, status: int = 0) -> None:
-    assert index.main(["build", "--model", str(model), "--images", str(images), "--db", str(database), *more]) == status
+from support.commands import Runner
 
 
 def tar(folder: Path, path: Path, *, labels: bool = False) -> Path:
-    """A WebDataset shard of a folder of classes: 0000.png, 0000.cls, ..., or with the folders kept."""
+    """Writes a WebDataset shard of a folder of classes: 0000.png, 0000.cls, ..., or with the folders kept."""
     with tarfile.open(path, "w") as archive:
-        for i, picture in enumerate(sorted(folder.rglob("*.png"))):
+        for i, image in enumerate(sorted(folder.rglob("*.png"))):
             if labels:
-                (folder / "label").write_text(picture.parent.name)
-                archive.add(picture, f"{i:04d}.png")
+                (folder / "label").write_text(image.parent.name)
+                archive.add(image, f"{i:04d}.png")
                 archive.add(folder / "label", f"{i:04d}.cls")
                 (folder / "label").unlink()
             else:
-                archive.add(picture, str(picture.relative_to(folder)))
+                archive.add(image, str(image.relative_to(folder)))
     return path
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_an_archive_gives_the_codes_of_its_pictures(
-    model: Path, pictures: Path, tmp_path: Path, codes_by_hand: Callable[..., np.ndarray], labels: bool,
-    capsys: pytest.CaptureFixture[str],
+def test_build_of_a_tar_file_equals_its_images(
+    model: Path, images: Path, tmp_path: Path, codes_by_hand: Callable[..., np.ndarray], labels: bool,
+    commands: Runner,
 ) -> None:  # fmt: skip
     (tmp_path / "shards").mkdir()
-    archive = tar(pictures, tmp_path / "shards" / "000.tar", labels=labels)
+    archive = tar(images, tmp_path / "shards" / "000.tar", labels=labels)
     database = tmp_path / "codes.bin"
-    build(model, tmp_path / "shards", database)
-    files = sorted(pictures.rglob("*.png"))
+    commands.build(model, tmp_path / "shards", database)
+    files = sorted(images.rglob("*.png"))
     with ih.Database.open(database) as db:
         assert [db.get(i).tolist() for i in range(len(db))] == codes_by_hand(files).tolist()
         assert db.labels() == [path.parent.name for path in files]
-        names = [f"{i:04d}.png" if labels else str(path.relative_to(pictures)) for i, path in enumerate(files)]
+        names = [f"{i:04d}.png" if labels else str(path.relative_to(images)) for i, path in enumerate(files)]
         assert db.keys() == [f"000.tar/{name}" for name in names]
 
     page = tmp_path / "page.html"
-    capsys.readouterr()
-    query = ["--query", f"{archive}/{names[2]}", "--json", "--html", str(page)]
-    assert search.main(["--db", str(database), *query]) == 0
-    hits = json.loads(capsys.readouterr().out)
-    assert f"000.tar/{names[2]}" in json.dumps(hits, ensure_ascii=False)
-    assert "no picture" not in page.read_text(), "thumbnails of pictures in the archive"
+    query = f"{archive}/{names[2]}"
+    (answer,) = commands.json(search.main, "--db", database, "--query", query, "--html", page)["queries"]
+    assert f"000.tar/{names[2]}" in [hit["key"] for hit in answer["hits"]]
+    assert "no image" not in page.read_text(), "thumbnails of images in the archive"
 
-    with tarfile.open(archive, "a") as more:  # a shard that grows: its pictures count as changed
+    with tarfile.open(archive, "a") as more:  # a shard that grows: its images count as changed
         more.add(files[0], "new.png")
-    assert index.main(["add", str(database), "--images", str(tmp_path / "shards"), "--prune"]) == 0
+    commands(index.main, "add", database, "--images", tmp_path / "shards", "--prune")
     with ih.Database.open(database) as db:
         assert len(db) == len(files) + 1 and db.find(["000.tar/new.png"]).tolist() == [len(files)]
     archive.unlink()
-    tar(pictures / "cat", tmp_path / "shards" / "001.tar")
-    assert index.main(["add", str(database), "--images", str(tmp_path / "shards"), "--prune"]) == 0
+    tar(images / "cat", tmp_path / "shards" / "001.tar")
+    commands(index.main, "add", database, "--images", tmp_path / "shards", "--prune")
     with ih.Database.open(database) as db:
         assert {key.split("/")[0] for key in db.keys()} == {"001.tar"}  # noqa: SIM118
 
 
-def test_prune_keeps_what_is_in_an_archive_whatever_its_names(
-    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prune_keeps_tar_members_under_any_name(model: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
     """`tar -C dir .` calls its members ./cat/1.png."""
     (tmp_path / "shards").mkdir()
     archive, database = tmp_path / "shards" / "dot.tar", tmp_path / "codes.bin"
-    subprocess.run(["tar", "-cf", archive, "-C", pictures, "."], check=True)
-    build(model, archive, database)
-    capsys.readouterr()
-    for images in (archive, archive.parent):
-        more = [] if images == archive else ["--root", str(archive.parent)]
-        assert index.main(["add", str(database), "--images", str(images), "--prune", "--json", *more]) == 0
-        done = json.loads(capsys.readouterr().out)
+    subprocess.run(["tar", "-cf", archive, "-C", images, "."], check=True)
+    commands.build(model, archive, database)
+    for source in (archive, archive.parent):
+        more = [] if source == archive else ["--root", archive.parent]
+        done = commands.json(index.main, "add", database, "--images", source, "--prune", *more)
         assert (done["images"], done["unchanged"], done["pruned"]) == (0, 6, 0)
-    files = sorted(str(path.relative_to(pictures)) for path in pictures.rglob("*.png"))
+    files = sorted(str(path.relative_to(images)) for path in images.rglob("*.png"))
     with ih.Database.open(database) as db:
         assert sorted(db.keys()) == [f"dot.tar/{name}" for name in files]
     page = tmp_path / "page.html"
-    query = ["--query", f"{archive}/./{files[0]}", "--html", str(page)]
-    assert search.main(["--db", str(database), *query]) == 0
-    assert "no picture" not in page.read_text() and page.read_text().count("data:image/") == 6
+    commands(search.main, "--db", database, "--query", f"{archive}/./{files[0]}", "--html", page)
+    assert "no image" not in page.read_text() and page.read_text().count("data:image/") == 6
 
-    subprocess.run(["tar", "-cf", archive, "-C", pictures, f"./{files[0]}"], check=True)  # the others are gone
-    assert index.main(["add", str(database), "--images", str(archive), "--prune"]) == 0
+    subprocess.run(["tar", "-cf", archive, "-C", images, f"./{files[0]}"], check=True)  # the others are gone
+    commands(index.main, "add", database, "--images", archive, "--prune")
     with ih.Database.open(database) as db:
         assert db.keys() == [f"dot.tar/{files[0]}"]
 
 
-def test_what_an_archive_holds_and_cannot_give_is_said(
-    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_build_reports_unreadable_tar_members(model: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
     folder, database = tmp_path / "mixed", tmp_path / "codes.bin"
     folder.mkdir()
-    good = next((pictures / "cat").iterdir())
+    good = next((images / "cat").iterdir())
     with tarfile.open(folder / "a.tar", "w") as archive:
         archive.add(good, "x.png")
         archive.add(good, "../y.png")
@@ -116,15 +104,13 @@ def test_what_an_archive_holds_and_cannot_give_is_said(
         archive.addfile(link)
     shutil.copy(good, folder / "y.png")
     shutil.copy(good, folder / "z.png")
-    capsys.readouterr()
-    build(model, folder, database, "--json", status=3)
-    out, err = capsys.readouterr()
+    out, err = commands.build(model, folder, database, "--json", status=3)
     skipped = {entry["path"]: entry["reason"] for entry in json.loads(out)["skipped"]}
     assert set(skipped) == {f"{folder}/a.tar/../y.png", f"{folder}/a.tar/z.png"}
     assert all(f"skipped {path}: {reason}" in err for path, reason in skipped.items())
     with ih.Database.open(database) as db:
         assert sorted(db.keys()) == ["a.tar/x.png", "y.png", "z.png"]
-    assert index.main(["add", str(database), "--images", str(folder), "--prune"]) == 3
+    commands(index.main, "add", database, "--images", folder, "--prune", status=3)
     with ih.Database.open(database) as db:
         assert len(db) == 3
 
@@ -155,13 +141,13 @@ def many(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     for i in range(100):
         Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8)).save(folder / f"{i:03d}.png")
-    (folder / "050.png").write_bytes(b"no picture")
+    (folder / "050.png").write_bytes(b"no image")
     return folder
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGINT", "SIGTERM"])
-def test_a_killed_build_goes_on(
-    model: Path, many: Path, tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
+def test_build_killed_continues_with_resume(
+    model: Path, many: Path, tmp_path: Path, how: str, commands: Runner
 ) -> None:
     database, whole = tmp_path / "codes.bin", tmp_path / "whole.bin"
     command = ["build", "--model", str(model), "--images", str(many), "--db", str(database), "--batch-size", "4"]
@@ -175,12 +161,10 @@ def test_a_killed_build_goes_on(
     (many / "000.png").unlink()  # what changed meanwhile is seen
     Image.new("RGB", (9, 9), "red").save(many / "001.png")
     os.utime(many / "002.png", ns=(1, 1))  # and what did not is not encoded again
-    capsys.readouterr()
-    build(model, many, database, "--resume", "--json", status=3)
-    said = json.loads(capsys.readouterr().out)
-    assert said["images"] + said["unchanged"] == 98 and said["changed"] == 1 and len(said["skipped"]) == 1
+    done = json.loads(commands.build(model, many, database, "--resume", "--json", status=3).out)
+    assert done["images"] + done["unchanged"] == 98 and done["changed"] == 1 and len(done["skipped"]) == 1
     assert not Path(f"{database}.part").exists()
-    build(model, many, whole, status=3)
+    commands.build(model, many, whole, status=3)
     with ih.Database.open(database) as one, ih.Database.open(whole) as two:
         one.verify()
         assert (one.info()["removed"], one.info()["unused"], one.info()["segments"]) == (0, 0, 1), "compact"
@@ -191,14 +175,13 @@ def test_a_killed_build_goes_on(
             assert one.get(one.find([key])[0]).tolist() == two.get(two.find([key])[0]).tolist()
 
 
-def test_what_is_encoded_is_written_every_512_images(
-    model: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_build_writes_after_every_512_images(
+    model: Path, images: Path, tmp_path: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is killed after that loses none of them."""
     folder, database = tmp_path / "links", tmp_path / "codes.bin"
     folder.mkdir()
     for i in range(600):
-        (folder / f"{i:03d}.png").hardlink_to(next((pictures / "dog").iterdir()))
+        (folder / f"{i:03d}.png").hardlink_to(next((images / "dog").iterdir()))
     there: list[int] = []
     write = changes.Changes._put
 
@@ -208,22 +191,22 @@ def test_what_is_encoded_is_written_every_512_images(
         write(*given)
 
     monkeypatch.setattr(changes.Changes, "_put", watched)
-    build(model, folder, database, "--batch-size", "8", "--resume")
+    commands.build(model, folder, database, "--batch-size", "8", "--resume")
     assert there == [0, 512] and len(ih.Database.open(database)) == 600
 
 
-def test_a_build_goes_on_with_its_own_model_only(
-    model: Path, make_model: Callable[..., Path], pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_build_resumes_only_with_its_own_model(
+    model: Path, make_model: Callable[..., Path], images: Path, tmp_path: Path, commands: Runner
 ) -> None:
     database = tmp_path / "codes.bin"
-    build(model, pictures, database, "--resume")
+    commands.build(model, images, database, "--resume")
     shutil.move(database, f"{database}.part")
     other = make_model(tmp_path / "other.onnx", seed=1)
-    build(other, pictures, database, "--resume", status=1)
-    assert "codes.bin.part: was begun with another model or other images; delete it" in capsys.readouterr().err
-    build(model, pictures, database, "--resume")
+    arguments = ("build", "--images", images, "--db", database, "--resume", "--model")
+    assert commands.fails(index.main, *arguments, other).startswith(f"error: {database}.part: ")
+    commands.build(model, images, database, "--resume")
     with ih.Database.open(database) as db:
         assert len(db) == 6
     Path(f"{database}.part").write_bytes(b"junk")
-    build(model, pictures, database, "--resume", "--force", status=1)
-    assert f"{database}.part: " in (last := capsys.readouterr().err.splitlines()[-1]) and "--resume" in last
+    line = commands.fails(index.main, *arguments, model, "--force")
+    assert line.startswith(f"error: {database}.part: ") and "--resume" in line

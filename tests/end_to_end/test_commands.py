@@ -17,78 +17,47 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search.cli import evaluate, index, search
+from support.commands import IMAGES, Runner, program
 
-PICTURES = Path(__file__).resolve().parents[2] / "demo" / "cifar10"
 Codes = Callable[[list[Path]], np.ndarray]
-
-
-def program(module: str) -> list[str]:
-    """A command in a process of its own, whether or not its script is on the PATH."""
-    return [sys.executable, "-c", f"from idcwh_search.cli.{module} import main; raise SystemExit(main())"]
-
-
-def build(model: Path, images: Path | str, db: Path, *more: str) -> int:
-    return index.main(["build", "--model", str(model), "--images", str(images), "--db", str(db), *more])
-
-
-def found(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
-    capsys.readouterr()
-    assert search.main([str(a) for a in arguments] + ["--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def failure(capsys: pytest.CaptureFixture[str], command: Callable[[list[str]], int], *arguments: object) -> str:
-    """The one line on stderr of a command that fails."""
-    capsys.readouterr()
-    assert command([str(a) for a in arguments]) == 1
-    out, err = capsys.readouterr()
-    lines = [line for line in err.splitlines() if not line.startswith("skipped ")]
-    assert out == "" and len(lines) >= 1 and lines[-1].startswith("error: ") and "Traceback" not in err
-    return lines[-1]
 
 
 # building
 
 
-def test_build_stores_what_pillow_and_numpy_compute(database: Path, pictures: Path, codes_by_hand: Codes) -> None:
-    paths = sorted(pictures.rglob("*.png"), key=lambda p: p.parts)
+def test_build_stores_what_pillow_and_numpy_compute(database: Path, images: Path, codes_by_hand: Codes) -> None:
+    paths = sorted(images.rglob("*.png"), key=lambda p: p.parts)
     with ih.Database.open(database) as db:
         db.verify()
         np.testing.assert_array_equal(db.codes, codes_by_hand(paths))
-        assert db.keys() == [str(p.relative_to(pictures)) for p in paths]
+        assert db.keys() == [str(p.relative_to(images)) for p in paths]
         assert db.labels() == [p.parent.name for p in paths]
-        assert db.manifest["model"]["path"] == "model.onnx" and db.manifest["images"]["path"] == "pictures"
+        assert db.manifest["model"]["path"] == "model.onnx" and db.manifest["images"]["path"] == "images"
 
 
-def test_build_skips_bad_files_and_says_so(
-    model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = (pictures / "dog").glob("*.png").__next__().read_bytes()
-    (pictures / "cat" / "cut.png").write_bytes(whole[: len(whole) // 2])
-    (pictures / "cat" / "text.jpg").write_text("no picture")
-    (pictures / "cat" / "empty.png").touch()
-    assert build(model, pictures, tmp_path / "c.bin", "--json") == 3
-    out, err = capsys.readouterr()
+def test_build_names_and_counts_skipped_images(model: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
+    whole = next((images / "dog").glob("*.png")).read_bytes()
+    (images / "cat" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (images / "cat" / "text.jpg").write_text("no image")
+    (images / "cat" / "empty.png").touch()
+    out, err = commands.build(model, images, tmp_path / "c.bin", "--json", status=3)
     summary = json.loads(out)
-    assert summary["images"] == 6 and {Path(s["path"]).name for s in summary["skipped"]} == {
-        "cut.png",
-        "text.jpg",
-        "empty.png",
-    }
+    assert summary["images"] == 6
+    assert {Path(s["path"]).name for s in summary["skipped"]} == {"cut.png", "text.jpg", "empty.png"}
     assert all(name in err for name in ("cut.png", "text.jpg", "empty.png")) and "3 skipped" in err
     assert len(ih.Database.open(tmp_path / "c.bin")) == 6
 
 
-def test_build_from_a_list_from_stdin_and_from_a_manifest(
-    model: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_build_from_list_stdin_and_manifest_are_equal(
+    model: Path, images: Path, tmp_path: Path, commands: Runner
 ) -> None:
-    names = [str(p.relative_to(tmp_path)) for p in sorted(pictures.rglob("*.png"))][::-1]
+    names = [str(p.relative_to(tmp_path)) for p in sorted(images.rglob("*.png"))][::-1]
     (tmp_path / "list.txt").write_text("\n".join(names))
     (tmp_path / "set.csv").write_text("path,label\n" + "\n".join(f"{name},{name[-5]}" for name in names))
-    assert build(model, tmp_path / "list.txt", tmp_path / "list.bin") == 0
-    assert build(model, tmp_path / "set.csv", tmp_path / "set.bin") == 0
+    commands.build(model, tmp_path / "list.txt", tmp_path / "list.bin")
+    commands.build(model, tmp_path / "set.csv", tmp_path / "set.bin")
     piped = subprocess.run(
-        [*program("index"), "build", "--model", model, "--images", "-", "--db", "stdin.bin"],
+        [*program("idcwh-index"), "build", "--model", model, "--images", "-", "--db", "stdin.bin"],
         input="\n".join(names), text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert piped.returncode == 0
@@ -98,162 +67,157 @@ def test_build_from_a_list_from_stdin_and_from_a_manifest(
     np.testing.assert_array_equal(opened["list"].codes, opened["set"].codes)
 
 
-def test_build_refuses(
-    model: Path, pictures: Path, tmp_path: Path, database: Path, capsys: pytest.CaptureFixture[str]
+def test_build_errors_name_the_path_and_write_nothing(
+    model: Path, images: Path, tmp_path: Path, database: Path, commands: Runner
 ) -> None:
-    before = sorted(p.name for p in tmp_path.iterdir())
     (empty := tmp_path / "empty").mkdir()
+    (unreadable := tmp_path / "unreadable").mkdir()
+    (bad := unreadable / "x.png").touch()
+    before = sorted(p.name for p in tmp_path.iterdir())
     db = tmp_path / "new.bin"
-    common = ["build", "--model", model, "--db"]
-    assert "no images" in failure(capsys, index.main, *common, db, "--images", empty)
-    assert "not found" in failure(capsys, index.main, *common, db, "--images", tmp_path / "missing")
-    with pytest.MonkeyPatch.context() as patch:  # at once: no model is loaded first
-        patch.setattr("idcwh_search.encoder.encoder.Encoder", None)
-        assert "--force" in failure(capsys, index.main, *common, database, "--images", pictures)
-    assert "No such file" in failure(capsys, index.main, *common, tmp_path / "no" / "c.bin", "--images", pictures)
-    assert "directory" in failure(capsys, index.main, *common, tmp_path, "--images", pictures)
-    bad = tmp_path / "empty" / "x.png"
-    bad.touch()
-    assert "none of 1 image" in failure(capsys, index.main, *common, db, "--images", empty)
-    assert str(bad) in failure(capsys, index.main, "build", "--model", bad, "--db", db, "--images", pictures)
-    assert "cuda" in failure(capsys, index.main, *common, db, "--images", pictures, "--device", "cuda")
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*before, "empty"])
+    for model_file, folder, target, *more, named in (
+        (model, empty, db, empty),
+        (model, tmp_path / "missing", db, tmp_path / "missing"),
+        (model, unreadable, db, "--images"),
+        (model, images, tmp_path / "no" / "c.bin", tmp_path / "no"),
+        (model, images, tmp_path, tmp_path),
+        (bad, images, db, bad),
+        (model, images, db, "--device", "cuda", "cuda"),
+    ):
+        arguments = ("build", "--model", model_file, "--images", folder, "--db", target, *more)
+        assert str(named) in commands.fails(index.main, *arguments), named
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
-def test_force_replaces(model: Path, pictures: Path, database: Path) -> None:
-    shutil.rmtree(pictures / "dog")
-    assert build(model, pictures, database, "--force") == 0
+def test_build_without_force_fails_before_the_model_is_read(
+    model: Path, images: Path, database: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("idcwh_search.encoder.encoder.Encoder", None)
+    line = commands.fails(index.main, "build", "--model", model, "--images", images, "--db", database)
+    assert str(database) in line and "--force" in line
+
+
+def test_build_with_force_replaces(model: Path, images: Path, database: Path, commands: Runner) -> None:
+    shutil.rmtree(images / "dog")
+    commands.build(model, images, database, "--force")
     assert len(ih.Database.open(database)) == 3
 
 
-def test_info_and_verify(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert index.main(["info", str(database), "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+def test_info_and_verify_print_items_and_labels(database: Path, commands: Runner) -> None:
+    out = commands.json(index.main, "info", database)
     assert (out["items"], out["bits"], out["labels"]) == (6, 20, ["cat", "dog"])
-    assert index.main(["info", str(database)]) == 0 and "cat, dog" in capsys.readouterr().out
-    assert index.main(["verify", str(database)]) == 0 and "good (6 items)" in capsys.readouterr().out
-    content = bytearray(database.read_bytes())
-    content[content.index(ih.Database.open(database).codes.tobytes())] ^= 1
-    database.write_bytes(content)
-    assert str(database) in failure(capsys, index.main, "verify", database)
+    assert "cat, dog" in commands(index.main, "info", database).out
+    assert commands(index.main, "verify", database).out.startswith(f"{database}: ")
 
 
 # searching
 
 
-def test_search_finds_the_nearest(
-    database: Path, pictures: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    query = min((PICTURES / "test" / "cat").iterdir())
-    paths = sorted(pictures.rglob("*.png"), key=lambda p: p.parts)
+def test_search_finds_the_nearest(database: Path, images: Path, codes_by_hand: Codes, commands: Runner) -> None:
+    query = min((IMAGES / "test" / "cat").iterdir())
+    paths = sorted(images.rglob("*.png"), key=lambda p: p.parts)
     distances = np.unpackbits(codes_by_hand(paths) ^ codes_by_hand([query]), axis=1).sum(axis=1)
     order = sorted(range(6), key=lambda i: (distances[i], i))
-    expected = [(int(distances[i]), i, str(paths[i].relative_to(pictures)), paths[i].parent.name) for i in order]
+    expected = [(int(distances[i]), i, str(paths[i].relative_to(images)), paths[i].parent.name) for i in order]
 
-    result = found(capsys, "--db", database, "--query", query)
-    hits = [(h["distance"], h["id"], h["key"], h["label"]) for h in result["queries"][0]["hits"]]
-    assert hits == expected and [h["rank"] for h in result["queries"][0]["hits"]] == [1, 2, 3, 4, 5, 6]
-    assert len(found(capsys, "--db", database, "--query", query, "--top", 2)["queries"][0]["hits"]) == 2
+    def hits(*more: object) -> list[dict]:
+        (answer,) = commands.json(search.main, "--db", database, "--query", query, *more)["queries"]
+        return answer["hits"]
+
+    assert [(h["distance"], h["id"], h["key"], h["label"]) for h in hits()] == expected
+    assert [h["rank"] for h in hits()] == [1, 2, 3, 4, 5, 6]
+    assert len(hits("--top", 2)) == 2
     radius = expected[2][0]
-    within = found(capsys, "--db", database, "--query", query, "--radius", radius)["queries"][0]["hits"]
-    assert [h["id"] for h in within] == [e[1] for e in expected if e[0] <= radius]
-    assert len(found(capsys, "--db", database, "--query", query, "--radius", 99, "--top", 4)["queries"][0]["hits"]) == 4
+    assert [h["id"] for h in hits("--radius", radius)] == [e[1] for e in expected if e[0] <= radius]
+    assert len(hits("--radius", 99, "--top", 4)) == 4
 
-    assert search.main(["--db", str(database), "--query", str(query)]) == 0
-    table = capsys.readouterr().out.splitlines()
+    table = commands(search.main, "--db", database, "--query", query).out.splitlines()
     assert table[0].split() == ["rank", "distance", "key", "label"] and len(table) == 7
     assert table[1].split()[:2] == ["1", str(expected[0][0])] and table[1].endswith(expected[0][3])
 
 
-def test_several_queries_a_folder_and_codes(
-    database: Path, pictures: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]
+def test_search_folder_list_and_codes_are_equal(
+    database: Path, images: Path, tmp_path: Path, codes_by_hand: Codes, commands: Runner
 ) -> None:
-    cats = sorted((pictures / "cat").iterdir(), key=lambda p: p.parts)
-    several = found(capsys, "--db", database, "--query", *cats[:2], "--query", cats[2])
-    folder = found(capsys, "--db", database, "--query", pictures / "cat")
+    cats = sorted((images / "cat").iterdir(), key=lambda p: p.parts)
+    common = ("--db", database)
+    several = commands.json(search.main, *common, "--query", *cats[:2], "--query", cats[2])
+    folder = commands.json(search.main, *common, "--query", images / "cat")
     assert [q["query"] for q in several["queries"]] == [q["query"] for q in folder["queries"]] == [str(c) for c in cats]
     assert [q["hits"][0]["distance"] for q in folder["queries"]] == [0, 0, 0]
     np.save(tmp_path / "q.npy", codes_by_hand(cats))
     (tmp_path / "model.onnx").unlink()  # codes need no model
-    coded = found(capsys, "--db", database, "--query-codes", tmp_path / "q.npy")
+    coded = commands.json(search.main, *common, "--query-codes", tmp_path / "q.npy")
     assert [q["hits"] for q in coded["queries"]] == [q["hits"] for q in folder["queries"]]
 
 
-def test_a_query_that_cannot_be_read_is_skipped(
-    database: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.png").write_text("no picture")
-    good = min((pictures / "dog").iterdir())
-    assert search.main(["--db", str(database), "--query", str(tmp_path / "bad.png"), str(good), "--json"]) == 3
-    out, err = capsys.readouterr()
+def test_search_skips_unreadable_queries(database: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
+    (bad := tmp_path / "bad.png").write_text("no image")
+    good = min((images / "dog").iterdir())
+    out, err = commands(search.main, "--db", database, "--query", bad, good, "--json", status=3)
     assert [q["query"] for q in json.loads(out)["queries"]] == [str(good)]
-    assert json.loads(out)["skipped"][0]["path"] == str(tmp_path / "bad.png") and "bad.png" in err
-    message = failure(capsys, search.main, "--db", database, "--query", tmp_path / "bad.png")
-    assert message == f"error: {tmp_path / 'bad.png'}: not an image, or of a kind that is not decoded"
+    assert json.loads(out)["skipped"][0]["path"] == str(bad) and str(bad) in err
+    line = commands.fails(search.main, "--db", database, "--query", bad)
+    assert line.startswith(f"error: {bad}: ")
     (tmp_path / "worse.png").touch()
-    bad = (tmp_path / "bad.png", tmp_path / "worse.png")
-    assert "none of the 2 query images" in failure(capsys, search.main, "--db", database, "--query", *bad)
+    assert "--query" in commands.fails(search.main, "--db", database, "--query", bad, tmp_path / "worse.png")
 
 
-def test_search_refuses(
-    database: Path, pictures: Path, tmp_path: Path, make_model: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    query = min((pictures / "dog").iterdir())
-    other = make_model(tmp_path / "other.onnx", seed=1)
-    message = failure(capsys, search.main, "--db", database, "--query", query, "--model", other)
-    fingerprints = {ih.Encoder(tmp_path / "model.onnx").fingerprint, ih.Encoder(other).fingerprint}
-    assert all(f in message for f in fingerprints) and len(fingerprints) == 2
-    assert "not found" in failure(capsys, search.main, "--db", database, "--query", tmp_path / "nowhere.jpg")
-    assert "No such file" in failure(capsys, search.main, "--db", tmp_path / "nowhere.bin", "--query", query)
+def test_search_errors_name_the_path(database: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
+    query = min((images / "dog").iterdir())
     (tmp_path / "cut.bin").write_bytes(database.read_bytes()[:-1])
-    assert "cut.bin" in failure(capsys, search.main, "--db", tmp_path / "cut.bin", "--query", query)
     np.save(tmp_path / "wide.npy", np.zeros((1, 8), np.uint8))
-    assert "(1, 8)" in failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / "wide.npy")
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    (tmp_path / "text.npy").write_text("codes")
-    for name, problem in (("objects", "holds Python objects"), ("text", "is not an array")):
-        said = failure(capsys, search.main, "--db", database, "--query-codes", tmp_path / f"{name}.npy")
-        assert f"{name}.npy: {problem}" in said and "expected packed codes" in said
-        assert "allow_pickle" not in said
+    for db, option, value, named in (
+        (database, "--query", tmp_path / "nowhere.jpg", tmp_path / "nowhere.jpg"),
+        (tmp_path / "nowhere.bin", "--query", query, tmp_path / "nowhere.bin"),
+        (tmp_path / "cut.bin", "--query", query, tmp_path / "cut.bin"),
+        (database, "--query-codes", tmp_path / "wide.npy", tmp_path / "wide.npy"),
+        (database, "--query-codes", tmp_path / "objects.npy", tmp_path / "objects.npy"),
+        (database, "--query-codes", "", ""),
+    ):
+        line = commands.fails(search.main, "--db", db, option, value)
+        assert str(named) in line and "allow_pickle" not in line
     (tmp_path / "model.onnx").unlink()
-    assert "--model" in failure(capsys, search.main, "--db", database, "--query", query)
-    for wrong in (["--top", "0"], ["--radius", "-1"], ["--top", "x"]):
-        with pytest.raises(SystemExit) as stopped:
-            search.main(["--db", str(database), "--query", str(query), *wrong])
-        assert stopped.value.code == 2 and "expected a whole number" in capsys.readouterr().err
+    assert "--model" in commands.fails(search.main, "--db", database, "--query", query)
 
 
-def test_no_command_overwrites_its_own_input(
-    database: Path, model: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+def test_search_with_another_model_names_both(
+    database: Path, images: Path, tmp_path: Path, make_model: Callable[..., Path], commands: Runner
 ) -> None:
-    query = min((pictures / "dog").iterdir())
+    other = make_model(tmp_path / "other.onnx", seed=1)
+    line = commands.fails(search.main, "--db", database, "--query", images, "--model", other)
+    fingerprints = {ih.Encoder(tmp_path / "model.onnx").fingerprint, ih.Encoder(other).fingerprint}
+    assert all(f in line for f in fingerprints) and len(fingerprints) == 2
+
+
+def test_commands_keep_their_inputs(database: Path, model: Path, images: Path, commands: Runner) -> None:
+    query = min((images / "dog").iterdir())
     before = {path: path.read_bytes() for path in (database, model, query)}
     for victim in before:
-        assert "input" in failure(
-            capsys, search.main, "--db", database, "--query", query, "--html", victim, "--model", model
-        )
-    assert "input" in failure(
-        capsys, index.main, "build", "--model", model, "--images", pictures, "--db", model, "--force"
-    )
-    assert "input" in failure(capsys, evaluate.main, "--model", model, "--data", pictures, "--save-codes", model)
+        arguments = ("--db", database, "--query", query, "--html", victim, "--model", model)
+        assert str(victim) in commands.fails(search.main, *arguments)
+    build = ("build", "--model", model, "--images", images, "--db", model, "--force")
+    assert str(model) in commands.fails(index.main, *build)
+    save = ("--model", model, "--data", images, "--save-codes", model)
+    assert str(model) in commands.fails(evaluate.main, *save)
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_outputs_are_checked_before_the_work(
-    database: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+def test_search_checks_its_output_before_the_work(
+    database: Path, images: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = pictures / "no" / "x.html"
-    assert "writable" in failure(capsys, search.main, "--db", database, "--query", pictures, "--html", nowhere)
-    assert "directory" in failure(capsys, search.main, "--db", database, "--query", pictures, "--html", "")
-    assert search.main(["--db", str(database), "--query-codes", ""]) == 1
+    monkeypatch.setattr("idcwh_search.cli.search.read_queries", None)
+    for page in (images / "no" / "x.html", ""):
+        assert str(page) in commands.fails(search.main, "--db", database, "--query", images, "--html", page)
 
 
-def test_a_killed_build_leaves_nothing(model: Path, tmp_path: Path) -> None:
+def test_build_terminated_leaves_nothing(model: Path, tmp_path: Path) -> None:
     for i in range(4):
         (tmp_path / "many").mkdir(exist_ok=True)
-        shutil.copytree(PICTURES / "train", tmp_path / "many" / str(i))
-    command = [*program("index"), "build", "--model", model, "--images", tmp_path / "many", "--db", tmp_path / "k.bin"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        shutil.copytree(IMAGES / "train", tmp_path / "many" / str(i))
+    build = [*program("idcwh-index"), "build", "--model", model, "--images", tmp_path / "many"]
+    process = subprocess.Popen([*build, "--db", tmp_path / "k.bin"], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None and "4,000 images" in process.stderr.readline()
     time.sleep(0.1)
     process.terminate()
@@ -261,84 +225,72 @@ def test_a_killed_build_leaves_nothing(model: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "k.bin").exists() and not list(tmp_path.glob(".*.tmp"))
 
 
-def test_database_and_model_move_together(
-    database: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_database_and_model_move_together(database: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
     (moved := tmp_path / "elsewhere").mkdir()
-    for name in ("codes.bin", "model.onnx", "pictures"):
+    for name in ("codes.bin", "model.onnx", "images"):
         shutil.move(tmp_path / name, moved)
-    query = min((moved / "pictures" / "dog").iterdir())
-    assert found(capsys, "--db", moved / "codes.bin", "--query", query)["queries"][0]["hits"][0]["distance"] == 0
+    query = min((moved / "images" / "dog").iterdir())
+    (answer,) = commands.json(search.main, "--db", moved / "codes.bin", "--query", query)["queries"]
+    assert answer["hits"][0]["distance"] == 0
 
 
-def test_the_page_holds_everything(database: Path, pictures: Path, tmp_path: Path) -> None:
+def test_html_page_holds_its_images(database: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
     page = tmp_path / "hits.html"
-    assert search.main(["--db", str(database), "--query", str(pictures), "--html", str(page)]) == 0
+    commands(search.main, "--db", database, "--query", images, "--html", page)
     text = page.read_text()
-    assert text.count('class="query"') == 6 and text.count("data:image/jpeg;base64,") == 6  # each picture once
+    assert text.count('class="query"') == 6 and text.count("data:image/jpeg;base64,") == 6  # each image once
     assert "http" not in text and "<script" not in text and "Käthe 日本.png" in text
     assert 'class="hit same"' in text and 'class="hit other"' in text
-    (pictures / "dog").rename(tmp_path / "gone")
-    assert search.main(["--db", str(database), "--query", str(pictures / "cat"), "--html", str(page)]) == 0
-    assert page.read_text().count("no picture") == 9
-    capable = [str(database), "--query", str(pictures), "--html", str(tmp_path / "no" / "hits.html")]
-    assert search.main(["--db", *capable]) == 1
+    (images / "dog").rename(tmp_path / "gone")
+    commands(search.main, "--db", database, "--query", images / "cat", "--html", page)
+    assert page.read_text().count("no image") == 9
 
 
-def test_names_that_are_no_text_or_hold_markup(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_not_utf8_or_with_markup_are_kept(model: Path, tmp_path: Path, commands: Runner) -> None:
     (folder := tmp_path / "odd").mkdir()
-    source = min((PICTURES / "test" / "dog").iterdir())
-    for name in (b"caf\xe9.png", b'<b>&".png', b"two\nlines.png"):
+    source = min((IMAGES / "test" / "dog").iterdir())
+    names = {b"caf\xe9.png", b'<b>&".png', b"two\nlines.png"}
+    for name in names:
         shutil.copy(source, os.path.join(os.fsencode(folder), name))  # noqa: PTH118
-    assert build(model, folder, tmp_path / "odd.bin") == 0
+    commands.build(model, folder, tmp_path / "odd.bin")
     page = tmp_path / "odd.html"
-    hits = found(capsys, "--db", tmp_path / "odd.bin", "--query", source, "--html", page)["queries"][0]["hits"]
-    assert {os.fsencode(h["key"]) for h in hits} == {b"caf\xe9.png", b'<b>&".png', b"two\nlines.png"}
-    assert '<b>&"' not in page.read_text(encoding="utf-8") and "&lt;b&gt;&amp;&quot;.png" in page.read_text(
-        encoding="utf-8"
-    )
-    shown = subprocess.run(
-        [*program("search"), "--db", tmp_path / "odd.bin", "--query", source],
-        capture_output=True, check=True,
-    )  # fmt: skip
+    (answer,) = commands.json(search.main, "--db", tmp_path / "odd.bin", "--query", source, "--html", page)["queries"]
+    assert {os.fsencode(hit["key"]) for hit in answer["hits"]} == names
+    text = page.read_text(encoding="utf-8")
+    assert '<b>&"' not in text and "&lt;b&gt;&amp;&quot;.png" in text
+    search_it = [*program("idcwh-search"), "--db", tmp_path / "odd.bin", "--query", source]
+    shown = subprocess.run(search_it, capture_output=True, check=True)
     assert b"caf\xe9.png" in shown.stdout and len(shown.stdout.splitlines()) == 4
 
 
-def test_searching_never_imports_torch(database: Path, pictures: Path) -> None:
+def test_search_does_not_import_torch(database: Path, images: Path) -> None:
     script = (
         "import sys; from idcwh_search.cli import evaluate, index, search\n"
-        "db, pictures = sys.argv[1:]\n"
-        "assert search.main(['--db', db, '--query', pictures, '--html', db + '.html']) == 0\n"
+        "db, images = sys.argv[1:]\n"
+        "assert search.main(['--db', db, '--query', images, '--html', db + '.html']) == 0\n"
         "assert 'onnxruntime' in sys.modules and not {'torch', 'torchvision', 'matplotlib'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", script, database, pictures], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", script, database, images], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_a_closed_pipe_is_no_error(database: Path, pictures: Path) -> None:
-    command = shlex.join(program("search"))
+def test_search_into_a_closed_pipe_succeeds(database: Path, images: Path) -> None:
     run = subprocess.run(
-        f"{command} --db {database} --query {pictures} | true; echo ${{PIPESTATUS[0]}}",
+        f"{shlex.join(program('idcwh-search'))} --db {database} --query {images} | true; echo ${{PIPESTATUS[0]}}",
         shell=True, executable="/bin/bash", capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert run.stdout.strip() == "0" and "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize("module", ["search", "index", "evaluate"])
-def test_help_has_examples_and_version(module: str) -> None:
-    run = program(module)
-    text = subprocess.run([*run, "--help"], capture_output=True, text=True, check=True).stdout
-    assert (
-        "examples" in text
-        and ih.__version__ in subprocess.run([*run, "--version"], capture_output=True, text=True, check=True).stdout
-    )
+@pytest.mark.parametrize("main", [search.main, index.main, evaluate.main])
+def test_help_has_examples_and_version(main: Callable[[list[str]], int], commands: Runner) -> None:
+    assert "examples:" in commands(main, "--help").out
+    assert ih.__version__ in commands(main, "--version").out
 
 
-def test_index_help_has_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = ["build", "add", "remove", "compact", "info", "verify", "export", "import"]
-    for command in ([], *([name] for name in commands)):
-        with pytest.raises(SystemExit):
-            index.parser().parse_args([*command, "--help"])
-        _, _, epilog = capsys.readouterr().out.partition("\nexamples:\n")
+def test_index_help_has_examples_that_parse(commands: Runner) -> None:
+    names = ["build", "add", "remove", "compact", "info", "verify", "export", "import"]
+    for command in ([], *([name] for name in names)):
+        _, _, epilog = commands(index.main, *command, "--help").out.partition("\nexamples:\n")
         examples = [line for line in epilog.split("\n\n")[0].splitlines() if line]
         assert examples
         for line in examples:

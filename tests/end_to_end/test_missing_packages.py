@@ -16,6 +16,7 @@ from onnx import numpy_helper
 
 import idcwh_search as ih
 from idcwh_search.cli import common, evaluate, index, search
+from support.commands import Runner
 
 CASES = [
     ("torch", "train", "train", ["--data", "data.npz", "--out", "run", "--backbone", "compact"]),
@@ -82,7 +83,7 @@ def test_command_without_package_names_the_extra(
 # runs that fail
 
 
-def test_failing_run_names_the_model(model: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_run_names_the_model(model: Path, images: Path, commands: Runner) -> None:
     database, bad = model.with_name("codes.bin"), onnx.load(model)
     matmul = next(node for node in bad.graph.node if "logits" in node.output)
     matmul.output[0] = "raw"
@@ -98,27 +99,21 @@ def test_failing_run_names_the_model(model: Path, pictures: Path, capsys: pytest
     constants = {"one": np.zeros(1, np.float32), "first": np.array(1), "index": np.array(0)}
     bad.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
     onnx.save(bad, model)
-    first = str(min((pictures / "dog").iterdir()))
-    files = ["--model", str(model), "--threads", "1"]
-    assert index.main(["build", *files, "--images", first, "--db", str(database)]) == 0
-    capsys.readouterr()
-    for command, *arguments in (
-        (index.main, "build", "--images", str(pictures), "--db", str(model.with_name("new.bin"))),
-        (index.main, "add", str(database), "--images", str(pictures)),
-        (search.main, "--db", str(database), "--query", str(pictures)),
-        (evaluate.main, "--data", str(pictures), "--query-per-class", "1"),
+    commands.build(model, min((images / "dog").iterdir()), database, "--threads", 1)
+    for command in (
+        (index.main, "build", "--images", images, "--db", model.with_name("new.bin")),
+        (index.main, "add", database, "--images", images),
+        (search.main, "--db", database, "--query", images),
+        (evaluate.main, "--data", images, "--query-per-class", "1"),
     ):
-        assert command([*arguments, *files]) == 1
-        last = capsys.readouterr().err.splitlines()[-1]
-        assert last.startswith(f"error: {model}: cannot be run by ONNX Runtime (")
+        assert commands.fails(*command, "--model", model, "--threads", 1).startswith(f"error: {model}: ")
 
 
-def test_exception_of_onnxruntime_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exception_of_onnxruntime_is_one_line(commands: Runner) -> None:
     state = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state")
     for kind in ("Fail", "InvalidArgument", "RuntimeException", "NoSuchFile", "InvalidGraph", "NotImplemented"):
 
         def body(argv: list[str] | None, kind: str = kind) -> int:
             raise getattr(state, kind)(f"[ONNXRuntimeError] : 1 : {kind.upper()} : it\nfailed")
 
-        assert common.command(body)([]) == 1
-        assert capsys.readouterr().err == "error: it failed\n"
+        assert commands.fails(common.command(body)) == "error: it failed"

@@ -1,4 +1,4 @@
-"""Images that move, are touched, renamed, copied or lost: what idcwh-index add encodes again, and what it removes."""
+"""idcwh-index add with images that were moved, touched, renamed, copied or lost."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from PIL import Image
 
 import idcwh_search as ih
 from idcwh_search.cli import content, index, search
+from support.commands import Runner
 
 Codes = Callable[[list[Path]], np.ndarray]
 COUNTS = ("images", "new", "changed", "moved", "unchanged", "pruned")
@@ -24,23 +25,23 @@ COUNTS = ("images", "new", "changed", "moved", "unchanged", "pruned")
 class Adding:
     """Runs `idcwh-index add` on a database and compares its counts and the database with what is expected."""
 
-    def __init__(self, database: Path, folder: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]) -> None:
-        self.database, self.folder, self._codes, self._capsys = database, folder, codes_by_hand, capsys
+    def __init__(self, database: Path, folder: Path, codes_by_hand: Codes, commands: Runner) -> None:
+        self.database, self.folder, self._codes, self._commands = database, folder, codes_by_hand, commands
 
     def __call__(self, *more: object, source: Path | None = None, status: int = 0, **counts: int) -> dict:
         """Expects these counts, and 0 of the others."""
-        self._capsys.readouterr()
-        command = ["add", self.database, "--images", source or self.folder, "--json", *more]
-        assert index.main([str(part) for part in command]) == status
-        out, self.err = self._capsys.readouterr()
+        arguments = ("add", self.database, "--images", source or self.folder, "--json", *more)
+        out, self.err = self._commands(index.main, *arguments, status=status)
         done = json.loads(out)
         assert {name: done[name] for name in COUNTS} == {**dict.fromkeys(COUNTS, 0), **counts}
         return done
 
     def refused(self, *more: object) -> str:
-        self._capsys.readouterr()
-        assert index.main([str(part) for part in ("add", self.database, "--images", self.folder, *more)]) == 1
-        return self._capsys.readouterr().err.splitlines()[-1]
+        """Returns the error of an add that changes nothing."""
+        before = self.database.read_bytes()
+        line = self._commands.fails(index.main, "add", self.database, "--images", self.folder, *more)
+        assert self.database.read_bytes() == before
+        return line
 
     def ids(self) -> dict[str, int]:
         with ih.Database.open(self.database) as db:
@@ -62,13 +63,13 @@ class Adding:
 
 
 @pytest.fixture
-def add(database: Path, pictures: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]) -> Adding:
-    return Adding(database, pictures, codes_by_hand, capsys)
+def add(database: Path, images: Path, codes_by_hand: Codes, commands: Runner) -> Adding:
+    return Adding(database, images, codes_by_hand, commands)
 
 
 @pytest.fixture
-def files(pictures: Path) -> list[Path]:
-    return sorted(pictures.rglob("*.png"))
+def files(images: Path) -> list[Path]:
+    return sorted(images.rglob("*.png"))
 
 
 def fat_time(nanoseconds: int) -> int:
@@ -104,9 +105,9 @@ def test_add_renamed_file_keeps_id_and_code(add: Adding, files: list[Path]) -> N
     add(unchanged=6)
 
 
-def test_add_renamed_folder_keeps_ids(add: Adding, pictures: Path) -> None:
+def test_add_renamed_folder_keeps_ids(add: Adding, images: Path) -> None:
     ids = add.ids()
-    (pictures / "cat").rename(pictures / "tiger")
+    (images / "cat").rename(images / "tiger")
     add("--prune", moved=3, unchanged=3)
     assert add.ids() == {key.replace("cat/", "tiger/"): number for key, number in ids.items()}
     add.check()
@@ -206,57 +207,55 @@ def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) ->
     os.utime(files[0], ns=(7, 7))  # nothing tells whether this one has changed
     add(images=1, changed=1, unchanged=5)
     add.check()
-    assert "5 images without a checksum" in add.err
+    assert "5 images" in add.err and "checksum" in add.err
     for path in files:
         os.utime(path, ns=(9, 9))
     add(unchanged=6)
-    assert "without a checksum" not in add.err
+    assert "5 images" not in add.err
 
 
-def test_archive_unpacked_elsewhere_is_remembered(
-    add: Adding, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    subprocess.run(["tar", "-cf", tmp_path / "all.tar", "-C", pictures, "."], check=True)
-    shutil.rmtree(pictures)
+def test_archive_unpacked_elsewhere_is_remembered(add: Adding, images: Path, tmp_path: Path, commands: Runner) -> None:
+    subprocess.run(["tar", "-cf", tmp_path / "all.tar", "-C", images, "."], check=True)
+    shutil.rmtree(images)
     elsewhere = tmp_path / "far" / "elsewhere"
     elsewhere.mkdir(parents=True)
     subprocess.run(["tar", "-xmf", tmp_path / "all.tar", "-C", elsewhere], check=True)  # -m: with the time of now
     ids = add.ids()
-    refused = add.refused("--images", elsewhere)
-    assert f"are not at {pictures}; say where they are with --root" in refused  # said once: the two places are the same
+    line = add.refused("--images", elsewhere)
+    assert line.count(str(images)) == 1 and "--root" in line  # the two places of the manifest are the same
     page = tmp_path / "hits.html"
     query = ["--db", add.database, "--query", elsewhere / "cat", "--html", page]
     for more, shown in ([], False), (["--root", elsewhere], True):
-        assert search.main([str(part) for part in (*query, *more)]) == 0
-        assert ("no picture" not in page.read_text()) == shown
-        assert ("6 images of the page not found (--root names their folder)" in capsys.readouterr().err) != shown
+        err = commands(search.main, *query, *more).err
+        assert ("no image" not in page.read_text()) == shown
+        assert ("--root" in err) != shown
     for more, left in ([], 6), (["--root", elsewhere], 5):  # a database that is only read knows its images by the root
-        own = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", "--json", *more]
-        assert search.main([str(part) for part in own]) == 0
-        (found,) = json.loads(capsys.readouterr().out)["queries"]
-        assert len(found["hits"]) == left
-    assert search.main([str(part) for part in (*query, "--root", tmp_path / "none")]) == 1
-    assert f"{tmp_path / 'none'}: is no folder" in capsys.readouterr().err
+        own = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", *more]
+        (answer,) = commands.json(search.main, *own)["queries"]
+        assert len(answer["hits"]) == left
+    missing = tmp_path / "none"
+    assert commands.fails(search.main, *query, "--root", missing).startswith(f"error: {missing}: ")
     add("--root", elsewhere, source=elsewhere, unchanged=6)
     add("--prune", source=elsewhere / "dog", unchanged=3)
     assert add.ids() == ids
     add.check(elsewhere)
-    assert search.main([str(part) for part in query]) == 0 and "no picture" not in page.read_text()
+    commands(search.main, *query)
+    assert "no image" not in page.read_text()
 
 
 def test_image_root_through_a_link_gives_the_same_keys(
-    add: Adding, files: list[Path], pictures: Path, tmp_path: Path
+    add: Adding, files: list[Path], images: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "link").symlink_to(pictures)
+    (tmp_path / "link").symlink_to(images)
     add(source=tmp_path / "link", unchanged=6)
     add(source=tmp_path / "link" / "cat", unchanged=3)
-    (tmp_path / "list.txt").write_text("".join(f"link/cat/../{path.relative_to(pictures)}\n" for path in files))
+    (tmp_path / "list.txt").write_text("".join(f"link/cat/../{path.relative_to(images)}\n" for path in files))
     add(source=tmp_path / "list.txt", unchanged=6)
     (tmp_path / "more").mkdir()
     files[0].rename(tmp_path / "more" / "a.png")
-    (pictures / "fox").symlink_to(tmp_path / "more")
+    (images / "fox").symlink_to(tmp_path / "more")
     for source, counts in (
-        (pictures, {"moved": 1, "unchanged": 5}),
+        (images, {"moved": 1, "unchanged": 5}),
         (tmp_path / "link" / "fox", {"unchanged": 1}),
         (tmp_path / "more", {"new": 1}),  # a place of its own, outside of the folder
         (tmp_path / "more", {"unchanged": 1}),
@@ -280,13 +279,11 @@ def outside_keys(add: Adding, place: Path) -> None:
 
 
 def test_add_with_empty_root_stops(add: Adding) -> None:
-    ids, before = add.ids(), add.database.read_bytes()
+    ids = add.ids()
     place = unmounted(add)
     for source in (place, place / "cat"):
         line = add.refused("--images", source)
-        assert f"the images of {add.database} are not in {add.folder} any more" in line
-        assert line.endswith(f"if the folder moved to {place}, add --root {place}")
-    assert add.database.read_bytes() == before
+        assert str(add.folder) in line and f"--root {place}" in line
     add("--root", place, "--prune", source=place, unchanged=6)
     assert add.ids() == ids
     add.check(place)
@@ -334,7 +331,7 @@ def test_add_root_above_the_old_one_renames_keys(add: Adding, tmp_path: Path) ->
     add(source=tmp_path / "out", new=3)
     add("--root", tmp_path, source=add.folder / "cat", unchanged=3)
     found = add.ids()
-    assert {key: number for key, number in found.items() if number < 6} == {f"pictures/{k}": n for k, n in ids.items()}
+    assert {key: number for key, number in found.items() if number < 6} == {f"images/{k}": n for k, n in ids.items()}
     assert {key.rpartition("/")[0] for key, number in found.items() if number >= 6} == {"out/cat"}
     add("--prune", source=tmp_path, unchanged=9)
 
@@ -348,7 +345,7 @@ def test_add_root_removes_items_of_one_file(add: Adding) -> None:
         keys = [key.removeprefix("../place/") for key in db.keys()]  # noqa: SIM118
         db.add(db.codes, None, keys, db.labels(), db.stamps(), db.checksums())
     add("--root", place, source=place, unchanged=6)
-    assert "removed 6 items of a file that another item names" in add.err
+    assert "removed 6 items" in add.err
     assert add.ids() == ids
     add.check(place)
 
@@ -366,20 +363,20 @@ def test_add_root_of_outside_folder_far_away(add: Adding, tmp_path: Path) -> Non
 
 
 def test_add_tar_members_are_recognised(
-    model: Path, pictures: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]
+    model: Path, images: Path, tmp_path: Path, codes_by_hand: Codes, commands: Runner
 ) -> None:
     shards, database = tmp_path / "shards", tmp_path / "tar.bin"
     shards.mkdir()
-    files = sorted(pictures.rglob("*.png"))
+    files = sorted(images.rglob("*.png"))
 
     def pack(name: str, order: list[Path]) -> None:
         with tarfile.open(shards / name, "w") as archive:
             for path in order:
-                archive.add(path, path.relative_to(pictures))
+                archive.add(path, path.relative_to(images))
 
     pack("a.tar", files)
-    assert index.main(["build", "--model", str(model), "--images", str(shards), "--db", str(database)]) == 0
-    add = Adding(database, shards, codes_by_hand, capsys)
+    commands.build(model, shards, database)
+    add = Adding(database, shards, codes_by_hand, commands)
     ids = add.ids()
     pack("a.tar", files[::-1])  # other offsets, another time
     add(unchanged=6)
@@ -387,7 +384,7 @@ def test_add_tar_members_are_recognised(
     add("--prune", moved=6)
     assert add.ids() == {key.replace("a.tar/", "b.tar/"): number for key, number in ids.items()}
     (shards / "b.tar").unlink()
-    shutil.copytree(pictures, shards, dirs_exist_ok=True)  # unpacked
+    shutil.copytree(images, shards, dirs_exist_ok=True)  # unpacked
     add("--prune", moved=6)
     assert add.ids() == {key.removeprefix("a.tar/"): number for key, number in ids.items()}
     add.check()
@@ -397,7 +394,7 @@ def test_add_tar_members_are_recognised(
 
 
 @pytest.fixture
-def disks(model: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.CaptureFixture[str]) -> Adding:
+def disks(model: Path, tmp_path: Path, codes_by_hand: Codes, commands: Runner) -> Adding:
     """A database of 100 images: 12 on one disk, 60 on another, 28 in folders of 2."""
     folder, database = tmp_path / "disks", tmp_path / "disks.bin"
     rng = np.random.default_rng(0)
@@ -405,17 +402,16 @@ def disks(model: Path, tmp_path: Path, codes_by_hand: Codes, capsys: pytest.Capt
         (folder / name).mkdir(parents=True)
         for i in range(number):
             Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8)).save(folder / name / f"{i}.png")
-    assert index.main(["build", "--model", str(model), "--images", str(folder), "--db", str(database)]) == 0
-    return Adding(database, folder, codes_by_hand, capsys)
+    commands.build(model, folder, database)
+    return Adding(database, folder, codes_by_hand, commands)
 
 
 def test_prune_refuses_a_disk_that_is_not_mounted(disks: Adding) -> None:
-    before = disks.database.read_bytes()
     for path in (disks.folder / "one").iterdir():
         path.unlink()
     line = disks.refused("--prune")
-    assert f"{disks.database}: the files of all 12 items of the folder one are gone from {disks.folder}" in line
-    assert "the first: one/0.png" in line and "--prune-all" in line and disks.database.read_bytes() == before
+    assert f"error: {disks.database}: " in line and "12 items of the folder one" in line and str(disks.folder) in line
+    assert "one/0.png" in line and "--prune-all" in line
     disks(unchanged=88)
     done = disks("--prune-all", unchanged=88, pruned=12)
     assert len(done["removed"]) == 12 and disks.err.count("pruned one/") == 12
@@ -425,7 +421,7 @@ def test_prune_refuses_a_disk_that_is_not_mounted(disks: Adding) -> None:
 def test_prune_refuses_more_than_a_quarter(disks: Adding) -> None:
     for i in range(26):
         (disks.folder / "two" / f"{i}.png").unlink()
-    assert "the files of 26 of 100 items are gone" in disks.refused("--prune")
+    assert "26 of 100 items" in disks.refused("--prune")
     Image.new("RGB", (9, 9), "red").save(disks.folder / "two" / "new.png")
     disks("--prune-all", images=1, new=1, unchanged=74, pruned=26)
     assert disks.err.count("pruned two/") == 20 and "pruned 6 more" in disks.err
@@ -440,27 +436,28 @@ def test_prune_removes_what_a_user_deletes(disks: Adding) -> None:
     disks.check()
 
 
-def test_add_names_items_without_a_file(add: Adding, pictures: Path) -> None:
-    min(pictures.rglob("*.png")).unlink()
+def test_add_names_items_without_a_file(add: Adding, images: Path) -> None:
+    min(images.rglob("*.png")).unlink()
     add(unchanged=len(add.ids()) - 1)
-    assert "1 item without a file (--prune removes them)" in add.err
+    assert "1 item " in add.err and "--prune" in add.err
     add("--prune", unchanged=len(add.ids()) - 1, pruned=1)
     add(unchanged=len(add.ids()))
-    assert "without a file" not in add.err
+    assert "--prune" not in add.err
 
 
-def test_prune_refuses_to_empty_a_small_database(add: Adding, pictures: Path, tmp_path: Path) -> None:
-    shutil.copytree(pictures, tmp_path / "other")
+def test_prune_refuses_to_empty_a_small_database(add: Adding, images: Path, tmp_path: Path) -> None:
+    shutil.copytree(images, tmp_path / "other")
     Image.new("RGB", (9, 9), "red").save(tmp_path / "other.png")
-    shutil.rmtree(pictures)
-    pictures.mkdir()
+    shutil.rmtree(images)
+    images.mkdir()
     add.folder = tmp_path / "other.png"
-    assert f"the files of all 6 items are gone from {pictures}" in add.refused("--prune")
+    line = add.refused("--prune")
+    assert "6 items" in line and str(images) in line
     add("--prune-all", images=1, new=1, pruned=6)
 
 
-def test_prune_stops_at_a_file_system_that_fails(add: Adding, pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    victim = min((pictures / "cat").iterdir())
+def test_prune_stops_at_a_file_system_that_fails(add: Adding, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = min((images / "cat").iterdir())
     victim.unlink()
     stat = os.stat
 
@@ -470,5 +467,5 @@ def test_prune_stops_at_a_file_system_that_fails(add: Adding, pictures: Path, mo
         return stat(path, *more, **named)
 
     monkeypatch.setattr(content.os, "stat", failing)
-    assert add.refused("--prune") == f"error: {victim}: Input/output error"
+    assert add.refused("--prune").startswith(f"error: {victim}: ")
     assert len(add.ids()) == 6

@@ -22,17 +22,9 @@ import idcwh_search as ih
 from idcwh_export import cli as export
 from idcwh_search._util import console
 from idcwh_search.cli import evaluate, index, search
+from support.commands import ENTRIES, Runner, program
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-ENTRIES = dict(re.findall(r'^(idcwh-\w+) = "([\w.]+:\w+)"', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE))
 COMMANDS = sorted(ENTRIES)
-
-
-def program(command: str, before: str = "") -> list[str]:
-    """The command as its installed script runs it, after `before`."""
-    module, function = ENTRIES[command].split(":")
-    script = f"import sys; from {module} import {function}; sys.argv[0] = {command!r}; sys.exit({function}())"
-    return [sys.executable, "-c", f"{before}\n{script}"]
 
 
 def shell(script: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +46,7 @@ def test_pyproject_has_six_commands() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_with_closed_or_full_stream_is_one_line(command: str) -> None:
     run = shlex.join(program(command))
-    full = "error: standard output: cannot be written: No space left on device"
+    full = "error: standard output: "
     expected = [
         ("--help >&-", 0, ""),
         ("--version >&- 2>&- <&-", 0, ""),
@@ -65,12 +57,13 @@ def test_command_with_closed_or_full_stream_is_one_line(command: str) -> None:
     ]
     for arguments, status, message in expected:
         done = shell(f"{run} {arguments}")
-        assert (done.returncode, done.stdout, done.stderr.strip()) == (status, "", message), arguments
+        assert (done.returncode, done.stdout) == (status, ""), arguments
+        assert done.stderr.startswith(message) and done.stderr.count("\n") == bool(message), arguments
 
 
-def test_build_with_closed_streams_writes_a_whole_database(model: Path, pictures: Path, tmp_path: Path) -> None:
-    (pictures / "cat" / "text.png").write_text("no image")
-    build = shlex.join([*program("idcwh-index"), "build", "--model", str(model), "--images", str(pictures), "--db"])
+def test_build_with_closed_streams_writes_a_whole_database(model: Path, images: Path, tmp_path: Path) -> None:
+    (images / "cat" / "text.png").write_text("no image")
+    build = shlex.join([*program("idcwh-index"), "build", "--model", str(model), "--images", str(images), "--db"])
     for number, streams in enumerate(("<&- >&- 2>&-", "2>&-", "2>/dev/full", "2> >(head -n 1 >/dev/null)")):
         done = shell(f"{build} {tmp_path}/{number}.bin {streams}")
         assert (done.returncode, done.stdout, done.stderr) == (3, "", ""), streams
@@ -114,17 +107,17 @@ sys.meta_path.insert(0, Interrupt())
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_interrupt_during_imports_is_one_line(
-    command: str, database: Path, model: Path, pictures: Path, code_file: Path, tmp_path: Path
+    command: str, database: Path, model: Path, images: Path, code_file: Path, tmp_path: Path
 ) -> None:
     model_file = tmp_path / "model.pt"
     model_file.touch()
     arguments: dict[str, list[object]] = {
-        "idcwh-train": ["--data", pictures, "--out", tmp_path / "run"],
-        "idcwh-reproduce": ["cifar10-mini", "--data", pictures, "--out", tmp_path / "run"],
+        "idcwh-train": ["--data", images, "--out", tmp_path / "run"],
+        "idcwh-reproduce": ["cifar10-mini", "--data", images, "--out", tmp_path / "run"],
         "idcwh-export": [model_file, "--onnx"],
-        "idcwh-index": ["build", "--model", model, "--images", pictures, "--db", tmp_path / "new.bin"],
-        "idcwh-search": ["--db", database, "--query", pictures],
-        "idcwh-eval": ["--model", model, "--data", pictures],
+        "idcwh-index": ["build", "--model", model, "--images", images, "--db", tmp_path / "new.bin"],
+        "idcwh-search": ["--db", database, "--query", images],
+        "idcwh-eval": ["--model", model, "--data", images],
     }
     inside = {"idcwh-export": "onnx", "idcwh-train": "torch", "idcwh-reproduce": "torch"}.get(command, "onnxruntime")
     for name in ("argparse", "numpy", inside):  # before the command runs, twice, and inside it
@@ -199,16 +192,16 @@ def on_terminal(arguments: list[object]) -> tuple[int, str]:
     return process.returncode, output.decode()
 
 
-def test_messages_and_bars_do_not_overwrite_each_other(model: Path, pictures: Path, tmp_path: Path) -> None:
+def test_messages_and_bars_do_not_overwrite_each_other(model: Path, images: Path, tmp_path: Path) -> None:
     for number in range(20):
-        (pictures / "cat" / f"bad{number:02}.png").write_text("no image")
-    build = [*program("idcwh-index"), "build", "--model", model, "--images", pictures, "--db", tmp_path / "new.bin"]
+        (images / "cat" / f"bad{number:02}.png").write_text("no image")
+    build = [*program("idcwh-index"), "build", "--model", model, "--images", images, "--db", tmp_path / "new.bin"]
     status, output = on_terminal([*build, "--batch-size", 1, "--threads", 1])
     assert status == 3 and "indexing" in output, "the bar is shown"
     lines = screen(output)
     skipped = [line for line in lines if "skipped " in line and "bad" in line]
     assert len(skipped) == 20
-    named = re.compile(rf"skipped {re.escape(str(pictures))}/cat/bad\d\d\.png: not an image.*")
+    named = re.compile(rf"skipped {re.escape(str(images))}/cat/bad\d\d\.png: .*")
     assert all(map(named.fullmatch, skipped))
     assert lines[-1] == "" and "26 images" in lines[0]
 
@@ -252,7 +245,7 @@ def test_one_line_keeps_names_of_all_languages() -> None:
 
 
 def test_text_from_files_is_escaped_on_a_terminal(
-    model: Path, tmp_path: Path, code_file: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, code_file: Path, commands: Runner
 ) -> None:
     database, foreign = tmp_path / "codes.bin", onnx.load(model)
     with ih.Database.create(
@@ -273,10 +266,7 @@ def test_text_from_files_is_escaped_on_a_terminal(
         (export.main, 0, "--info", tmp_path / f"{HOSTILE}.onnx"),
         (export.main, 0, "--list", tmp_path / f"{HOSTILE}.onnx"),
     ):
-        assert command(list(map(str, arguments))) == status
-        out, err = capsys.readouterr()
+        out, err = commands(command, *arguments, status=status)
         assert "--json" in arguments or ESCAPED in out + err, arguments
         assert not re.search("[\x1b\u202e\u2066\x9b]", out + err), arguments
-    with pytest.raises(SystemExit):
-        index.main(["info", str(database), HOSTILE])
-    assert ESCAPED in capsys.readouterr().err
+    assert ESCAPED in commands.fails(index.main, "info", database, HOSTILE, status=2)

@@ -1,4 +1,4 @@
-"""Values that an option does not take: wrong usage, exit code 2, in every command and before any work."""
+"""Values that an option does not accept: exit code 2, in every command and before any work."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from idcwh_export import cli as export
 from idcwh_reproduce import cli as reproduce
 from idcwh_search.cli import evaluate, index, search
 from idcwh_train import cli as train
+from support.commands import Runner
 
 TRAIN = "--data photos --out run --backbone compact --weights none"
 CASES = [
@@ -27,6 +28,9 @@ CASES = [
     (index, "remove codes.bin --ids -1"),
     (search, "--db codes.bin --query photo.png --threads 100000"),
     (search, "--db codes.bin --query photo.png --top 0"),
+    (search, "--db codes.bin --query photo.png --top x"),
+    (search, "--db codes.bin --query photo.png --radius -1"),
+    (search, "--db codes.bin --query-codes q.npy --combine"),
     (evaluate, "--codes codes.npz --threads 100000"),
     (evaluate, "--codes codes.npz --codes codes.npz"),
     (evaluate, "--model model.onnx --data photos --protocol nothing"),
@@ -47,12 +51,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("module", "line"), CASES, ids=[f"{m.__name__} {line}" for m, line in CASES])
-def test_value_that_an_option_does_not_take_is_usage(
-    module: ModuleType, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+def test_option_with_a_value_it_does_not_accept_is_usage(
+    module: ModuleType, line: str, commands: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.chdir(str(tmp_path))
-    with pytest.raises(SystemExit) as ended:
-        module.main(shlex.split(line))
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (2, "")
-    assert err.startswith("error: ") and err.endswith(" --help)\n") and len(err.splitlines()) == 1
+    out, err = commands(module.main, *shlex.split(line), status=2)
+    assert out == "" and err.startswith("error: ") and err.endswith(" --help)\n") and err.count("\n") == 1
