@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from idcwh_train import recipes
-from idcwh_train.data.source import FeatureSource
 from idcwh_train.engine import optim
 from idcwh_train.engine import trainer as loop
 from idcwh_train.engine.distributed import Workers
 from idcwh_train.engine.signals import Stop
+from idcwh_train.engine.source import FeatureSource
 from idcwh_train.methods.base import create
 from idcwh_train.models.hash_model import Network
 

@@ -12,8 +12,8 @@ import torch
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train import methods, recipes
-from idcwh_train.data.source import FeatureSource
 from idcwh_train.engine.distributed import Workers
+from idcwh_train.engine.source import FeatureSource
 from idcwh_train.engine.trainer import Trainer
 from idcwh_train.methods.base import create
 from idcwh_train.models.hash_model import Network

@@ -1,1 +1,1 @@
-"""Training data: sources of images and features, the loader, augmentation, held-out images."""
+"""Training data: CIFAR, the loader, augmentation, the images that model.pt keeps."""

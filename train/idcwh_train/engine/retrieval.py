@@ -11,8 +11,8 @@ from idcwh_search.codes import pack_outputs
 from idcwh_search.metrics import evaluate as metrics
 from idcwh_search.metrics.result import Evaluation
 
-from ..data.source import Source, encode
 from ..models.hash_model import Network
+from .source import Source, encode
 
 
 class Unmeasurable(Exception):

@@ -25,7 +25,6 @@ from idcwh_search.splits import protocols
 from idcwh_search.splits.protocols import Split, SplitOptions
 
 from ..data import kept_images
-from ..data.source import encode
 from ..frozen.features import one_thread
 from ..methods.base import Method, create, find
 from ..models import backbones
@@ -39,6 +38,7 @@ from .epoch_log import CLOCKS, Record, named
 from .retrieval import Unmeasurable
 from .setup import Prepared
 from .signals import Stop
+from .source import encode
 from .trainer import Trainer, mixed
 from .validation import held_out_map
 

@@ -20,7 +20,6 @@ from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits.protocols import Split
 
 from ..data.loader import Batch, read_one
-from ..data.source import FeatureSource, ImageSource, Source
 from ..frozen.features import extract, joined
 from ..methods.base import Method, create
 from ..models.backbones import Backbone
@@ -29,6 +28,7 @@ from ..recipes import Options
 from . import retrieval
 from .distributed import Workers
 from .retrieval import Unmeasurable
+from .source import FeatureSource, ImageSource, Source
 from .trainer import mixed
 from .validation import hold_out
 
@@ -78,10 +78,10 @@ class Prepared:
         self.train, self.held = self.positions(train), self.positions(held)
         self._check_readable(to_evaluate)
         at_once = min(options.batch_size, len(train)) // workers.count
-        if at_once < self.source.fewest:
+        if at_once < self.source.min_batch:
             raise InvalidInputError(
                 f"{counted(at_once, 'training image')} in a step of each process, where batch norm sees no "
-                f"variance: {self.source.fewest} are needed (--batch-size, or more images)"
+                f"variance: {self.source.min_batch} are needed (--batch-size, or more images)"
             )
         self._whiten()
         if options.freeze:

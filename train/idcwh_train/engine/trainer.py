@@ -21,7 +21,6 @@ from torch.optim.swa_utils import AveragedModel
 from idcwh_search._util.console import progress_bar
 from idcwh_search._util.wording import counted
 
-from ..data.source import Source
 from ..methods.base import Loss, Method
 from ..models.backbones import versioned
 from ..models.hash_model import Network
@@ -32,6 +31,7 @@ from .distributed import Workers
 from .divergence import Diverged
 from .epoch_log import Record, named
 from .signals import Stop
+from .source import Source
 
 
 @dataclass
@@ -141,7 +141,7 @@ class Trainer:
         images = self.workers.gather(own)
         if not len(images):
             return
-        if self.source.fewest > 1 and self.workers.any(0 < len(own) < self.source.fewest):
+        if self.source.min_batch > 1 and self.workers.any(0 < len(own) < self.source.min_batch):
             return  # the others could not be read
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)

@@ -9,9 +9,9 @@ from torch import Tensor
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.splits.protocols import seeded_order
 
-from ..data.source import Source
 from ..models.hash_model import Network
 from .retrieval import Unmeasurable, evaluate
+from .source import Source
 
 _QUERIES, _DATABASE = 1000, 4000
 """At most this many pictures are encoded each time; enough for two digits of MAP, and cheap beside an epoch."""

@@ -1,49 +1,48 @@
-"""What the loop trains on: a tensor of features, or pictures read and augmented while it runs.
+"""Sources of training batches: a tensor of features, or images that are read and augmented during training.
 
-Pictures are known by their position, 0 to size - 1.
+Images are identified by their position, 0 to size - 1.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.images.preprocess import Preprocess
 
-from ..engine.distributed import Workers
+from ..data.augment import augment
+from ..data.loader import read
 from ..frozen import features
 from ..models.hash_model import Network
 from ..recipes import Options
-from .augment import augment
-from .loader import read
-
-M = TypeVar("M", bound=nn.Module)
+from .distributed import Workers
 
 _SIZE_STEP = 16  # pixels: every network takes its multiples
 
 
 class Source(Protocol):
-    """`size` pictures of which `failed` (key -> reason) could not be read so far; a step needs `fewest` of them."""
+    """`size` images, of which `failed` (key -> reason) could not be read so far; a step needs at least `min_batch`."""
 
     size: int
-    fewest: int
+    min_batch: int
     failed: dict[str, str]
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each array in the plan: the positions that could be read, and what `logits` takes for them."""
+        """Yields, for each array of the plan, the positions that could be read and the input of `logits` for them."""
 
     def logits(self, network: Network, x: Tensor) -> list[Tensor]:
-        """What each head gives for a batch, with gradient, in training mode."""
+        """Returns the output of each head for a batch, with gradient, in training mode."""
 
     def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The positions that could be read, and their features as they will be encoded: eval mode, no augmentation."""
+        """Returns the positions that could be read, and their features in eval mode, without augmentation."""
 
 
 class FeatureSource:
@@ -54,8 +53,7 @@ class FeatureSource:
         self.failed: dict[str, str] = {}
         network.requires_grad_(False)
         network.heads.requires_grad_(True)
-        one = self.x.new_zeros(1, network.features)
-        self.fewest = _fewest(network.heads, lambda heads: [head(one) for head in heads.values()])
+        self.min_batch = 2 if any(isinstance(module, _BatchNorm) for module in network.heads.modules()) else 1
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for positions in plan:
@@ -71,8 +69,8 @@ class FeatureSource:
 
 
 class ImageSource:
-    """Pictures; the whole network trains. The shorter side is scaled to `resize`; training sees a random square of side
-    `crop` within the centred square of side `resize`, everything that is encoded sees the centre crop.
+    """Images; the whole network trains. The shorter side is scaled to `resize`. Training uses a random square of side
+    `crop` within the centred square of side `resize`, encoding the centre crop.
     """
 
     def __init__(
@@ -90,8 +88,7 @@ class ImageSource:
         self._position = {int(row): i for i, row in enumerate(rows)}
         network.backbone.to(memory_format=torch.channels_last)
         side = options.start_crop or options.crop
-        picture = torch.zeros(1, 3, side, side, device=device)
-        self.fewest = _fewest(network, lambda trial: trial.logits(trial.embed(picture)))
+        self.min_batch = _min_batch(network, torch.zeros(1, 3, side, side, device=device))
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         options, crop = self.options, self._crop(epoch)
@@ -107,7 +104,7 @@ class ImageSource:
             yield self._positions(batch.rows), batch.pixels
 
     def _crop(self, epoch: int) -> int:
-        """Pictures grow from start_crop to crop over the first two thirds of the epochs: early ones cost less."""
+        """Returns the side, which grows from start_crop to crop over the first two thirds of the epochs."""
         start, crop = self.options.start_crop, self.options.crop
         if start is None:
             return crop
@@ -141,20 +138,22 @@ class ImageSource:
         self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
 
 
-def _fewest(module: M, outputs: Callable[[M], object]) -> int:
-    """How many pictures a step needs: 2 where batch norm would see a single value a channel of one. `outputs` tries a
-    copy of the module with one."""
-    trial = copy.deepcopy(module).train()
+def _min_batch(network: Network, image: Tensor) -> int:
+    """Returns 2 if a batch norm would see a single value per channel of one image, and 1 otherwise.
+
+    That depends on the size of the last feature maps, so a copy of the network tries one image.
+    """
+    trial = copy.deepcopy(network).train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
-            outputs(trial)
+            trial.logits(trial.embed(image))
         except ValueError:
             return 2
     return 1
 
 
 def encode(source: Source, network: Network, positions: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-    """The positions that could be read, and for each code length their h [n, bits] on the CPU."""
+    """Returns the positions that could be read, and their h [n, bits] on the CPU for each code length."""
     network.dropout.eval()
     network.heads.eval()
     kept, x = source.embed(network, positions)
