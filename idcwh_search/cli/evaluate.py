@@ -14,7 +14,7 @@ import numpy as np
 from .._util import console
 from .._util.atomic import NPZ, check_target, replacing
 from .._util.wording import counted
-from ..errors import IdcwhError, UsageError
+from ..errors import InvalidInputError, UsageError
 from ..metrics import code_files, plots, table
 from ..metrics.code_files import CodeSet
 from ..metrics.evaluate import CUTS
@@ -200,8 +200,8 @@ def _images(options: Any) -> Images | None:
     else:
         split = protocols.split(dataset, SplitOptions.of(options), seed=options.seed)
     if split.without_queries:
-        where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query 0"
-        raise UsageError(f"{where}: no queries, so there is nothing to evaluate")
+        where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query"
+        raise UsageError("has no queries to evaluate", path=where)
     console.note_all([*dataset.remarks(), *split.remarks(dataset)])
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
@@ -251,7 +251,7 @@ def _evaluate(source: Source, codes: CodeSet, options: Any) -> Evaluation:
     try:
         return codes.evaluate(at=at, radius=options.radius, threads=options.threads)
     except ValueError as error:
-        raise IdcwhError(f"{error}", path=source.path) from error
+        raise InvalidInputError(str(error), path=source.path) from error
 
 
 def _draw(columns: dict[str, Column], folder: str | None) -> list[Path]:

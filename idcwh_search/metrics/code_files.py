@@ -47,17 +47,20 @@ class CodeSet:
 
 
 def load(path: str | Path) -> CodeSet:
-    """Read an .npz archive of query_codes, query_labels, database_codes, database_labels and bits.
+    """Reads an .npz archive of query_codes, query_labels, database_codes, database_labels and bits.
 
-    IdcwhError, naming the file, when it is none or lacks one of them; whether the arrays fit is for `evaluate` to say.
+    Raises CorruptFileError for a file that is no such archive, InvalidInputError for one without an array. `evaluate`
+    compares the arrays with each other.
     """
     wanted = (*_ARRAYS, "bits")
     arrays, names = npz.read(Path(path), wanted, f"{', '.join(_ARRAYS)} and bits")
     if missing := [name for name in wanted if name not in arrays]:
-        raise InvalidInputError(f"lacks {', '.join(missing)} (has {', '.join(names) or 'nothing'})", path=path)
+        found = ", ".join(names) or "nothing"
+        raise InvalidInputError(f"lacks {', '.join(missing)}", path=path, found=found)
     bits = arrays.pop("bits")
     if bits.shape != () or bits.dtype.kind not in "iu":
-        raise InvalidInputError(f"bits: expected one whole number, not {bits.dtype} {list(bits.shape)}", path=path)
+        found = f"{bits.dtype} {list(bits.shape)}"
+        raise InvalidInputError("has invalid bits", path=path, found=found, expected="one whole number")
     return CodeSet(int(bits), **arrays)
 
 
