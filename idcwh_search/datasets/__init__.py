@@ -1,7 +1,7 @@
-"""Labelled pictures from a folder, a manifest, arrays, COCO, or a source that another package registers.
+"""Labelled images from a folder, a manifest, arrays, COCO, or a source that another package registers.
 
-A set is listed without opening a picture; one that cannot be read shows when it is read. How it is split into query,
-training and database is `protocols`' business.
+A dataset is listed without opening an image; one that cannot be decoded is reported when it is read. The package splits
+divides a dataset into queries, training images and database.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from .labelled import SPLITS, LabelledImages
 
 __all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "check_outside", "is_manifest", "load"]
 
+_EXPECTED = "a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory"
+
 SOURCES = "idcwh.sources"
 """Entry point group: name -> function(directory: str) -> LabelledImages, reached as `name:directory`."""
 
 
 def load(spec: str) -> LabelledImages:
-    """A labelled set by its name: a folder, a .csv, .tsv or .jsonl manifest, an .npz archive, or `source:directory`
-    (`coco:data`, `cifar10:data`).
+    """Returns a labelled dataset by its name.
 
-    A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`; sub-folders inside a class belong to it.
-    Raises IdcwhError, naming file and line where there is one.
+    spec: a folder, a .csv, .tsv or .jsonl manifest, an .npz archive, or `source:directory` (`coco:data`,
+    `cifar10:data`). A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`; sub-folders inside a class
+    belong to it. Raises IdcwhError, whose path is the file, and the line where there is one.
     """
+    if not spec:
+        raise InvalidInputError("the path of the dataset is empty", expected=_EXPECTED)
     path = Path(spec)
     source, colon, directory = spec.partition(":")
     if colon and len(source) > 1 and not path.exists():
-        return coco.load(directory) if source == "coco" else _registered(source)(directory)
+        return coco.load(directory) if source == "coco" else _registered(spec, source)(directory)
     if path.is_dir():
         return folder.load(path, spec)
     if not path.exists():
-        raise NotFoundError("no such folder, manifest or .npz archive", path=spec)
+        raise NotFoundError(path=spec, expected=_EXPECTED)
     suffix = path.suffix.lower()
     if suffix in manifest.SUFFIXES:
         return manifest.load(path, spec)
     if suffix == ".npz":
         return arrays.load(path, spec)
-    raise InvalidInputError(
-        "expected a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory", path=spec
-    )
+    raise InvalidInputError("is not a dataset", path=spec, expected=_EXPECTED)
 
 
 def is_manifest(spec: str) -> bool:
@@ -58,15 +60,17 @@ def check_outside(spec: str, output: str | os.PathLike[str], option: str) -> Non
     root, folder = Path(spec).resolve(), Path(output).resolve()
     if root.is_dir() and folder.is_relative_to(root):
         raise InvalidInputError(
-            f"is inside the dataset {spec}, whose images it would add to; expected {option} outside of it", path=output
+            f"is inside the dataset {spec}, whose images it would add to",
+            path=output,
+            hint=f"choose {option} outside of it",
         )
 
 
-def _registered(name: str) -> Any:
+def _registered(spec: str, name: str) -> Any:
     found = {entry.name: entry for entry in entry_points(group=SOURCES)}
     if name not in found:
         known = ", ".join(sorted({"coco", *found}))
-        raise NotFoundError(f"{name}: no such folder, and no such source of pictures (sources: {known})")
+        raise NotFoundError("is neither a folder nor a source of images", path=spec, expected=f"a source of {known}")
     try:
         return found[name].load()
     except ImportError as error:

@@ -1,10 +1,10 @@
-"""Pictures and labels as arrays in an .npz archive: x_train, y_train, x_test, y_test, or x and y without a split.
+"""Images and labels as arrays in an .npz archive: x_train, y_train, x_test, y_test, or x and y without a split.
 
     x  uint8 [n, h, w, 3] RGB
     y  integers [n] (or [n, 1]); or bool [n, C], when an image may have several labels or none (if each has exactly one,
        the same as integers)
 
-and, if you like, `classes`: C names, in label order. Without it, an integer is its own name and the classes are those
+and optionally `classes`: C names, in label order. Without it, an integer is its own name and the classes are those
 that occur, so labels may begin at 1 or leave numbers out. Archives with Python objects are refused, never unpickled.
 """
 
@@ -23,21 +23,17 @@ _WHOLE = ("x", "y")
 
 
 def load(path: Path, spec: str) -> LabelledImages:
-    """The pictures of an archive, in its order, named "train/00000" and "test/00000", or "00000" without a split.
+    """Returns the images of an archive, in its order, named "train/00000" and "test/00000", or "00000" without a split.
 
-    IdcwhError naming the file, the array, and what was expected of it.
+    Raises IdcwhError naming the file and the array.
     """
     content, _ = npz.read(path, (*_SPLIT, *_WHOLE, "classes"), f"{', '.join(_SPLIT)}, or x and y")
     parts = [(part, *_checked(path, content, part)) for part in _parts(path, content)]
     pictures, labels = [x for _, x, _ in parts], [y for _, _, y in parts]
     if len({x.shape[1:] for x in pictures}) > 1:
-        raise InvalidInputError(
-            f"x_train has {_shape(pictures[0])} and x_test {_shape(pictures[1])}; one size is wanted", path=path
-        )
+        raise _wrong(path, "x_test", _shape(pictures[1]), f"{_shape(pictures[0])} as x_train")
     if len({(y.dtype == bool, y.shape[1:]) for y in labels}) > 1:
-        raise InvalidInputError(
-            f"y_train is {_kind(labels[0])} and y_test {_kind(labels[1])}; both must be alike", path=path
-        )
+        raise _wrong(path, "y_test", _kind(labels[1]), f"the form of y_train, {_kind(labels[0])}")
     names = _names(path, content)
     if names is not None:
         _check_range(path, parts, len(names))
@@ -53,35 +49,44 @@ def load(path: Path, spec: str) -> LabelledImages:
 
 
 def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """The splits the archive has: ("train", "test"), or ("",)."""
+    """Returns the splits of the archive: ("train", "test"), or ("",)."""
     halves, whole = [n for n in _SPLIT if n in content], [n for n in _WHOLE if n in content]
     if halves and whole:
-        raise InvalidInputError(f"has {halves[0]} and {whole[0]}; expected {', '.join(_SPLIT)}, or x and y", path=path)
+        raise InvalidInputError(
+            "has too many arrays",
+            path=path,
+            found=f"{halves[0]} and {whole[0]}",
+            expected=f"{', '.join(_SPLIT)}, or x and y",
+        )
     wanted, found = (_WHOLE, whole) if whole else (_SPLIT, halves)
     if missing := [name for name in wanted if name not in found]:
-        alternative = "" if found else " (or x and y)"
-        raise InvalidInputError(f"lacks {', '.join(missing)}{alternative}", path=path)
+        alternative = "" if found else ", or x and y"
+        raise InvalidInputError(
+            f"has no {', '.join(missing)}",
+            path=path,
+            found=", ".join(content) or "none",
+            expected=", ".join(wanted) + alternative,
+        )
     return ("",) if whole else ("train", "test")
 
 
 def _checked(path: Path, content: dict[str, np.ndarray], part: str) -> tuple[np.ndarray, np.ndarray]:
-    """x and y of a part, each of an allowed kind, and as many of one as of the other."""
+    """Returns x and y of a part, after a check of their types and lengths."""
     x_name, y_name = (f"x_{part}", f"y_{part}") if part else _WHOLE
     x, y = content[x_name], content[y_name]
     if x.dtype != np.uint8:
-        raise InvalidInputError(f"{x_name}: expected uint8, 0 to 255, not {x.dtype}", path=path)
+        raise _wrong(path, x_name, x.dtype, "uint8, 0 to 255")
     if x.ndim != 4 or x.shape[3] != 3 or 0 in x.shape[1:3]:
-        hint = "; move the channels to the end" if x.ndim == 4 and x.shape[1] == 3 else ""
-        raise InvalidInputError(f"{x_name}: expected images [n, h, w, 3], not {list(x.shape)}{hint}", path=path)
+        hint = "move the channels to the end" if x.ndim == 4 and x.shape[1] == 3 else None
+        raise _wrong(path, x_name, list(x.shape), "images [n, h, w, 3]", hint)
     if y.dtype.kind in "iu" and y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if not ((y.dtype.kind in "iu" and y.ndim == 1) or (y.dtype == bool and y.ndim == 2)):
-        raise InvalidInputError(f"{y_name}: expected integers [n] or bool [n, C], not {_kind(y)}", path=path)
+        raise _wrong(path, y_name, _kind(y), "integers [n] or bool [n, C]")
     if len(x) != len(y):
-        raise InvalidInputError(f"{len(x)} images in {x_name}, {len(y)} labels in {y_name}", path=path)
+        raise _wrong(path, y_name, f"{len(y)} labels", f"{len(x)}, one per image")
     if y.ndim == 1 and len(y) and y.min() < 0:
-        i = int(y.argmin())
-        raise InvalidInputError(f"{y_name}[{i}] is {y[i]}; labels begin at 0", path=path)
+        raise _wrong(path, f"{y_name}[{y.argmin()}]", y.min(), "at least 0")
     return x, y
 
 
@@ -90,10 +95,10 @@ def _names(path: Path, content: dict[str, np.ndarray]) -> list[str] | None:
         return None
     names = content["classes"]
     if names.dtype.kind != "U" or names.ndim != 1:
-        raise InvalidInputError(f"classes: expected a list of names, not {_kind(names)}", path=path)
+        raise _wrong(path, "classes", _kind(names), "a list of names")
     found: list[str] = names.tolist()
     if (i := first_repeat(found)) is not None:
-        raise InvalidInputError(f"classes: {found[i]!r} is there twice", path=path)
+        raise _wrong(path, f"classes[{i}]", f"{found[i]!r} again", "different names")
     return found
 
 
@@ -101,22 +106,24 @@ def _check_range(path: Path, parts: list[tuple[str, np.ndarray, np.ndarray]], cl
     for part, _, y in parts:
         if y.ndim == 1 and len(y) and y.max() >= classes:
             where = f"y_{part}[{y.argmax()}]" if part else f"y[{y.argmax()}]"
-            raise InvalidInputError(
-                f"{where} is {y.max()}, but the {classes} classes are 0 to {classes - 1}", path=path
-            )
+            raise _wrong(path, where, y.max(), f"0 to {classes - 1}, for {classes} classes")
 
 
 def _numbered(path: Path, labels: np.ndarray, names: list[str] | None) -> tuple[np.ndarray, list[str]]:
-    """Labels as a LabelledImages has them, and the class names."""
+    """Returns labels as a LabelledImages has them, and the class names."""
     if labels.ndim == 2:
         classes = [str(i) for i in range(labels.shape[1])] if names is None else names
         if len(classes) != labels.shape[1]:
-            raise InvalidInputError(f"{len(classes)} classes, but labels of {labels.shape[1]}", path=path)
+            raise _wrong(path, "classes", f"{len(classes)} names", f"{labels.shape[1]}, as in the labels")
         return single_labels(labels), classes
     if names is None:
         values, numbers = np.unique(labels, return_inverse=True)
         return numbers.astype(np.int64), [str(value) for value in values]
     return labels.astype(np.int64), names
+
+
+def _wrong(path: Path, array: str, found: object, expected: str, hint: str | None = None) -> InvalidInputError:
+    return InvalidInputError(f"{array} is invalid", path=path, found=found, expected=expected, hint=hint)
 
 
 def _shape(x: np.ndarray) -> str:

@@ -1,10 +1,10 @@
-"""Pictures with annotations in COCO's format: every category that is annotated in a picture is a label of it.
+"""Images with annotations in COCO's format: every category that is annotated in an image is a label of it.
 
-    DIR/annotations/instances_{train,val}2014.json (or 2017) with the pictures in DIR/train2014, DIR/val2014 (or below
-    DIR/images), or one .json in DIR with the pictures in DIR/images or beside it, or that .json itself
+    DIR/annotations/instances_{train,val}2014.json (or 2017) with the images in DIR/train2014, DIR/val2014 (or below
+    DIR/images), or one .json in DIR with the images in DIR/images or beside it, or that .json itself
 
-Where both years are there, 2014 is taken, the paper's; they are the same pictures. Pictures without an annotation are
-left out and counted. Boxes, outlines and whether an annotation is of a crowd make no difference.
+If both years are there, 2014 is read, the paper's; they are the same images. Images without an annotation are left out
+and counted. Boxes, outlines and the crowd flag make no difference.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any
 import numpy as np
 
 from .._util.wording import counted
-from ..errors import CorruptFileError, IdcwhError, InvalidInputError, NotFoundError
+from ..errors import CorruptFileError, InvalidInputError, MismatchError, NotFoundError
 from .labelled import LabelledImages, first_repeat, single_labels
 
 YEARS = ("2014", "2017")
 _PARTS = {"train": "train", "val": "test"}
-"""COCO's names of the official parts, and ours."""
+"""Name of an official part in COCO -> its mark in a LabelledImages."""
 
 _OUTLINE = re.compile(rb'"segmentation":\s*\[[\[\]\d\s.,eE+-]*\]')
-"""Outlines are three quarters of a file and nothing here wants them: without, it is parsed in a third of the time."""
+"""Outlines are three quarters of a file and are not used: without them it is parsed in a third of the time."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Annotated:
-    """One file: its pictures in its order, those without a label included.
+    """One file: its images in its order, those without a label included.
 
     names: n file names; labels: bool [n, C]; categories: (id, name) by id.
     """
@@ -45,15 +45,15 @@ class _Annotated:
 
 
 def load(directory: str) -> LabelledImages:
-    """The labelled pictures of `coco:directory`, labels bool [n, C] in the order of the category ids.
+    """Returns the labelled images of `coco:directory`, labels bool [n, C] in the order of the category ids.
 
-    Keys are paths below the folder. Pictures of the official parts are marked train and test (COCO's val) when both
-    are there. IdcwhError naming the annotation file, and what in it is unknown, missing or there twice.
+    Keys are paths below the folder. Images of the official parts are marked train and test (COCO's val) when both
+    are there. Raises IdcwhError naming the annotation file and the entry that is wrong.
     """
     spec = f"coco:{directory}"
     if not directory:
         raise InvalidInputError(
-            "coco: names no folder; expected coco:DIR with DIR/annotations/instances_train2014.json"
+            "names no folder", path=spec, expected="coco:DIR with DIR/annotations/instances_train2014.json"
         )
     root = Path(directory)
     parts = _find(root)
@@ -67,7 +67,7 @@ def load(directory: str) -> LabelledImages:
     for part, file in parts:
         found = _read(file)
         if categories not in (None, found.categories):
-            raise InvalidInputError(f"has other categories than {parts[0][1]}", path=file)
+            raise MismatchError(f"has other categories than {parts[0][1]}", path=file)
         categories = found.categories
         labelled = np.flatnonzero(found.labels.any(axis=1))
         left_out += len(found.names) - len(labelled)
@@ -77,7 +77,7 @@ def load(directory: str) -> LabelledImages:
         split += [part] * len(labelled)
     assert categories is not None
     if (i := first_repeat(keys)) is not None:
-        raise InvalidInputError(f"{keys[i]} is listed twice", path=spec)
+        raise InvalidInputError("lists an image twice", path=spec, found=keys[i])
     note = f"left out: {counted(left_out, 'image')} without an annotation" if left_out else ""
     names = [name for _, name in categories]
     paths = [root / key for key in keys]
@@ -85,11 +85,11 @@ def load(directory: str) -> LabelledImages:
 
 
 def _find(root: Path) -> list[tuple[str, Path]]:
-    """(mark, annotation file) of each part."""
+    """Returns (mark, annotation file) of each part."""
     if root.is_file():
         return [("", root)]
     if not root.is_dir():
-        raise NotFoundError(f"coco:{root}: no such folder")
+        raise NotFoundError(path=f"coco:{root}", expected="a folder or an annotation file")
     for year in YEARS:
         files = [(mark, root / "annotations" / f"instances_{part}{year}.json") for part, mark in _PARTS.items()]
         found = [(mark, file) for mark, file in files if file.is_file()]
@@ -99,8 +99,10 @@ def _find(root: Path) -> list[tuple[str, Path]]:
     if len(beside) == 1:
         return [("", beside[0])]
     raise InvalidInputError(
-        f"coco:{root}: expected annotations/instances_train2014.json and instances_val2014.json (or 2017), or one "
-        f".json in the folder; found {len(beside)} there"
+        "has no annotations",
+        path=f"coco:{root}",
+        found=f"{len(beside)} .json files in the folder",
+        expected="annotations/instances_train2014.json and instances_val2014.json (or 2017), or one .json file",
     )
 
 
@@ -112,7 +114,11 @@ def _read(file: Path) -> _Annotated:
     categories = sorted(_unique(file, content, "categories", "name"))
     images = _unique(file, content, "images", "file_name")
     if not categories or not images:
-        raise InvalidInputError(f"has {len(images)} images of {len(categories)} categories", path=file)
+        raise InvalidInputError(
+            "has no images or no categories",
+            path=file,
+            found=f"{len(images)} images of {len(categories)} categories",
+        )
     column = {number: j for j, (number, _) in enumerate(categories)}
     row = {number: i for i, (number, _) in enumerate(images)}
     labels = np.zeros((len(images), len(categories)), bool)
@@ -129,43 +135,43 @@ def _parsed(file: Path) -> dict[str, list[Any]]:
     try:
         content = json.loads(_OUTLINE.sub(b'"segmentation":0', file.read_bytes()))
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"not JSON: {error}", path=file) from None
+        raise CorruptFileError(f"is not JSON ({error})", path=file) from None
     for part in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(part), list):
-            raise CorruptFileError(f"not COCO's format: no list {part!r}", path=file)
+            raise CorruptFileError("is not COCO's format", path=file, expected=f"a list {part!r}")
     return content
 
 
 def _unique(file: Path, content: dict[str, list[Any]], part: str, name: str) -> list[tuple[int, str]]:
-    """(id, name) of each image or category; no id twice, and no name."""
+    """Returns (id, name) of each image or category, after a check that no id and no name is repeated."""
     found: list[tuple[int, str]] = []
     for i, item in enumerate(content[part]):
         if not isinstance(item, dict) or type(item.get("id")) is not int or not isinstance(item.get(name), str):
             raise CorruptFileError(
-                f"{part}[{i}]: expected an object with a whole number as id, and a {name}", path=file
+                f"{part}[{i}] is invalid", path=file, expected=f"an object with a whole number as id, and a {name}"
             )
         found.append((item["id"], item[name]))
     for which, what in ((0, "id"), (1, name)):
         if (twice := first_repeat(item[which] for item in found)) is not None:
-            raise CorruptFileError(f"{part}[{twice}]: {what} {found[twice][which]} is there twice", path=file)
+            raise CorruptFileError(f"{part}[{twice}] repeats the {what}", path=file, found=found[twice][which])
     return found
 
 
-def _wrong_annotation(file: Path, i: int, annotation: Any, row: dict[int, int]) -> IdcwhError:
-    where = f"{file}: annotations[{i}]"
+def _wrong_annotation(file: Path, i: int, annotation: Any, row: dict[int, int]) -> CorruptFileError:
+    entry = f"annotations[{i}]"
     if not isinstance(annotation, dict) or not {"image_id", "category_id"} <= set(annotation):
-        return InvalidInputError(f"{where}: expected an object with image_id and category_id")
+        return CorruptFileError(f"{entry} is invalid", path=file, expected="an object with image_id and category_id")
     image, category = annotation["image_id"], annotation["category_id"]
     known = isinstance(image, int) and image in row
     kind, value = ("category", category) if known else ("image", image)
-    return InvalidInputError(f"{where}: is of {kind} {value}, which the file does not list")
+    return CorruptFileError(f"{entry} is of a {kind} that the file does not list", path=file, found=value)
 
 
-# --------------------------------------------------------------------------------------------------------- pictures
+# ----------------------------------------------------------------------------------------------------------- images
 
 
 def _pictures(root: Path, file: Path) -> Path:
-    """The folder that an annotation file's names are relative to."""
+    """Returns the folder that an annotation file's names are relative to."""
     candidates = [root / "images", root]
     if file.parent.name == "annotations" and file.stem.startswith("instances_"):
         part = file.stem.removeprefix("instances_")
@@ -174,8 +180,10 @@ def _pictures(root: Path, file: Path) -> Path:
 
 
 def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str]:
-    """The keys of the pictures; IdcwhError when one is not there. A folder is listed once: a hundred thousand
-    questions of whether a file exists would take longer than all else."""
+    """Returns the keys of the images. Raises NotFoundError when one is missing.
+
+    Each folder is listed once: a hundred thousand tests of whether a file exists would take longer than all else.
+    """
 
     @cache
     def listed(parent: PurePosixPath) -> set[str]:
@@ -186,7 +194,8 @@ def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str
 
     paths = [PurePosixPath(name) for name in names]
     if missing := [path for path in paths if path.name not in listed(path.parent)]:
-        more = f" (and {len(missing) - 1:,} more are missing)" if len(missing) > 1 else ""
-        raise NotFoundError(f"{missing[0]} is not in {folder}{more}", path=file)
+        raise NotFoundError(
+            f"lists {counted(len(missing), 'image')} that {folder} does not have", path=file, found=str(missing[0])
+        )
     inside = PurePosixPath(folder.relative_to(root).as_posix())
     return [str(inside / path) for path in paths]

@@ -24,9 +24,12 @@ def load(root: Path, spec: str) -> LabelledImages:
     images = sorted(found.images, key=lambda image: _place(image.key, parts)[0] == "test")  # those of train/ first
     places = [_place(image.key, parts) for image in images]
     if not places:
-        expected = "train/<class>/* and test/<class>/*, or <class>/*"
-        problem = f"{root}: no images found in this folder; expected {expected}"
-        raise InvalidInputError("; ".join([problem, *found.left_out.lines()]))
+        raise InvalidInputError(
+            "has no images",
+            path=root,
+            expected="train/<class>/* and test/<class>/*, or <class>/*",
+            hint="; ".join(found.left_out.lines()) or None,
+        )
     classes = in_label_order({name for _, name in places})
     number = {name: i for i, name in enumerate(classes)}
     return LabelledImages(
@@ -42,7 +45,9 @@ def load(root: Path, spec: str) -> LabelledImages:
 
 
 def _parts(root: Path) -> dict[str, str]:
-    """The folders in `root` that are parts of the dataset: name -> "train" or "test"; none if classes are in `root`.
+    """Returns the folders in `root` that are parts of the dataset: name -> "train" or "test".
+
+    They are none if classes are in `root`.
 
     Folders called train, test or val in any case are parts when train has class folders, and there are several of
     them or nothing else in `root` holds images. Otherwise they are classes of that name.
@@ -56,7 +61,7 @@ def _parts(root: Path) -> dict[str, str]:
         return {}
     if extra := sorted(name for name, part in parts.items() if part not in ("train", "test")):
         raise InvalidInputError(
-            f"has {extra[0]}/ beside train/; expected train/ and test/ only, or a manifest", path=root
+            "has another part beside train/", path=root, found=f"{extra[0]}/", expected="test/ only, or a manifest"
         )
     return parts
 
@@ -66,14 +71,14 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _place(key: str, parts: dict[str, str]) -> tuple[str, str]:
-    """Part and class of the file with this key; the class is "" outside any class folder."""
+    """Returns part and class of the file with this key; the class is "" outside any class folder."""
     folders = key.split("/")[:-1]
     part = parts[folders.pop(0)] if parts and folders else ""
     return part, folders[0] if folders else ""
 
 
 def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> ImageList:
-    """The images in class folders, tar files expanded; archives elsewhere are ignored, images are an error."""
+    """Returns the images in class folders, tar files expanded. Archives elsewhere are ignored, images an error."""
     images: list[ImageRef] = []
     left_out = found.left_out
     for image in found.images:
@@ -83,20 +88,22 @@ def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> Im
             left_out.others[tar.SUFFIX] += 1
         else:
             folder = Path(image.path).parent
-            raise InvalidInputError(f"an image outside any class folder; expected {folder}/<class>/*", path=image.path)
+            raise InvalidInputError("is in no class folder", path=image.path, expected=f"{folder}/<class>/*")
     beside = [one for one in left_out.skipped if tar.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
     left_out.skipped = [one for one in left_out.skipped if one not in beside]
     left_out.others.update(kind for _, kind in beside)
     for link, key in left_out.links:
         if (root / link).is_file() and _place(link, parts) != _place(key, parts):
             raise InvalidInputError(
-                f"{root / link}: a link to {key}, which is listed too; expected one class for each image"
+                f"is a link to {key}, which is in another class or part",
+                path=root / link,
+                expected="one for each image",
             )
     return expanded(ImageList(found.root, images, left_out))
 
 
 def _note(root: Path, parts: dict[str, str], classes: set[str]) -> str:
-    """What was ignored beside the parts, and folders that are no classes: a line for people, or nothing."""
+    """Returns a line for people: the files ignored beside the parts, and the folders without images; or nothing."""
     lines = []
     if parts:
         ignored = [f"{name}/" for name in _subfolders(root) if name not in parts]

@@ -1,4 +1,4 @@
-"""A labelled set in memory: keys, labels, and where its pictures are."""
+"""A labelled dataset in memory: keys, labels, and the places of its images."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _NAMED = 12  # classes or folders that a line of text names
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """n pictures with their labels.
+    """n images with their labels.
 
     keys     n names, unique, the same on every machine: the path below the folder, or as the manifest has it
-    labels   int64 [n], the class of each picture; or, when a picture may have several or none, bool [n, C]
+    labels   int64 [n], the class of each image; or, when an image may have several or none, bool [n, C]
     classes  C names, in label order
-    pictures n paths, or the pictures themselves as uint8 [n, h, w, 3] RGB
+    pictures n paths, or the images themselves as uint8 [n, h, w, 3] RGB
     split    n of "train", "test" or "" (the source says nothing)
-    spec     what `load` was asked for
-    note     what people should know of the listing (pictures left out), a line, or ""
+    spec     the name that `load` was given
+    note     a message for people about the listing (images left out), one line, or ""
     left_out files of the source that are not among the images
     """
 
@@ -47,14 +47,14 @@ class LabelledImages:
     def __post_init__(self) -> None:
         n, c = len(self.keys), len(self.classes)
         if not n:
-            raise InvalidInputError(f"{self.spec or 'the set'}: no pictures")
+            raise InvalidInputError("has no images", path=self.spec or None)
         shape, kind = self.labels.shape, self.labels.dtype
         if not ((kind == np.int64 and shape == (n,)) or (kind == np.bool_ and shape == (n, c))):
             raise ValueError(f"labels: expected int64 [{n}] or bool [{n}, {c}], not {kind} {list(shape)}")
         if kind == np.int64 and (self.labels.min() < 0 or self.labels.max() >= c):
             raise ValueError(f"labels: expected 0 to {c - 1}, found {self.labels.min()} to {self.labels.max()}")
         if len(self.pictures) != n or len(self.split) != n or len(set(self.keys)) != n:
-            raise ValueError(f"expected {n} pictures, splits and different keys")
+            raise ValueError(f"keys: expected {n} images, splits and different keys")
         if not set(self.split) <= set(SPLITS):
             raise ValueError(f"split: expected {SPLITS}, found {sorted(set(self.split) - set(SPLITS))}")
 
@@ -68,11 +68,11 @@ class LabelledImages:
 
     @property
     def has_split(self) -> bool:
-        """True when the source itself says which pictures are for testing."""
+        """True when the source itself marks test images."""
         return "test" in self.split
 
     def remarks(self) -> list[str]:
-        """Returns what people should know before the dataset is used, one line each: its classes, what was left out."""
+        """Returns messages for people about the dataset, one line each: its classes, and the files left out."""
         counts = self.labels.sum(axis=0) if self.multi_label else np.bincount(self.labels, minlength=len(self.classes))
         sizes = [f"{name} ({count:,})" for name, count in zip(self.classes, counts.tolist(), strict=True)]
         return [
@@ -82,27 +82,27 @@ class LabelledImages:
         ]
 
     def label_matrix(self) -> np.ndarray:
-        """bool [n, C], whichever form `labels` has. For 40,000 classes take it in slices of `labels` instead."""
+        """Returns bool [n, C], whichever form `labels` has. For 40,000 classes use slices of `labels` instead."""
         if self.multi_label:
             return self.labels
         return self.labels[:, None] == np.arange(len(self.classes))
 
     def image(self, i: int, preprocess: Preprocess) -> np.ndarray:
-        """Picture i as the network sees it, uint8 [crop, crop, 3]. UnreadableImage when its file is no picture."""
+        """Returns image i as uint8 [crop, crop, 3]. Raises UnreadableImage."""
         if isinstance(self.pictures, np.ndarray):
             return to_pixels(Image.fromarray(self.pictures[i]), preprocess, self.keys[i])
         return load_image(self.pictures[i], preprocess)
 
     def path(self, i: int) -> Path | None:
-        """The file of picture i; None when the source holds arrays."""
+        """Returns the file of image i; None when the source holds arrays."""
         return None if isinstance(self.pictures, np.ndarray) else self.pictures[i]
 
     def sha256(self) -> str:
-        """Identity of the listing (keys, labels, classes), not of the pixels: equal here means equal indices."""
+        """Returns the SHA-256 of the listing (keys, labels, classes), not of the pixels: equal means equal indices."""
         return self._listing().hexdigest()
 
     def fingerprint(self) -> str:
-        """Identity of listing and pictures: of arrays their bytes, of files their sizes, which cost no reading."""
+        """Returns the SHA-256 of the listing and the images: the bytes of arrays, the sizes of files."""
         digest = self._listing()
         if isinstance(self.pictures, np.ndarray):
             digest.update(np.ascontiguousarray(self.pictures).data)
@@ -144,7 +144,7 @@ def in_label_order(names: set[str]) -> list[str]:
 
 
 def first_repeat(values: Iterable[Hashable]) -> int | None:
-    """Where the first value is that was there before; None when all differ."""
+    """Returns the position of the first repeated value; None when all differ."""
     seen: set[Hashable] = set()
     for i, value in enumerate(values):
         if value in seen:

@@ -1,4 +1,4 @@
-"""A manifest, .csv, .tsv or .jsonl: one image per line, with its labels. Errors name the file and the line."""
+"""A manifest, .csv, .tsv or .jsonl: one image per line, with its labels. The path of an error is `file:line`."""
 
 # ruff: noqa: PTH114, PTH118
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import IdcwhError, InvalidInputError
+from ..errors import InvalidInputError, NotFoundError
 from ..images import tar
+from ..images.listing import check_text
 from .labelled import LabelledImages, in_label_order
 
+_HEAD = 8192  # bytes that show whether a file is text
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _PATH_NAMES = ("path", "filename", "file", "image", "file_name", "filepath", "file_path", "image_path", "image_name")
 _LABEL_NAMES = ("label", "labels", "class", "class_name", "classes", "category")
@@ -27,19 +29,21 @@ Row = tuple[int, str, list[str], str]
 
 
 def load(manifest: Path, spec: str, *, unlabelled: bool = False) -> LabelledImages:
-    """Returns the images that a manifest lists, in its order, named by what it writes; paths are relative to it.
+    """Returns the images that a manifest lists, in its order, named as it names them; paths are relative to it.
 
-    unlabelled: whether the manifest may be without labels.
+    unlabelled: True if the manifest may be without labels.
     """
+    with manifest.open("rb") as file:
+        check_text(file.read(_HEAD), manifest, "UTF-8 text")
     rows = _jsonl_rows if manifest.suffix.lower() in (".jsonl", ".ndjson") else _csv_rows
     found = _listed(manifest, spec, rows(manifest, unlabelled))
     if not found.classes and not unlabelled:
-        raise InvalidInputError("no line has a label", path=manifest)
+        raise InvalidInputError("has no labels", path=manifest)
     return found
 
 
 def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
-    """`path,label[,label...]`, or with semicolons or tabs. A first line that names a path column is a header."""
+    """Yields the rows `path,label[,label...]`, or with semicolons or tabs. A first line may be a header."""
     with manifest.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, strict=True, delimiter=_delimiter(manifest))
         header: list[str] | None = None
@@ -54,18 +58,18 @@ def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
                     header = ["path"] if unlabelled and len(cells) == 1 else ["path", "label"]
                 yield _csv_row(manifest, reader.line_num, header, [cell.strip() for cell in cells])
         except csv.Error as error:
-            raise _at(manifest, reader.line_num, f"not CSV: {error}") from None
+            raise _at(manifest, reader.line_num, f"is not CSV ({error})") from None
 
 
 def _delimiter(manifest: Path) -> str:
-    """What separates the cells of the first line: a comma if it has one, else a semicolon, else a tab."""
+    """Returns the separator of the cells of the first line: a comma if it has one, else a semicolon, else a tab."""
     with manifest.open("rb") as file:
         first = next((line for line in file if line.removeprefix(codecs.BOM_UTF8).strip()), b"")
     return next((mark for mark in ",;\t" if mark.encode() in first), ",")
 
 
 def _header(manifest: Path, line: int, cells: list[str], unlabelled: bool) -> list[str] | None:
-    """The columns if the cells of the first line are their names: "path", "label", "split", others by their name.
+    """Returns the columns if the first line names them: "path", "label", "split", others by their name.
 
     The first name of _PATH_NAMES and of _LABEL_NAMES that occurs is that of the path and of the labels.
     """
@@ -75,37 +79,35 @@ def _header(manifest: Path, line: int, cells: list[str], unlabelled: bool) -> li
     if path is None and (label is None or (manifest.parent / cells[0]).is_file()):
         return None
     if path is None:
-        expected = ", ".join(_PATH_NAMES)
-        raise _at(manifest, line, f"no path column (found {', '.join(names)}; expected one named {expected})")
+        raise _at(manifest, line, "has no path column", ", ".join(names), f"one of {', '.join(_PATH_NAMES)}")
     if label is None and not unlabelled:
-        expected = ", ".join(_LABEL_NAMES)
-        raise _at(manifest, line, f"no label column (found {', '.join(names)}; expected one named {expected})")
+        raise _at(manifest, line, "has no label column", ", ".join(names), f"one of {', '.join(_LABEL_NAMES)}")
     known = {path: "path", label: "label", "split": "split"}
     return [known.get(name, f"other {name}") for name in names]
 
 
 def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) < len(header) and header[len(cells)] == "label" and "label" not in header[: len(cells)]:
-        raise _at(manifest, line, f"no label (expected {','.join(header)})")
+        raise _at(manifest, line, "has no label", expected=",".join(header))
     if len(cells) > len(header) and header[-1] != "label":
-        raise _at(manifest, line, f"{len(cells)} cells, expected {len(header)} ({','.join(header)})")
+        raise _at(manifest, line, "has too many cells", len(cells), f"{len(header)}, {','.join(header)}")
     # a label column at the end stands for any number of them
     names = header + ["label"] * (len(cells) - len(header))
     columns: dict[str, list[str]] = {"path": [], "label": [], "split": []}
     for name, cell in zip(names, cells, strict=False):
         columns.setdefault(name, []).append(cell)
     if not all(cell.isascii() or _is_utf8(cell) for cell in (*columns["label"], *columns["split"])):
-        raise _at(manifest, line, "not UTF-8 text: its label")
+        raise _at(manifest, line, "has a label that is not UTF-8 text")
     return line, "".join(columns["path"][:1]), [x for x in columns["label"] if x], "".join(columns["split"][:1])
 
 
 def _is_utf8(cell: str) -> bool:
-    """False for bytes that were not UTF-8, which names of files may hold."""
+    """Returns whether a cell is free of bytes that were not UTF-8, which names of files may hold."""
     return not any("\udc80" <= character <= "\udcff" for character in cell)
 
 
 def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
-    """One object per line: {"path": ..., "label": "cat" or 3 or ["cat", "indoor"], "split": "test"}."""
+    """Yields rows of one object per line: {"path": ..., "label": "cat", 3 or ["cat", "indoor"], "split": "test"}."""
     with manifest.open("rb") as file:
         for line, raw in enumerate(file, 1):
             if not raw.strip():
@@ -113,17 +115,17 @@ def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
             try:
                 item = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape"))
             except (ValueError, RecursionError) as error:  # the last: lists in lists in lists
-                raise _at(manifest, line, f"not JSON: {error}") from None
+                raise _at(manifest, line, f"is not JSON ({error})") from None
             path = _first(item, _PATH_NAMES) if isinstance(item, dict) else None
             if not isinstance(path, str):
-                raise _at(manifest, line, 'expected an object with a "path"')
+                raise _at(manifest, line, "has no path", expected='an object with a "path"')
             found = _first(item, ("labels", *_LABEL_NAMES))
             if found is None and not unlabelled:
-                raise _at(manifest, line, 'no "label"')
+                raise _at(manifest, line, "has no label", expected='an object with a "label"')
             found = [] if found is None else found
             labels = found if isinstance(found, list) else [found]
             if not all(isinstance(x, str | int) and not isinstance(x, bool) for x in labels):
-                raise _at(manifest, line, f"a label is a string or an integer, not {json.dumps(found)[:80]}")
+                raise _at(manifest, line, "has an invalid label", json.dumps(found)[:80], "a string or an integer")
             names = [name for x in labels if (name := str(x).strip())]
             yield line, path, names, str(item.get("split") or "")
 
@@ -141,33 +143,35 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     real = _Real()
     for line, key, names, part in rows:
         if not key:
-            raise _at(manifest, line, "no path")
+            raise _at(manifest, line, "has no path")
         for text in (key, *names):
             if "\0" in text or not _is_text(text):
-                raise _at(manifest, line, f"{text!a}: no path or label that can be written")
+                raise _at(manifest, line, "has an invalid path or label", f"{text!a}", "UTF-8 text")
         path = manifest.parent / key
         if not path.is_file() and not tar.exists(path):
-            problem = "is a folder; expected an image" if path.is_dir() else "no such file"
-            hint = f"; a header has a column {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else ""
-            raise _at(manifest, line, f"{key}: {problem}{hint}")
+            if path.is_dir():
+                raise _at(manifest, line, "names a folder", key, "an image")
+            hint = f"a header has a column {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else None
+            raise NotFoundError("names a file that is missing", path=f"{manifest}:{line}", found=key, hint=hint)
         same = real(path)  # an image must not be query and database at once
         if same in first:
-            raise _at(manifest, line, f"{key}: already on line {first[same]}; give all its labels on one line")
+            hint = "give all labels of an image on one line"
+            raise _at(manifest, line, f"repeats the image of line {first[same]}", key, hint=hint)
         if part.lower() not in _SPLIT_NAMES:
-            raise _at(manifest, line, f"split {part!r}: expected train, test, query, database or nothing")
+            raise _at(manifest, line, "has an invalid split", part, "train, test, query, database or nothing")
         first[same] = line
         keys.append(key)
         paths.append(path)
         labels.append(list(dict.fromkeys(names)))  # a label that is repeated is one label
         split.append(_SPLIT_NAMES[part.lower()])
     if not keys:
-        raise InvalidInputError("no pictures; expected lines of path,label", path=manifest)
+        raise InvalidInputError("has no images", path=manifest, expected="lines of path,label")
     classes = in_label_order({name for names in labels for name in names})
     return LabelledImages(keys, _numbers(labels, classes), classes, paths, split, spec)
 
 
 class _Real:
-    """The path of a file without links, relative or absolute: the folders are looked up once each."""
+    """The path of a file without links, relative or absolute. Each folder is resolved once."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
@@ -181,7 +185,7 @@ class _Real:
 
 
 def _is_text(text: str) -> bool:
-    """Half of a surrogate pair, which JSON can write, is none; bytes of a file's name, as Python has them, are."""
+    """Returns whether a text can be encoded: half a surrogate pair, which JSON can write, cannot."""
     try:
         text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -190,7 +194,7 @@ def _is_text(text: str) -> bool:
 
 
 def _numbers(labels: list[list[str]], classes: list[str]) -> np.ndarray:
-    """int64 [n] when every image has exactly one label, else bool [n, C]; an image without any is a row of False."""
+    """Returns int64 [n] if every image has one label, else bool [n, C], with a row of False for no label."""
     number = {name: i for i, name in enumerate(classes)}
     if all(len(names) == 1 for names in labels):  # without a matrix, which would be large for many classes
         return np.array([number[names[0]] for names in labels], np.int64)
@@ -200,5 +204,7 @@ def _numbers(labels: list[list[str]], classes: list[str]) -> np.ndarray:
     return matrix
 
 
-def _at(manifest: Path, line: int, message: str) -> IdcwhError:
-    return InvalidInputError(f"{manifest}:{line}: {message}")
+def _at(
+    manifest: Path, line: int, problem: str, found: object = None, expected: object = None, hint: str | None = None
+) -> InvalidInputError:
+    return InvalidInputError(problem, path=f"{manifest}:{line}", found=found, expected=expected, hint=hint)

@@ -33,7 +33,7 @@ from PIL import Image, ImageFile, PngImagePlugin
 
 from ..errors import IdcwhError, InvalidInputError
 
-MAX_PIXELS = 178_956_970  # a larger picture is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
+MAX_PIXELS = 178_956_970  # a larger image is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
 
 HEIF_SUFFIXES = frozenset({".heic", ".heif", ".hif"})  # decoded by pillow-heif, where it is installed
 
@@ -77,7 +77,7 @@ _XMP = ("xmp", "XML:com.adobe.xmp")  # names of it in Image.info
 
 
 class UnreadableImage(IdcwhError):
-    """A file that is no picture we can decode: `path` names it, `reason` says why. Runs skip it and count it."""
+    """An image that cannot be decoded: `path` names it, `reason` is why. Runs skip it and count it."""
 
     path: str
 
@@ -102,7 +102,7 @@ def to_rgb(image: Image.Image, name: str | os.PathLike[str]) -> Image.Image:
     if width * height == 0:
         raise UnreadableImage(name, f"no pixels ({width} x {height})")
     if getattr(image, "tile", None):  # not decoded yet
-        _refuse_half_pictures()
+        _check_truncated_images()
         if image.format == "TIFF":
             _prepare_tiff(image, name)
     samples = _samples(image)
@@ -115,13 +115,13 @@ def to_rgb(image: Image.Image, name: str | os.PathLike[str]) -> Image.Image:
             image = image.copy()  # the caller's stays as it is
             image.info["transparency"] = transparent
         return _rgb(image, samples)
-    except Exception as error:  # a damaged file makes Pillow's decoders raise nearly any exception there is
+    except Exception as error:  # a corrupt file makes Pillow's decoders raise nearly any exception there is
         raise UnreadableImage(name, _cause(error)) from error
 
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Those of _FORMATS that this Pillow has, with their plugins loaded (all plugins would take longer)."""
+    """Returns those of _FORMATS that this Pillow has, with their plugins loaded (all plugins would take longer)."""
     Image.preinit()
     for name in _PLUGINS:
         try:
@@ -142,17 +142,20 @@ def heif_installed() -> bool:
     return importlib.util.find_spec("pillow_heif") is not None
 
 
-def _refuse_half_pictures() -> None:
-    """The switch belongs to the process: to turn it off for a while would be felt by others that decode meanwhile."""
+def _check_truncated_images() -> None:
+    """Raises InvalidInputError if Pillow loads truncated images. The switch is not turned off: other threads decode."""
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise InvalidInputError(
-            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES is set in this process: half a picture would be taken for a whole "
-            "one; expected False, set it to that before pictures are read"
+            "is set in this process, so half an image would be taken for a whole one",
+            path="PIL.ImageFile.LOAD_TRUNCATED_IMAGES",
+            found=True,
+            expected=False,
+            hint="set it to False before images are read",
         )
 
 
 def open_image(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
-    _refuse_half_pictures()
+    _check_truncated_images()
     try:
         return Image.open(_without_large_texts(file), formats=_formats())
     except Image.UnidentifiedImageError as error:
@@ -163,7 +166,7 @@ def open_image(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
 
 
 def _unidentified(kind: str | None) -> str | None:
-    """The reason why a file that begins like an image of this type cannot be opened; None where it begins like none."""
+    """Returns why a file that begins like an image of this type cannot be opened; None if it begins like none."""
     if {"HEIC": "HEIF", "WebP": "WEBP", "JPEG 2000": "JPEG2000"}.get(kind or "", kind) in _formats():
         return f"corrupt: begins like {kind} and cannot be opened"
     hint = {
@@ -230,20 +233,20 @@ def _cause(error: Exception) -> str:
         return "not enough memory to decode it"
     if isinstance(error, Warning):
         return f"Pillow warns, and this process makes errors of warnings: {' '.join(str(error).split())}"
-    return "damaged: " + (" ".join(str(error).split()) or type(error).__name__)
+    return "corrupt: " + (" ".join(str(error).split()) or type(error).__name__)
 
 
 def _upright(image: Image.Image) -> Image.Image:
     try:
         # After load(): Pillow turns a TIFF by itself, and a PNG may carry its EXIF behind the pixels.
         turn = _UPRIGHT.get(_exif(image).get(_ORIENTATION, 1))
-    except Exception:  # damaged EXIF says nothing about the pixels
+    except Exception:  # corrupt EXIF says nothing about the pixels
         return image
     return image if turn is None else image.transpose(turn)
 
 
 def _exif(image: Image.Image) -> Image.Exif:
-    """What is in the EXIF block of a decoded picture; Image.getexif also looks for an orientation in its XMP."""
+    """Returns the EXIF block of a decoded image. Image.getexif would also find an orientation in its XMP."""
     found = Image.Exif()
     if (block := image.info.get("exif")) is not None:
         found.load(block)
@@ -254,7 +257,7 @@ def _exif(image: Image.Image) -> Image.Exif:
 
 @contextmanager
 def _without_xmp(image: Image.Image) -> Iterator[None]:
-    """Pillow turns a TIFF while it decodes it, by its XMP where its EXIF says nothing."""
+    """Hides the XMP while a TIFF is decoded: Pillow turns it by its XMP if its EXIF has no orientation."""
     hidden = {name: image.info.pop(name) for name in _XMP if name in image.info}
     try:
         yield
@@ -263,9 +266,9 @@ def _without_xmp(image: Image.Image) -> Iterator[None]:
 
 
 def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
-    """The transparent colour of a PNG that is not decoded yet, in the 8 bits that its samples will have.
+    """Returns the transparent colour of a PNG that is not decoded yet, in the 8 bits that its samples will have.
 
-    None where Pillow has it right: it scales samples of fewer or more bits, and not this colour.
+    None where Pillow has it right: it scales samples of fewer or more bits, but not this colour.
     """
     sample, tiles = image.info.get("transparency"), getattr(image, "tile", None)
     raw = tiles[0][3] if image.format == "PNG" and tiles else None  # how its samples are stored
@@ -277,7 +280,7 @@ def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
 
 
 class _Samples(NamedTuple):
-    """What the grey samples of a decoded image stand for, where Pillow does not say it by their values."""
+    """The meaning of the grey samples of a decoded image, where their values in Pillow do not show it."""
 
     inverted: bool = False  # 0 is white
     unsigned: bool = False  # 32-bit samples that Pillow has as signed ones
@@ -301,7 +304,7 @@ _SWAPPED = {"I;16BS": "I;16NS", "I;32BS": "I;32NS", "F;32BF": "F;32NF"}
 
 
 def _prepare_tiff(image: Any, name: str | os.PathLike[str]) -> None:
-    """Has an image that is not decoded yet decoded right; raises UnreadableImage where Pillow cannot."""
+    """Corrects how Pillow will decode a TIFF, or raises UnreadableImage where it cannot."""
     tags, tiles = image.tag_v2, image.tile
     modes = {tile[3] if isinstance(tile[3], str) else tile[3][0] for tile in tiles}
     by_libtiff = all(tile[0] == "libtiff" for tile in tiles)
@@ -336,7 +339,7 @@ def _rgb(image: Image.Image, samples: _Samples) -> Image.Image:
 
 
 def _eight_bit(image: Image.Image, how: _Samples) -> Image.Image:
-    """Grey samples of 16 or 32 bits, or floats, as mode L; a sample value that stands for transparent becomes white."""
+    """Returns grey samples of 16 or 32 bits, or floats, as mode L. The sample value for transparent becomes white."""
     samples = np.asarray(image)
     if image.mode == "F":
         samples = np.nan_to_num(samples, nan=0.0)

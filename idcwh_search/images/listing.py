@@ -51,12 +51,14 @@ SYSTEM_FOLDERS = frozenset({"__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", 
 
 _NAMED = 8  # types that a line of text names
 
+_EXPECTED = "a folder of images, an image, or a text file that lists images"
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """One image: `path` opens it (images.load_image), `key` names it relative to the root of its list.
+    """One image: `path` opens it (preprocess.load_image), `key` names it relative to the root of its list.
 
     member: its name in the tar file, None for an image that is a file of its own.
     """
@@ -112,7 +114,7 @@ class LeftOut:
         return found
 
     def lines(self) -> list[str]:
-        """Returns what people should know of it, one line each."""
+        """Returns the messages for people, one line each."""
         found = []
         if self.skipped:
             types = Counter(kind for _, kind in self.skipped)
@@ -146,7 +148,7 @@ def _counts(types: Counter[str]) -> str:
 
 @dataclass(frozen=True)
 class ImageList:
-    """The images that were found, in order, and what was left out. Keys are relative to the folder `root`."""
+    """The images that were found, in order, and the files left out. Keys are relative to the folder `root`."""
 
     root: str
     images: list[ImageRef]
@@ -173,42 +175,52 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
     or "-" for standard input: a list, one path per line, relative to the list's folder (standard input: to the current
     one), in the order of the list; empty lines are ignored.
 
-    Whether a file can be decoded, or a link in an archive leads anywhere, shows only when it is read. Raises IdcwhError
+    A file that cannot be decoded, such as a link in an archive, is an error only when it is read. Raises IdcwhError
     for no images, a URL, a compressed archive that is given or listed, and a corrupt tar file; OSError for a folder
     that cannot be read, since its images would be missing.
     """
     text = os.fspath(source)
-    _refuse_url(text, "")
+    if not text:
+        raise InvalidInputError("the path of the images is empty", expected=_EXPECTED)
+    _check_no_url(text, text)
     if text == "-":
-        lines = _lines(sys.stdin.buffer, "") if sys.stdin else []  # None where standard input is closed
-        return _listed(lines, "", "standard input names no images; expected one path a line")
+        # sys.stdin is None where standard input is closed
+        lines = _lines(sys.stdin.buffer, "", "standard input") if sys.stdin else []
+        return _listed(lines, "", "standard input")
     if os.path.isdir(text):
-        return _some(
-            expanded(walk(text)),
-            f"{text}: no images in this folder or below it (looked for {' '.join(sorted(suffixes()))})",
-        )
+        return _some(expanded(walk(text)), text, f"files with the suffixes {' '.join(sorted(suffixes()))}")
     root = os.path.dirname(text)
     if place := tar.split(text):
         root = os.path.dirname(place[0])
         return ImageList(root, [ImageRef(text, tar.relative(text, root or "."), place[1])])
     if not os.path.exists(text):
-        raise NotFoundError(
-            "not found; expected a folder of images, an image, or a text file that lists images", path=text
-        )
+        raise NotFoundError(path=text, expected=_EXPECTED)
     if _suffix(text) in suffixes():
         return ImageList(root, [ImageRef(text, os.path.basename(text))])
     if tar.is_shard(text):
-        return _listed([text], root, f"{text}: no images in this archive")
+        return _listed([text], root, text)
     with open(text, "rb") as file:
         if kind_of(file.peek(HEAD)[:HEAD]):  # an image without a suffix, with another one, or of an unsupported type
             return ImageList(root, [ImageRef(text, os.path.basename(text))])
         if _suffix(text) in _UNSUPPORTED:
             raise NotSupportedError(
-                f"{_suffix(text)} images are not supported; convert it to JPEG or PNG first", path=text
+                f"{_suffix(text)} images are not supported", path=text, hint="convert it to JPEG or PNG first"
             )
-        if b"\0" in file.peek(8192)[:8192]:
-            raise InvalidInputError("neither an image, by its suffix, nor a text file that lists images", path=text)
-        return _listed(_lines(file, root), root, f"{text}: the list names no images; expected one path a line")
+        check_text(file.peek(8192)[:8192], text, "an image, or a UTF-8 text file that lists images")
+        return _listed(_lines(file, root, text), root, text)
+
+
+def check_text(head: bytes, path: str | os.PathLike[str], expected: str) -> None:
+    """Raises InvalidInputError if a file begins like UTF-16 or a binary file, and not like UTF-8 text."""
+    utf16 = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if utf16 or b"\0" in head:
+        raise InvalidInputError(
+            "is not UTF-8 text",
+            path=path,
+            found="UTF-16 text" if utf16 else "a NUL byte",
+            expected=expected,
+            hint="save it as UTF-8" if utf16 else None,
+        )
 
 
 def suffixes() -> frozenset[str]:
@@ -220,38 +232,45 @@ def _suffix(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def _some(found: ImageList, complaint: str) -> ImageList:
+def _some(found: ImageList, source: str, expected: str) -> ImageList:
+    """Returns the list, or raises InvalidInputError if it is empty, with what was left out."""
     if not found.images:
-        raise InvalidInputError("; ".join([complaint, *found.left_out.lines()]))
+        raise InvalidInputError(
+            "has no images", path=source, expected=expected, hint="; ".join(found.left_out.lines()) or None
+        )
     return found
 
 
-def _listed(paths: list[str], root: str, complaint: str) -> ImageList:
-    """The images of listed paths, whose tar files are replaced by what is in them."""
+def _listed(paths: list[str], root: str, source: str) -> ImageList:
+    """Returns the images of listed paths, whose tar files are replaced by the images in them."""
     found = expanded(ImageList(root, [ImageRef(path, tar.relative(path, root or ".")) for path in paths]))
-    return _some(found, complaint)
+    return _some(found, source, "images in the archive" if paths else "one path per line")
 
 
-def _lines(file: IO[bytes], folder: str) -> list[str]:
+def _lines(file: IO[bytes], folder: str, name: str) -> list[str]:
     found = []
     for number, line in enumerate(file, 1):
+        place = f"{name}:{number}"
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors put it in front
-        if b"\0" in line:
-            raise InvalidInputError(
-                f"line {number}: a NUL byte; expected UTF-8 text, one path a line (find -print0 has none)"
-            )
+        if number == 1 or b"\0" in line:
+            check_text(line, place, "one path per line, as find without -print0 writes them")
         text = os.fsdecode(line.rstrip(b"\r\n"))
         if not text.strip():
             continue
-        _refuse_url(text, f"line {number}: ")
+        _check_no_url(text, place)
         found.append(os.path.join(folder, text))
     return found
 
 
-def _refuse_url(text: str, where: str) -> None:
+def _check_no_url(text: str, place: str) -> None:
     if _URL.match(text):
-        raise NotSupportedError(f"{where}{text}: nothing is downloaded; fetch the images first and give their folder")
+        raise NotSupportedError(
+            "URLs are not supported",
+            path=place,
+            found=text if text != place else None,
+            hint="download the images first and give their folder",
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------- tar files
@@ -273,7 +292,7 @@ def expanded(found: ImageList) -> ImageList:
 
 
 def _is_ignored(name: str) -> bool:
-    """Whether a member is hidden, in a folder of the system, or a label."""
+    """Returns whether a member is hidden, in a folder of the system, or a label."""
     *folders, base = name.split("/")
     hidden = base.startswith(".") or any(part.startswith(".") and part != ".." for part in folders)
     return hidden or not SYSTEM_FOLDERS.isdisjoint(folders) or base.endswith(".cls")
@@ -289,7 +308,7 @@ def _member_head(path: str) -> bytes:
 def walk(top: str, folders: Sequence[str] = ()) -> ImageList:
     """Returns the images and tar files below a folder, the tar files not yet `expanded`. Raises OSError.
 
-    folders: of those in `top` the ones to look into, and at no other file; by default all.
+    folders: the folders in `top` to search, without the files beside them; by default everything is searched.
     """
     left_out, found, links = LeftOut(), list[ImageRef](), set[str]()
     visited: dict[tuple[int, int], str] = {}
@@ -334,7 +353,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _once(found: list[ImageRef], links: set[str], left_out: LeftOut) -> list[ImageRef]:
-    """Each file once: without links to files that are listed under their own name, or by an earlier link."""
+    """Returns each file once, without links to files that are listed under their own name or by an earlier link."""
     if not links:
         return found
     identity = [_identity(image.path) for image in found]
@@ -359,7 +378,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _takes(image: ImageRef, left_out: LeftOut, head: Callable[[str], bytes]) -> bool:
-    """Whether a file is listed, as an image or as an archive of images; if not, it is counted."""
+    """Returns whether a file is listed, as an image or an archive of images. If not, it is counted in `left_out`."""
     suffix = _suffix(image.path)
     if suffix in suffixes():
         return True

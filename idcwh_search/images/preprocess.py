@@ -46,7 +46,7 @@ _SMALL = 2_000_000  # pixels
 
 @dataclass(frozen=True)
 class Preprocess:
-    """From a picture of any size to `uint8 [crop, crop, 3]`; belongs to a model and is stored with it.
+    """The way from an image of any size to `uint8 [crop, crop, 3]`; it belongs to a model and is stored with it.
 
     `resize` is the length the shorter side is scaled to and `crop` the side of the square cut from its centre, in
     pixels, `crop <= resize`. `interpolation` is "bilinear" (torchvision's default, and ours), "bicubic", "lanczos" or
@@ -72,12 +72,12 @@ class Preprocess:
         return f"resize {self.resize}, crop {self.crop}, {self.interpolation}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python, for model.pt, model.onnx and codes.bin."""
+        """Returns the fields in plain Python, for model.pt, model.onnx and codes.bin."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocess:
-        """The inverse of `to_dict`: every field, and no other (which might change pixels in a way unknown here)."""
+        """Returns the inverse of `to_dict`. It takes every field, and no other, which might change pixels."""
         if not isinstance(values, Mapping):
             raise TypeError(f"preprocess: expected a dictionary, not {type(values).__name__}")
         expected = {field.name for field in fields(cls)}
@@ -87,10 +87,11 @@ class Preprocess:
 
 
 def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
-    """Decode one file to `uint8 [crop, crop, 3]` RGB; raises UnreadableImage. Safe to call from several threads.
+    """Returns an image file as pixels, `uint8 [crop, crop, 3]` RGB. Safe to call from several threads.
 
     path: a path, which may lead into a tar file (tar.py); the bytes of an image file; or a file object opened in
-    binary mode, which is read to its end. IdcwhError where the process lets Pillow take half pictures for whole.
+    binary mode, which is read to its end. Raises UnreadableImage, and InvalidInputError if the process lets Pillow
+    load truncated images.
     """
     if not isinstance(preprocess, Preprocess):
         raise TypeError(f"preprocess: expected a Preprocess(resize, crop), not {type(preprocess).__name__}")
@@ -116,7 +117,7 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
 
 
 def _content(source: bytes | bytearray | memoryview | IO[bytes]) -> tuple[bytes, str]:
-    """The bytes of an image file that is in memory or open, and its name in errors."""
+    """Returns the bytes of an image file that is in memory or open, and its name in errors."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), "image bytes"
     name = getattr(source, "name", None)
@@ -135,18 +136,18 @@ def _content(source: bytes | bytearray | memoryview | IO[bytes]) -> tuple[bytes,
 def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:
     try:
         return tar.read(path)
-    except IdcwhError as error:  # of the whole archive
+    except IdcwhError as error:  # about the whole archive
         raise UnreadableImage(path, str(error)) from error
 
 
 def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLike[str] | None = None) -> Pixels:
-    """The same for a picture that Pillow has already opened; `path` is its name in an error."""
-    name = path if path is not None else getattr(image, "filename", "") or "picture"
+    """Returns an image that Pillow has opened as pixels, like `load_image`; `path` is its name in an error."""
+    name = path if path is not None else getattr(image, "filename", "") or "image"
     return _resample(to_rgb(image, name), preprocess)
 
 
 def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
-    """Rule 5, across and then down: in one call Pillow takes the passes in an order that depends on its version."""
+    """Applies rule 5, across and then down: in one call Pillow orders the passes by its version."""
     width, height = image.size
     crop, how = preprocess.crop, _RESAMPLING[preprocess.interpolation]
     side = min(width, height) * crop / preprocess.resize
@@ -158,7 +159,7 @@ def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
     rows = (first, last)
     if height > width and (height > _TALL * width or width * height < _SMALL):
         # Copied, which gives the same pixels: few rows are left, and Pillow's box, in single precision, might not name
-        # them; or copying a small picture costs less than a pass down its columns, which the box makes Pillow take.
+        # them; or copying a small image costs less than a pass down its columns, which the box makes Pillow take.
         image, rows = image.crop((0, first, width, last)), (0, last - first)
     top, height = top - first, last - first
     image = image.resize((crop, height), how, box=(left, rows[0], left + side, rows[1]))

@@ -1,9 +1,9 @@
-"""Pictures inside uncompressed tar files, read where they lie, as if the archive were a folder: `shards/000.tar/1.jpg`.
+"""Reads images in uncompressed tar files in place, as if the archive were a folder: `shards/000.tar/1.jpg`.
 
 The layout is WebDataset's (files of one sample share their name up to the first dot: `0001.jpg`, `0001.cls`), but any
-tar file of pictures will do. An archive is scanned once, from header to header; after that a picture is one read at
-its offset, from any thread. Names are those that the files would have if the archive were unpacked in a folder of its
-own: `./a//b.jpg` and `/a/b.jpg` are both a/b.jpg.
+tar file of images will do. An archive is scanned once, from header to header. After that an image is one read at its
+offset, from any thread. Names are those that the files would have if the archive were unpacked in a folder of its own:
+`./a//b.jpg` and `/a/b.jpg` are both a/b.jpg. Links are not followed: WebDataset's archives have none.
 """
 
 # A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
@@ -28,7 +28,7 @@ _LONGEST_LABEL = 4096  # bytes of a .cls file
 
 @dataclass(frozen=True)
 class Member:
-    """Where a file lies in an archive, in bytes."""
+    """Offset and size of a file in an archive, in bytes."""
 
     offset: int
     size: int
@@ -36,7 +36,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """What is in an archive under a name and cannot be read in place, and why."""
+    """A member of an archive that cannot be read in place, and why."""
 
     reason: str
 
@@ -53,19 +53,17 @@ def compressed_suffix(path: str) -> str | None:
 
 
 def is_shard(path: str) -> bool:
-    """Whether a path names an archive, by its name. IdcwhError for a compressed one, which has no offsets."""
+    """Returns whether a path names an archive, by its suffix. Raises NotSupportedError for a compressed one."""
     if compressed_suffix(path):
-        raise NotSupportedError(
-            "a compressed archive; pictures are read in place, so decompress it to a .tar first", path=path
-        )
+        raise NotSupportedError("is compressed and cannot be read in place", path=path, hint="decompress it to .tar")
     return path.lower().endswith(SUFFIX)
 
 
 def contents(path: str) -> Contents:
-    """Name -> place of everything in the archive but folders, in its order; of a name that comes twice, the last.
+    """Returns the members of an archive by name, in its order, without folders; of a repeated name, the last.
 
-    What cannot be read in place, such as a link, is in it as well, with the reason, so that it can be reported as
-    skipped. IdcwhError for what is no tar file, or ends in the middle. OSError when it cannot be read.
+    Members that cannot be read in place, such as links, are in it with the reason, so that they are reported as
+    skipped. Raises CorruptFileError for a file that is no tar file or is cut off, OSError if it cannot be read.
     """
     status = os.stat(path)
     key = (path, status.st_size, status.st_mtime_ns)
@@ -82,7 +80,7 @@ def contents(path: str) -> Contents:
 
 
 def split(path: str | os.PathLike[str]) -> tuple[str, str] | None:
-    """`a/b.tar/c/d.jpg` as ("a/b.tar", "c/d.jpg") where a/b.tar is a file; None for every other path.
+    """Returns ("a/b.tar", "c/d.jpg") for `a/b.tar/c/d.jpg` if a/b.tar is a file; None for every other path.
 
     The name in the archive is spelled as `contents` spells it.
     """
@@ -97,15 +95,15 @@ def split(path: str | os.PathLike[str]) -> tuple[str, str] | None:
 
 
 def relative(path: str, root: str | os.PathLike[str]) -> str:
-    """The path as seen from a folder. The name in an archive stays as it is: nothing in it leads out of the archive."""
+    """Returns the path relative to a folder. The name in an archive stays as it is: it never leads out of it."""
     place = split(path)
     return os.path.relpath(path, root) if place is None else f"{os.path.relpath(place[0], root)}/{place[1]}"
 
 
 def read(path: str | os.PathLike[str]) -> io.BytesIO | None:
-    """The bytes of a file in an archive; None when the path leads into none.
+    """Returns the bytes of a file in an archive, or None if the path does not lead into one.
 
-    FileNotFoundError when it is not in it, another OSError when it is and cannot be read in place.
+    Raises FileNotFoundError if the archive has no such file, another OSError if it cannot be read in place.
     """
     place = split(path)
     if place is None:
@@ -115,13 +113,13 @@ def read(path: str | os.PathLike[str]) -> io.BytesIO | None:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Whether there is an archive with something of this name in it, readable or not."""
+    """Returns whether a path leads to a member of an archive, readable or not."""
     place = split(path)
     return place is not None and place[1] in contents(place[0])
 
 
 def stat(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
-    """Numbers that change when a file in an archive does, or None where there is no such file."""
+    """Returns numbers that change when a file in an archive does, or None if there is no such file."""
     place = split(path)
     if place is None:
         return None
@@ -170,14 +168,14 @@ def _scan(path: str, size: int) -> Contents:
                     end = max(end, member.offset_data + member.size)
             _check_end(archive)
     except tarfile.TarError as error:
-        raise CorruptFileError(f"not a tar file, or a damaged one ({error})", path=path) from None
+        raise CorruptFileError(f"is not a tar file, or corrupt ({error})", path=path) from None
     if end > size:
-        raise CorruptFileError("a damaged tar file, it ends in the middle of a picture", path=path)
+        raise CorruptFileError("is cut off", path=path, found=f"{size} bytes", expected=f"at least {end}")
     return found
 
 
 def _check_end(archive: tarfile.TarFile) -> None:
-    """What tarfile takes for the end is zeros, or the end of the file: at a broken header it stops and says nothing."""
+    """Raises ReadError if the archive ends in anything but zeros: tarfile takes a corrupt header for the end."""
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
@@ -185,7 +183,7 @@ def _check_end(archive: tarfile.TarFile) -> None:
 
 
 def _normal(name: str) -> str:
-    """The name that tar gives a file on the disk: below the folder that it unpacks in, also when it begins with /."""
+    """Returns the name that tar gives a file on the disk: below the folder it unpacks in, also if it begins with /."""
     return os.path.normpath(name.lstrip("/"))
 
 

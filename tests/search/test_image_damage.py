@@ -1,4 +1,4 @@
-"""Pictures that are damaged, cut short, no pictures or too large: one clear error each, and no half picture."""
+"""Images that are corrupt, cut off, no images or too large: one clear error each, and never half an image."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError
 from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
+from support.errors import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
 SMALL = Preprocess(resize=24, crop=20)
@@ -44,7 +45,7 @@ KINDS: dict[str, tuple[str, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_cut_short_anywhere_is_unreadable(kind: str, tmp_path: Path) -> None:
+def test_image_cut_off_anywhere_is_unreadable(kind: str, tmp_path: Path) -> None:
     form, options = KINDS[kind]
     whole = encoded(form, **options)
     path = tmp_path / "cut.jpg"
@@ -58,7 +59,7 @@ def test_a_file_cut_short_anywhere_is_unreadable(kind: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_flipped_bytes_never_raise_anything_else(kind: str, tmp_path: Path) -> None:
+def test_image_with_flipped_bytes_raises_nothing_else(kind: str, tmp_path: Path) -> None:
     form, options = KINDS[kind]
     whole = encoded(form, **options)
     rng = np.random.default_rng(3)
@@ -74,33 +75,30 @@ def test_flipped_bytes_never_raise_anything_else(kind: str, tmp_path: Path) -> N
             assert error.reason
 
 
-def test_half_a_picture_is_never_taken_whatever_the_process_says_to_pillow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_truncated_images_switch_of_pillow_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = encoded("JPEG")
     (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "whole.jpg").write_bytes(whole)
     opened = Image.open(tmp_path / "half.jpg")
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     for name in ("half.jpg", "whole.jpg"):
-        with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set") as error:
+        with raises(InvalidInputError, path="PIL.ImageFile.LOAD_TRUNCATED_IMAGES", expected=False):
             load_image(tmp_path / name, SMALL)
-        assert not isinstance(error.value, UnreadableImage), "not one picture is at fault"
-    with pytest.raises(IdcwhError, match="LOAD_TRUNCATED_IMAGES is set"):
+    with raises(InvalidInputError, path="PIL.ImageFile.LOAD_TRUNCATED_IMAGES", expected=False):
         to_pixels(opened, SMALL)
     assert to_pixels(Image.new("RGB", (30, 30)), SMALL).shape == (20, 20, 3), "nothing to decode"
     assert ImageFile.LOAD_TRUNCATED_IMAGES is True
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_warning_that_is_made_an_error_is_no_damage(tmp_path: Path) -> None:
+def test_warning_made_an_error_is_named_as_one(tmp_path: Path) -> None:
     Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")
-    with pytest.raises(UnreadableImage, match="makes errors of warnings: Image size"):
+    with raises(UnreadableImage, path=tmp_path / "big.png", problem="warnings"):
         load_image(tmp_path / "big.png", SMALL)
 
 
-def test_what_is_no_picture_is_named_with_its_cause(tmp_path: Path) -> None:
-    (tmp_path / "text.jpg").write_text("not a picture\n" * 100)
+def test_path_that_is_no_image_names_the_cause(tmp_path: Path) -> None:
+    (tmp_path / "text.jpg").write_text("not an image\n" * 100)
     (tmp_path / "empty.jpg").touch()
     (tmp_path / "folder.jpg").mkdir()
     (tmp_path / "loop.jpg").symlink_to("loop.jpg")
@@ -114,21 +112,20 @@ def test_what_is_no_picture_is_named_with_its_cause(tmp_path: Path) -> None:
         "pipe.jpg": "not a regular file",
     }
     for name, cause in expected.items():
-        with pytest.raises(UnreadableImage, match=cause) as error:
+        with raises(UnreadableImage, path=tmp_path / name, problem=cause):
             load_image(tmp_path / name, SMALL)
-        assert error.value.path == str(tmp_path / name)
 
 
 def test_postscript_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\nshowpage\n")
-    with pytest.raises(UnreadableImage, match="not an image"):
+    with raises(UnreadableImage, path=tmp_path / "a.jpg"):
         load_image(tmp_path / "a.jpg", SMALL)
 
 
 @pytest.mark.parametrize(
     ("limit", "accepted"), [(Image.MAX_IMAGE_PIXELS, "178,956,970"), (None, "178,956,970"), (1000, "2,000")]
 )
-def test_a_bomb_is_refused_undecoded(
+def test_image_with_too_many_pixels_is_not_decoded(
     limit: int | None, accepted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = bytearray(encoded("PNG"))
@@ -137,7 +134,7 @@ def test_a_bomb_is_refused_undecoded(
     (tmp_path / "bomb.png").write_bytes(content)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # other libraries switch Pillow's own guard off
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
-    with pytest.raises(UnreadableImage, match=f"more than the {accepted} "):
+    with raises(UnreadableImage, path=tmp_path / "bomb.png", problem=accepted):
         load_image(tmp_path / "bomb.png", SMALL)
 
 

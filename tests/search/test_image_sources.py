@@ -15,6 +15,7 @@ from PIL import Image, features
 import idcwh_search as ih
 from idcwh_search.images.decoding import HEAD, UnreadableImage, kind_of
 from idcwh_search.images.preprocess import Preprocess, load_image
+from support.errors import raises
 
 SVG = b'<?xml version="1.0"?>\n<!-- drawn by hand -->\n<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>'
 HEIC = b"\0\0\0\x1cftypheic\0\0\0\0mif1heicmiaf" + bytes(64)
@@ -62,18 +63,17 @@ def test_load_image_of_a_pipe_equals_the_file(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_image_are_unreadable() -> None:
     whole = encoded("PNG")
-    for content, reason in ((b"", "an empty file"), (b"a.png", "not an image"), (whole[: len(whole) // 2], "damaged")):
+    for content, reason in ((b"", "an empty file"), (b"a.png", "not an image"), (whole[: len(whole) // 2], "corrupt")):
         for source in (content, io.BytesIO(content)):
-            with pytest.raises(UnreadableImage, match=reason):
+            with raises(UnreadableImage, problem=reason):
                 ih.load_image(source, ih.Preprocess())
 
 
 def test_file_opened_as_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("abc")
-    message = r"a.txt: gives str, expected bytes; open it in binary mode"
-    with (tmp_path / "a.txt").open() as file, pytest.raises(TypeError, match=message):
+    with (tmp_path / "a.txt").open() as file, pytest.raises(TypeError, match=r"a\.txt: "):
         ih.load_image(file, ih.Preprocess())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"a.txt: cannot be read"):
+    with pytest.raises(ValueError, match=r"a\.txt: "):
         ih.load_image(file, ih.Preprocess())  # type: ignore[arg-type]
 
 
@@ -108,25 +108,25 @@ def test_kind_of_a_list_of_paths_is_none(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "kind"),
     [
-        (SVG, "SVG is not supported; convert it to PNG first"),
-        (b"\xef\xbb\xbf <svg/>", "SVG is not supported"),
-        (b"<!DOCTYPE svg PUBLIC 'x'>\n<svg>", "SVG is not supported"),
-        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL is not supported; convert it to JPEG or PNG first"),
-        (b"8BPS\0\1", r"Photoshop \(PSD\) is not supported"),
-        (b"%PDF-1.7\n", "PDF is not supported"),
-        (b"FUJIFILMCCD-RAW 0201", "camera raw is not supported"),
+        (SVG, "SVG"),
+        (b"\xef\xbb\xbf <svg/>", "SVG"),
+        (b"<!DOCTYPE svg PUBLIC 'x'>\n<svg>", "SVG"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"8BPS\0\1", "Photoshop (PSD)"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b"FUJIFILMCCD-RAW 0201", "camera raw"),
     ],
 )
-def test_image_of_an_unsupported_type_names_the_type(content: bytes, reason: str, tmp_path: Path) -> None:
+def test_image_of_an_unsupported_type_names_the_type(content: bytes, kind: str, tmp_path: Path) -> None:
     (tmp_path / "query.jpg").write_bytes(content)
-    with pytest.raises(UnreadableImage, match=rf"query.jpg: {reason}"):
+    with raises(UnreadableImage, path=tmp_path / "query.jpg", problem=kind):
         ih.load_image(tmp_path / "query.jpg", ih.Preprocess())
 
 
 def test_heic_without_pillow_heif_names_the_package(heif_missing: None) -> None:
-    with pytest.raises(UnreadableImage, match=r"HEIC is not supported; install pillow-heif \(pip install"):
+    with raises(UnreadableImage, problem="pillow-heif"):
         ih.load_image(HEIC, ih.Preprocess())
 
 
@@ -137,4 +137,4 @@ def test_image_cut_off_in_its_header_is_corrupt(tmp_path, suffix):
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(UnreadableImage) as caught:
         load_image(path, Preprocess(8, 8))
-    assert caught.value.reason.startswith(("corrupt: begins like ", "damaged: ")), caught.value.reason
+    assert caught.value.reason.startswith("corrupt: "), caught.value.reason

@@ -1,4 +1,4 @@
-"""Files to pixels: every size, orientation and mode of pictures. The oracles are Pillow itself and plain numpy."""
+"""Files to pixels: every size, orientation and mode of images. The oracles are Pillow itself and plain numpy."""
 
 from __future__ import annotations
 
@@ -373,20 +373,20 @@ def test_preprocess_goes_through_a_dictionary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "complaint"),
+    ("values", "named"),
     [
-        ({"resize": 10, "crop": 20, "interpolation": "bilinear"}, "crop <= resize"),
-        ({"resize": 0, "crop": 0, "interpolation": "bilinear"}, "1 <= crop"),
-        ({"resize": 24.0, "crop": 20, "interpolation": "bilinear"}, "resize must be an int"),
-        ({"resize": True, "crop": True, "interpolation": "bilinear"}, "must be an int"),
-        ({"resize": 24, "crop": 20, "interpolation": "nearest"}, "interpolation must be one of"),
-        ({"resize": 24, "crop": 20}, "expected the fields"),
+        ({"resize": 10, "crop": 20, "interpolation": "bilinear"}, "crop"),
+        ({"resize": 0, "crop": 0, "interpolation": "bilinear"}, "crop"),
+        ({"resize": 24.0, "crop": 20, "interpolation": "bilinear"}, "resize"),
+        ({"resize": True, "crop": True, "interpolation": "bilinear"}, "resize"),
+        ({"resize": 24, "crop": 20, "interpolation": "nearest"}, "interpolation"),
+        ({"resize": 24, "crop": 20}, "interpolation"),
         ({"resize": 24, "crop": 20, "interpolation": "box", "flip": True}, "flip"),
-        ([24, 20], "dictionary"),
+        ([24, 20], "list"),
     ],
 )
-def test_preprocess_refuses(values: object, complaint: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=complaint):
+def test_preprocess_of_wrong_fields_names_the_field(values: object, named: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=rf"^preprocess: .*\b{named}\b"):
         Preprocess.from_dict(values)  # type: ignore[arg-type]
 
 
@@ -394,5 +394,5 @@ def test_load_image_without_preprocess_raises_type_error(tmp_path):
     path = tmp_path / "a.png"
     Image.new("RGB", (4, 4)).save(path)
     for wrong in (None, 224, (240, 224)):
-        with pytest.raises(TypeError, match="preprocess: expected a Preprocess"):
+        with pytest.raises(TypeError, match=r"^preprocess:"):
             load_image(path, wrong)

