@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
+from idcwh_train import cli
 from idcwh_train.engine import epoch_log
 from support.images import write_images
 
@@ -22,28 +26,57 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def save_lines(figure: Figure, file: BinaryIO, **_: Any) -> None:
+    """Writes the first bytes of a PNG file and the coordinates of the lines instead of an image of them."""
+    lines = [line.get_xydata().tolist() for axes in figure.axes for line in axes.lines]
+    file.write(b"\x89PNG\r\n\x1a\n" + repr(lines).encode())
+
+
+@pytest.fixture(autouse=True)
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are not rendered, which takes longer than a tiny training; test_curves.py overrides this."""
+    monkeypatch.setattr(Figure, "savefig", save_lines)
+
+
 @pytest.fixture
 def make_images() -> Callable[..., Path]:
     """`write_images`, for a set that a test changes or for another number of pictures."""
     return write_images
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three classes of 3 queries and 11 training pictures; not to be changed."""
     return write_images(tmp_path_factory.mktemp("images"))
 
 
+NET = ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
+
+
 @pytest.fixture
 def net() -> list[str]:
     """Options of idcwh-train: a small random network and 12 bits."""
-    return ["--backbone", "timm:test_resnet", "--weights", "none", "--resize", "36", "--crop", "32", "--bits", "12"]
+    return list(NET)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cached(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Options of idcwh-train: the CPU, and features that no other test has to compute again."""
     return ["--cache", str(tmp_path_factory.getbasetemp() / "features"), "--device", "cpu"]
+
+
+@pytest.fixture(scope="session")
+def frozen_run(images: Path, cached: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run: three epochs on fixed features; not to be changed."""
+    out = tmp_path_factory.mktemp("frozen") / "run"
+    assert cli.main(["--data", str(images), *NET, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 0
+    return out
+
+
+@pytest.fixture
+def finished(frozen_run: Path, tmp_path: Path) -> Path:
+    """A copy of `frozen_run`, at tmp_path / "run"."""
+    return Path(shutil.copytree(frozen_run, tmp_path / "run"))
 
 
 def read_log(out: Path) -> list[dict]:

@@ -20,6 +20,11 @@ ONE = [
 SEVERAL = [{"epoch": e, "L1@12": 1.0 / e, "L1@48": 2.0 / e, "map@12": 0.1 * e, "map@48": 0.2 * e} for e in (1, 2, 3)]
 
 
+@pytest.fixture(autouse=True)
+def unrendered() -> None:
+    """Figures are rendered."""
+
+
 def lines(axes) -> list[tuple[list[float], list[float]]]:
     return [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines if len(line.get_xdata())]
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -143,13 +142,8 @@ def test_a_run_is_resumed_with_its_own_protocol_only(images, net, tmp_path, cach
     assert (tmp_path / "a" / "model.pt").read_bytes() == model
 
 
-def finished(images: Path, net: list[str], out: Path, cached: list[str]) -> Path:
-    assert cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 0
-    return out
-
-
-def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(images, net, tmp_path, cached, capsys):
-    out = finished(images, net, tmp_path / "run", cached)
+def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(finished, cached, capsys):
+    out = finished
     path = out / "checkpoint.pt"
     whole = path.read_bytes()
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
@@ -185,11 +179,12 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(images, 
         (["--epochs", "4"], "--epochs 4: the run in OUT has 3; leave --epochs out"),
     ],
 )
-def test_options_that_agree_with_the_run_may_be_said_again(images, net, tmp_path, cached, capsys, given, words):
-    out = tmp_path / "run"
-    more = ["--bits", "12", "20"] if given[0] == "--beta" and words else []
-    command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached, *more]
-    assert cli.main([*command, "--recipe", "paper" if given[0] == "--sigma2" else "frozen"]) == 0
+def test_options_that_agree_with_the_run_may_be_said_again(images, net, finished, cached, capsys, given, words):
+    out = finished
+    more = {"--sigma2": ["--recipe", "paper"], "--beta": ["--bits", "12", "20"]}.get(given[0])
+    if more and given != ["--beta", "0.05"]:
+        command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]
+        assert cli.main([*command, *more, "--overwrite"]) == 0
     capsys.readouterr()
     assert cli.main(["--out", str(out), "--resume", *cached, *given]) == (1 if words else 0)
     if words:
@@ -212,9 +207,9 @@ def test_options_that_agree_with_the_run_may_be_said_again(images, net, tmp_path
         lambda saved: saved.update(best=3),
     ],
 )
-def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(images, net, tmp_path, cached, capsys, change):
+def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(finished, cached, capsys, change):
     """And no model is written of what it lacks."""
-    out = finished(images, net, tmp_path / "run", cached)
+    out = finished
     path, model = out / "checkpoint.pt", (out / "model.pt").read_bytes()
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
     change(saved)
@@ -255,8 +250,8 @@ def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cach
         assert cli.main(resume) == 0
 
 
-def test_a_log_of_something_else_costs_its_picture_only(images, net, tmp_path, cached, capsys):
-    out = finished(images, net, tmp_path / "run", cached)
+def test_a_log_of_something_else_costs_its_picture_only(finished, cached, capsys):
+    out = finished
     model = (out / "model.pt").read_bytes()
     lines = (out / "log.jsonl").read_bytes().splitlines(keepends=True)
     for first in (b"5", b'{"epoch": 1, "distinct_codes": "x"}', b'{"epoch": 1, "loss": [1]}'):
@@ -276,8 +271,8 @@ def test_what_to_do_next_is_said_for_a_shell(images, net, tmp_path, cached, caps
     assert f"go on with: idcwh-train --out '{out}' --resume\n" in capsys.readouterr().err
 
 
-def test_a_log_that_is_gone_or_cut_is_said_and_done_without(images, net, tmp_path, cached, capsys):
-    out = finished(images, net, tmp_path / "run", cached)
+def test_a_log_that_is_gone_or_cut_is_said_and_done_without(finished, cached, capsys):
+    out = finished
     model, lines = (out / "model.pt").read_bytes(), (out / "log.jsonl").read_bytes().splitlines(keepends=True)
     kept = (out / "checkpoint.pt").read_bytes()
     for content, left in ((None, []), (b"".join(lines)[:-5], lines[:2]), (lines[0] + lines[1][:30], lines[:1])):
@@ -300,7 +295,7 @@ def test_a_set_that_has_moved_is_named_to_resume(make_images, images, net, tmp_p
     out, here = tmp_path / "run", tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(images.parent)
-    finished(Path(images.name), net, out, cached)
+    assert cli.main(["--data", images.name, *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 0
     model = (out / "model.pt").read_bytes()
     monkeypatch.chdir(here)
     resume = ["--out", str(out), "--resume", *cached]
