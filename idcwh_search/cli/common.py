@@ -1,4 +1,4 @@
-"""What every command of the toolkit shares: errors as one line, exit codes, progress."""
+"""Code of all commands: errors as one line, exit codes, standard streams, options that several commands have."""
 
 from __future__ import annotations
 
@@ -213,9 +213,9 @@ codecs.register_error("idcwh", _written)
 
 
 def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
-    """IdcwhError where the output is there already and --force was not given."""
+    """Raises AlreadyExistsError for an output that exists, unless `force` is set."""
     if os.path.lexists(path) and not force:
-        raise AlreadyExistsError("already exists; choose another name or pass --force to replace it", path=path)
+        raise AlreadyExistsError(path=path, hint="choose another name or pass --force to replace it")
 
 
 class Parser(argparse.ArgumentParser):
@@ -230,19 +230,16 @@ class Parser(argparse.ArgumentParser):
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[None]:
-        """A value that an option does not take is wrong usage also where it is not argparse that sees it."""
+        """Ends the command with wrong usage for a TypeError or ValueError; the option replaces an argument's name."""
         try:
             yield
         except (TypeError, ValueError) as error:
             if os.environ.get("IDCWH_TRACEBACK"):
                 raise
-            self.error(self.in_options(str(error)))
-
-    def in_options(self, message: str) -> str:
-        """Returns a message that begins with the name of an argument of ours, with the option in its place."""
-        name, rest = re.match(r"(\w*)(.*)", message, re.DOTALL).groups()  # type: ignore[union-attr]
-        option = f"--{name.replace('_', '-')}"
-        return f"{option}{rest}" if rest[:1] in (":", " ") and option in self._option_string_actions else message
+            name, rest = re.match(r"(\w*)(.*)", str(error), re.DOTALL).groups()  # type: ignore[union-attr]
+            option = f"--{name.replace('_', '-')}"
+            is_option = rest[:1] in (":", " ") and option in self._option_string_actions
+            self.error(f"{option}{rest}" if is_option else str(error))
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"error: {one_line(message)} (see {self.prog} --help)\n")
@@ -275,8 +272,26 @@ def identifier(text: str) -> int:
     return whole(text, 0, LARGEST_ID)
 
 
-def add_device(add: Callable[..., Any]) -> None:
-    """The options of where a model runs and what it expects; `add` is a parser's add_argument."""
+def add_command(commands: Any, name: str, run: Callable[[Any], int], *, help: str, epilog: str) -> Any:
+    """Adds a command to those of another one; returns its parser. `run` gets its options and returns the exit code."""
+    parser = commands.add_parser(name, help=help, epilog=epilog)
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def add_database(add: Callable[..., Any]) -> None:
+    """Adds the argument for a database; `add` is a parser's add_argument."""
+    add("db", metavar="FILE", help="the database, such as codes.bin")
+
+
+def add_database_files(add: Callable[..., Any]) -> None:
+    """Adds the options for the places of a database's model and images."""
+    add("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
+    add("--root", metavar="DIR", help="the current folder of the database's images (default: the one it names)")
+
+
+def add_encoder(add: Callable[..., Any]) -> None:
+    """Adds the options of an encoder: its device, the pixels that its model expects, its threads."""
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)")
     add(
         "--preprocess",
@@ -284,6 +299,13 @@ def add_device(add: Callable[..., Any]) -> None:
         metavar="RESIZE,CROP",
         help="pixels of the shorter side and of the crop, for a model.onnx that has no metadata or was changed",
     )
+    add("--threads", type=threads, metavar="N", help="threads (default: all cores of the process)")
+
+
+def encoder_options(options: Any) -> dict[str, Any]:
+    """Returns the arguments of Encoder that the options of a command give."""
+    names = ("device", "threads", "batch_size", "preprocess")
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
 def preprocess(text: str) -> Any:

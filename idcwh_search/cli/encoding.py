@@ -20,12 +20,12 @@ from .content import checksum
 
 
 def add_options(parser: Any) -> None:
-    """Options of the images, the model and the summary."""
+    """Adds the options of the images, the encoder and the summary."""
     parser.add_argument(
         "--images",
         required=True,
         metavar="DIR_OR_LIST",
-        help="a folder, a .tar file, a list of paths (one a line; - for stdin), or a manifest (.csv, .jsonl)",
+        help="a folder, a .tar file, a list of paths (one per line; - for stdin), or a manifest (.csv, .jsonl)",
     )
     parser.add_argument(
         "--labels",
@@ -34,12 +34,9 @@ def add_options(parser: Any) -> None:
         help="label images by their first folder below DIR, in a .tar file by their .cls file or folder (default); a "
         "manifest has its own, and may be without any with none",
     )
-    common.add_device(parser.add_argument)
+    common.add_encoder(parser.add_argument)
     parser.add_argument(
-        "--threads", type=common.threads, metavar="N", help="threads (default: all cores given to the process)"
-    )
-    parser.add_argument(
-        "--batch-size", type=common.positive, metavar="N", help="images a model run (default: by device)"
+        "--batch-size", type=common.positive, metavar="N", help="images per run of the model (default: by device)"
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 

@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,9 @@ def parser() -> common.Parser:
 
     add = parser.add_argument_group("what to measure (each may be repeated, for columns side by side)").add_argument
     # one list for both, so that --name can follow the order of the command line
-    add("--model", dest="sources", action="append", type=_model, metavar="FILE", help="a model.onnx")
-    add("--codes", dest="sources", action="append", type=_codes, metavar="FILE.npz", help="codes made elsewhere")
+    source: dict[str, Any] = {"dest": "sources", "action": "append"}
+    add("--model", type=partial(Source, "model"), metavar="FILE", help="a model.onnx", **source)
+    add("--codes", type=partial(Source, "codes"), metavar="FILE.npz", help="codes made elsewhere", **source)
     add("--name", action="append", metavar="TEXT", help="what to call each of them, in the same order")
 
     add = parser.add_argument_group("on which images (with --model)").add_argument
@@ -58,8 +60,7 @@ def parser() -> common.Parser:
     add = parser.add_argument_group("how").add_argument
     add("--top", nargs="+", type=common.positive, metavar="K", help="K of MAP@K, P@K, R@K (default 10 100 1000 5000)")
     add("--radius", type=common.natural, default=2, metavar="R", help="of P@H<=R and R@H<=R (default 2)")
-    common.add_device(add)
-    add("--threads", type=common.threads, metavar="N", help="threads (default: all cores of the process)")
+    common.add_encoder(add)
 
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print JSON, curves and histograms included")
@@ -81,15 +82,7 @@ class Source:
             return code_files.load(self.path)
         from ..encoder.encoder import Encoder
 
-        return Encoder(self.path, options.device, threads=options.threads, preprocess=options.preprocess)
-
-
-def _model(path: str) -> Source:
-    return Source("model", path)
-
-
-def _codes(path: str) -> Source:
-    return Source("codes", path)
+        return Encoder(self.path, **common.encoder_options(options))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..database.provenance import (
     rename_items,
 )
 from ..errors import InvalidInputError, NotFoundError
-from . import encoding
+from . import common, encoding
 from .changes import Changes
 from .inputs import Listing
 
@@ -35,17 +35,14 @@ EPILOG = """examples:
   idcwh-index add codes.bin --images /mnt/disk/photos --root /mnt/disk/photos    (after the folder was moved)
 
 An image whose bytes are those of an item is not encoded again, whatever its name and time. A renamed or moved image
-keeps its id."""
+keeps its id. The database records --root."""
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("add", help="add new and changed images to a database", epilog=EPILOG)
-    parser.add_argument("db", metavar="FILE", help="the database")
-    parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
-    parser.add_argument(
-        "--root", metavar="DIR", help="where the folder of the database's images lies now; the database remembers it"
-    )
+    """Adds the command to those of idcwh-index."""
+    parser = common.add_command(commands, "add", run, help="add new and changed images to a database", epilog=EPILOG)
+    common.add_database(parser.add_argument)
+    common.add_database_files(parser.add_argument)
     parser.add_argument(
         "--prune",
         action="store_true",
@@ -55,7 +52,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--prune-all", action="store_true", help="the same, however many images are gone")
     parser.add_argument("--recode", action="store_true", help="encode every image again, unchanged ones as well")
     encoding.add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: Any) -> int:
@@ -84,14 +80,7 @@ def run(options: Any) -> int:
             console.note(f"{counted(lost, 'item')} without a file (--prune removes them)")
         if not options.prune_all:
             _check_pruned(options.db, root, changes.item_keys, list(gone.values()))
-        encoder = open_encoder(
-            database,
-            options.model,
-            device=options.device,
-            threads=options.threads,
-            batch_size=options.batch_size,
-            preprocess=options.preprocess,
-        )
+        encoder = open_encoder(database, options.model, **common.encoder_options(options))
         if options.root is not None:
             if repeated := rename_items(database, item_keys):
                 console.note(f"removed {counted(repeated, 'item')} of a file that another item names")
@@ -121,12 +110,7 @@ def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) 
     if not lost:
         return
     there = [key for key in keys if key is not None]
-    left = defaultdict[str, int](int)
-    for key in there:
-        left[_folder(key)] += 1
-    gone = defaultdict[str, int](int)
-    for key in lost:
-        gone[_folder(key)] += 1
+    left, gone = Counter(map(_folder, there)), Counter(map(_folder, lost))
     whole = [name for name, number in gone.items() if name and number >= FEW and number == left[name]]
     if len(lost) == len(there):
         what = f"all {counted(len(there), 'item')}"
@@ -144,7 +128,7 @@ def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) 
 
 
 def _folder(key: str) -> str:
-    """The folder of a key directly below the root, or outside of it; "" for files of the root and for tar files."""
+    """Returns the folder of a key directly below the root or outside it; "" for files of the root and for tar files."""
     parts = key.split("/")
     first = next((n for n, part in enumerate(parts) if part != ".."), 0)
     folder = "/".join(parts[: first + 1])

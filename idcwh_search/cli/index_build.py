@@ -27,8 +27,8 @@ The database names its images by their path below DIR, such as cats/tom.jpg, in 
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("build", help="encode images into a new database", epilog=EPILOG)
+    """Adds the command to those of idcwh-index."""
+    parser = common.add_command(commands, "build", run, help="encode images into a new database", epilog=EPILOG)
     parser.add_argument("--model", required=True, metavar="FILE", help="the model.onnx, made by idcwh-export")
     parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
     parser.add_argument("--force", action="store_true", help="replace an existing database")
@@ -38,7 +38,6 @@ def add_parser(commands: Any) -> None:
         help="keep what is done in FILE.part, so that the same command goes on after an interruption",
     )
     encoding.add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: Any) -> int:
@@ -50,13 +49,7 @@ def run(options: Any) -> int:
     common.refuse_existing(options.db, options.force)
     listing = Listing(options.images, options.labels)
     console.note_all(listing.left_out.lines())
-    encoder = Encoder(
-        options.model,
-        device=options.device,
-        threads=options.threads,
-        batch_size=options.batch_size,
-        preprocess=options.preprocess,
-    )
+    encoder = Encoder(options.model, **common.encoder_options(options))
     count = counted(len(listing.paths), "image")
     console.note(f"{count}, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
     manifest = describe(target, encoder, listing.root)

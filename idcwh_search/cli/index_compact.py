@@ -1,4 +1,4 @@
-"""idcwh-index compact: a database without what was removed from it."""
+"""idcwh-index compact: writes a database again without the removed items."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("compact", help="write a database anew, without what was removed", epilog=EPILOG)
-    parser.add_argument("db", metavar="FILE", help="the database")
-    parser.set_defaults(run=run)
+    """Adds the command to those of idcwh-index."""
+    parser = common.add_command(commands, "compact", run, help="free the space of removed items", epilog=EPILOG)
+    common.add_database(parser.add_argument)
 
 
 def run(options: Any) -> int:

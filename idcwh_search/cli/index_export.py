@@ -18,16 +18,14 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser(
-        "export", help="write a database as a file for faiss, NumPy, Parquet or Arrow", epilog=EPILOG
-    )
-    parser.add_argument("db", metavar="FILE", help="the database, such as codes.bin")
+    """Adds the command to those of idcwh-index."""
+    help = "write a database as a file for faiss, NumPy, Parquet or Arrow"
+    parser = common.add_command(commands, "export", run, help=help, epilog=EPILOG)
+    common.add_database(parser.add_argument)
     parser.add_argument("out", metavar="OUT", help="the file to write, such as codes.parquet")
-    parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of OUT says")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="the format (default: by the suffix of OUT)")
     parser.add_argument("--ids", metavar="FILE", help="write the ids to this .npy, for formats without (npy, raw)")
     parser.add_argument("--force", action="store_true", help="replace existing files")
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: Any) -> int:
@@ -50,5 +48,5 @@ def run(options: Any) -> int:
             )
         console.note(f"{options.out}: {counted(len(database), 'item')}; {Path(options.out).stat().st_size:,} bytes")
     if left_out:
-        console.note(f"left out, as this format does not hold them: {', '.join(left_out)}")
+        console.note(f"left out, as the format does not store them: {', '.join(left_out)}")
     return common.DONE

@@ -18,19 +18,17 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser(
-        "import", help="make a database of codes from faiss, NumPy, Parquet or Arrow", epilog=EPILOG
-    )
+    """Adds the command to those of idcwh-index."""
+    help = "make a database of codes from faiss, NumPy, Parquet or Arrow"
+    parser = common.add_command(commands, "import", run, help=help, epilog=EPILOG)
     parser.add_argument("source", metavar="IN", help="the file of codes, such as codes.faiss")
     parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
-    parser.add_argument("--format", choices=interchange.FORMATS, help="by default what the suffix of IN says")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="the format (default: by the suffix of IN)")
     parser.add_argument(
-        "--bits", type=common.bits, metavar="N", help="the code length, where whole bytes do not say it"
+        "--bits", type=common.bits, metavar="N", help="the code length (default: 8 times the bytes of a code)"
     )
     parser.add_argument("--ids", metavar="FILE", help="a .npy of ids, for formats without (npy, raw)")
     parser.add_argument("--force", action="store_true", help="replace an existing database")
-    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: Any) -> int:

@@ -1,4 +1,4 @@
-"""idcwh-index info: what is in a database."""
+"""idcwh-index info: prints the properties of a database."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("info", help="say what is in a database", epilog=EPILOG)
-    parser.add_argument("db", metavar="FILE", help="the database")
+    """Adds the command to those of idcwh-index."""
+    parser = common.add_command(commands, "info", run, help="print the properties of a database", epilog=EPILOG)
+    common.add_database(parser.add_argument)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: Any) -> int:

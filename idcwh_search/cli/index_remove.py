@@ -25,9 +25,9 @@ of the keys or ids is not there."""
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("remove", help="remove items from a database", epilog=EPILOG)
-    parser.add_argument("db", metavar="FILE", help="the database")
+    """Adds the command to those of idcwh-index."""
+    parser = common.add_command(commands, "remove", run, help="remove items from a database", epilog=EPILOG)
+    common.add_database(parser.add_argument)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--ids", nargs="+", type=common.identifier, metavar="ID", help="ids, as idcwh-search --json prints them"
@@ -36,7 +36,6 @@ def add_parser(commands: Any) -> None:
         "--keys", nargs="+", metavar="KEY", help="paths below the folder that was indexed, such as cats/tom.jpg"
     )
     which.add_argument("--keys-from", metavar="FILE", help="a list of keys, one per line; - for stdin")
-    parser.set_defaults(run=run)
 
 
 def run(options: Any) -> int:

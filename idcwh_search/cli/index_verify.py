@@ -1,4 +1,4 @@
-"""idcwh-index verify: is every byte of a database as it was written?"""
+"""idcwh-index verify: compares every byte of a database with its checksums."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ Exit codes: 0 every byte is as it was written, 1 the file is corrupt (the places
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to those of idcwh-index."""
-    parser = commands.add_parser("verify", help="read everything and check it", epilog=EPILOG)
-    parser.add_argument("db", metavar="FILE", help="the database")
-    parser.set_defaults(run=run)
+    """Adds the command to those of idcwh-index."""
+    parser = common.add_command(commands, "verify", run, help="check every byte of a database", epilog=EPILOG)
+    common.add_database(parser.add_argument)
 
 
 def run(options: Any) -> int:

@@ -16,6 +16,7 @@ from ..database.database import Database
 from ..database.provenance import keys_of_file, open_encoder
 from ..errors import InvalidInputError
 from ..images.listing import LeftOut, find_images
+from . import common
 from .hits import Query
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries
             left_out.append(found.left_out)
     joined = LeftOut.joined(left_out)
     console.note_all(joined.lines())
-    wanted = {"device": options.device, "threads": options.threads, "preprocess": options.preprocess}
-    encoder = open_encoder(database, options.model, **wanted)
+    encoder = open_encoder(database, options.model, **common.encoder_options(options))
     if encoder.device != "cpu" or options.device != "auto":
         console.note(f"model on {encoder.device}: {encoder.why}")
     queries = _combine(encoder, images, roots) if options.combine else _encode(encoder, images, roots)

@@ -66,12 +66,8 @@ def parser() -> common.Parser:
     parser.add_argument("--exclude-self", action="store_true", help="leave out the query's own file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", metavar="FILE", help="also write a page with the images of queries and hits")
-    parser.add_argument("--root", metavar="DIR", help="where the folder of the database's images lies now")
-    parser.add_argument("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
-    common.add_device(parser.add_argument)
-    parser.add_argument(
-        "--threads", type=common.threads, metavar="N", help="threads (default: all cores given to the process)"
-    )
+    common.add_database_files(parser.add_argument)
+    common.add_encoder(parser.add_argument)
     return parser
 
 
@@ -110,10 +106,8 @@ def _where(options: Any, database: Database) -> np.ndarray | None:
         return None
     where = database.select(labels=options.label, key_prefixes=options.key_prefix)
     if not len(where):
-        raise InvalidInputError(
-            "no item has both a label of --label and a key prefix of --key-prefix; leave one of them out",
-            path=options.db,
-        )
+        problem = "has no item with both a label of --label and a key prefix of --key-prefix"
+        raise InvalidInputError(problem, path=options.db, hint="leave one of them out")
     console.note(f"searching {len(where):,} of {len(database):,} items")
     return where
 
