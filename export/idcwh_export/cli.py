@@ -12,12 +12,14 @@ from idcwh_search.cli import common
 from idcwh_search.encoder.cuda import NO_GPU
 from idcwh_search.encoder.device import DEVICES
 from idcwh_search.encoder.metadata import PRECISIONS
-from idcwh_search.errors import InvalidInputError, not_installed
+from idcwh_search.errors import InvalidInputError, NotFoundError, not_installed
 
 from . import OPSETS
 
 if TYPE_CHECKING:
     from .export import Export, Exported
+
+_EXPECTED = "a model.pt written by idcwh-train"
 
 EPILOG = """\
 examples:
@@ -118,10 +120,11 @@ def _tell(options: Any) -> int:
 def _export(options: Any) -> int:
     out = Path(options.onnx) if options.onnx else options.model.with_suffix(".onnx")
     if not options.model.is_file():
-        found = "not a file" if options.model.exists() else "no such file"
-        raise InvalidInputError(f"{found}; expected a model.pt written by idcwh-train", path=options.model)
+        if not options.model.exists():
+            raise NotFoundError(path=options.model, expected=_EXPECTED)
+        raise InvalidInputError("is not a file", path=options.model, expected=_EXPECTED)
     if options.model.suffix.lower() == ".onnx":
-        raise InvalidInputError("is an ONNX model; expected the model.pt that idcwh-train wrote", path=options.model)
+        raise InvalidInputError(path=options.model, found="an ONNX model", expected=_EXPECTED)
     skipped: list[dict[str, str]] = []
 
     def skip(path: str, reason: str) -> None:
@@ -168,9 +171,7 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
     relevant = "labels" if done.labelled else "the nearest by the model's logits"
     console.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
     if any(file.calibration == SEEN for file in done.files):
-        console.note(
-            "int8 is calibrated on the pictures it is compared on; --verify IMAGES shows what it does to others"
-        )
+        console.note("int8 is calibrated on the images it is compared on; --verify IMAGES measures it on others")
     if as_json:
         about: dict[str, Any] = {"images": done.origin, "relevant": relevant, "not_compared_on": done.passed_over}
         about |= {"skipped": skipped, "left_out": done.left_out.to_dict()}

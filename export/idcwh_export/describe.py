@@ -1,4 +1,4 @@
-"""What is in a model file, what it expects, which model and classes, and how it was checked. ONNX needs no torch."""
+"""The description of model files: input and output, model and classes, and the check. ONNX needs no torch."""
 
 from __future__ import annotations
 
@@ -13,77 +13,64 @@ import numpy as np
 from idcwh_search._util.console import one_line
 from idcwh_search.encoder import model_file
 from idcwh_search.encoder.metadata import ModelInfo
-from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, NotFoundError, NotSupportedError
+from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, NotFoundError
 
 Description = dict[str, Any]
 _CLASSES = 12  # named in text; JSON has them all
-_FOREIGN = (KeyError, TypeError, ValueError, AttributeError)  # what somebody else wrote under our name
-_UNREADABLE = "what it says of a check is not as idcwh-export writes it"
+_FOREIGN = (KeyError, TypeError, ValueError, AttributeError)  # of a record that another program wrote
+_UNREADABLE = "not a record of idcwh-export"
 
 
 def describe(path: Path) -> Description:
-    """A model.onnx as plain Python, for JSON. IdcwhError where it is none."""
+    """Returns a model.onnx as plain Python, for JSON; raises IdcwhError for another file."""
     import onnx
 
+    loaded = model_file.LoadedModel.read(path)
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
-            raise NotSupportedError("a device or a pipe; expected a model.onnx", path=path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise IdcwhError(f"{error.strerror}; expected a model.onnx", path=path) from error
-    lines = model_file.metadata(content)
-    try:
-        if lines is None:
-            raise ValueError("not an ONNX model")
-        model = onnx.load_from_string(content)
+        model = onnx.load_from_string(loaded.content)
     except Exception as error:  # protobuf has its own kinds of errors
-        raise CorruptFileError("not an ONNX model", path=path) from error
-    seal, digest = model_file.examine(content)
-    weights = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
+        raise CorruptFileError("is not an ONNX model", path=path) from error
     found: Description = {
         "path": str(path),
         "kind": "onnx",
-        "bytes": len(content),
-        "sha256": digest,
-        "seal": seal.value,
+        "bytes": len(loaded.content),
+        "sha256": loaded.fingerprint,
+        "seal": loaded.seal.value,
         "opset": next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), None),
         "ir_version": model.ir_version,
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
-        "weights": weights,
+        "weights": sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer),
         "operators": dict(Counter(node.op_type for node in model.graph.node).most_common()),
         "inputs": {value.name: _shape(value) for value in model.graph.input},
         "outputs": {value.name: _shape(value) for value in model.graph.output},
     }
     try:
-        model_file.check_self_contained(content)
-        return found | _said(ModelInfo.from_metadata(lines), changed=seal is model_file.Seal.BROKEN)
+        model_file.check_self_contained(loaded.content)
+        info = ModelInfo.from_metadata(loaded.metadata)
     except IdcwhError as error:
         return found | {"problem": str(error)}
-
-
-def changed(model: Description) -> bool:
-    """Whether it is no longer what was checked."""
-    return bool(model.get("seal") == model_file.Seal.BROKEN.value)
-
-
-def _said(info: ModelInfo, changed: bool) -> Description:
-    return {
+    return found | {
         "bits": info.bits,
         "precision": info.precision,
         "preprocess": info.preprocess.to_dict(),
         "method": info.method,
         "backbone": info.backbone,
-        "classes": [str(name) for name in info.classes],
+        "classes": info.classes,
         "source_sha256": info.source_sha256,
-        "verified": None if changed else info.verified,  # of another file
+        "verified": None if changed(found) else info.verified,  # of another file
     }
 
 
+def changed(model: Description) -> bool:
+    """Returns whether the file was changed after its check."""
+    return bool(model.get("seal") == model_file.Seal.BROKEN.value)
+
+
 def listed(paths: Iterable[str]) -> list[Description]:
-    """Every model below these files and folders, in order: model.onnx as `describe` gives it, model.pt in short."""
+    """Returns every model below these files and folders, in order: model.onnx as by `describe`, model.pt in short."""
     found = [_any(path) for given in paths for path in _models(Path(given))]
     if not found:
-        raise InvalidInputError("no models there; expected .onnx or .pt files, or folders that hold some")
+        raise InvalidInputError("has no models", path="--list", expected=".onnx or .pt files, or folders with some")
     return found
 
 
@@ -94,11 +81,11 @@ def _models(path: Path) -> Iterator[Path]:
     elif path.exists():
         yield path
     else:
-        raise NotFoundError("no such file or folder; expected models", path=path)
+        raise NotFoundError(path=path, expected="a model or a folder with models")
 
 
 def _raise(error: OSError) -> NoReturn:
-    """A folder that cannot be read is an error: its models would be missing."""
+    """Raises the error of a folder that cannot be read, whose models would be missing."""
     raise error
 
 
@@ -106,7 +93,8 @@ def _any(path: Path) -> Description:
     try:
         return describe(path) if path.suffix != ".pt" else _trained(path)
     except (IdcwhError, OSError) as error:
-        why = (isinstance(error, OSError) and error.strerror) or str(error).removeprefix(f"{path}: ")
+        named = f"{error.path}: " if isinstance(error, IdcwhError) else ""
+        why = (isinstance(error, OSError) and error.strerror) or str(error).removeprefix(named)
         return {"path": str(path), "kind": path.suffix.lstrip("."), "problem": why}
 
 
@@ -123,7 +111,7 @@ def _trained(path: Path) -> Description:
 
 
 def table(models: list[Description]) -> str:
-    """One line a model."""
+    """Returns one line per model."""
     head = ("model", "bits", "backbone", "method", "classes", "precision", "bytes", "checked")
     rows = [head, *(tuple(map(one_line, _row(model))) for model in models)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
@@ -138,16 +126,7 @@ def table(models: list[Description]) -> str:
 
 def _row(model: Description) -> tuple[str, ...]:
     if "problem" in model:
-        return (
-            model["path"],
-            "",
-            "",
-            "",
-            "",
-            "",
-            f"{model.get('bytes', 0):,}" if "bytes" in model else "",
-            model["problem"],
-        )
+        return (model["path"], *[""] * 5, f"{model['bytes']:,}" if "bytes" in model else "", model["problem"])
     return (
         model["path"],
         str(model["bits"]),
@@ -165,7 +144,7 @@ def _checked(model: Description) -> str:
         return "CHANGED after it was written"
     verified = model["verified"]
     if not verified:
-        return "says nothing of a check"
+        return "not recorded"
     try:
         return "; ".join(
             f"{where}: "
@@ -177,7 +156,7 @@ def _checked(model: Description) -> str:
 
 
 def _comparisons(verified: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """What was compared, by the device it ran on; of an fp16 file half arithmetic as well."""
+    """Returns the comparisons by device; of an fp16 file half arithmetic as well."""
     half = verified.get("half_arithmetic")
     return [*verified["devices"].items(), *([] if half is None else [("half arithmetic", half)])]
 
@@ -188,12 +167,12 @@ def _maps(found: dict[str, Any]) -> list[str]:
 
 
 def text(model: Description) -> str:
-    """A model.onnx for people."""
+    """Returns a model.onnx as text."""
     lines = [
         ("file", f"{model['path']}, {model['bytes']:,} bytes, {model['seal']}"),
         ("sha256", model["sha256"]),
         ("graph", f"{sum(model['operators'].values())} nodes, {model['weights']:,} weights, opset {model['opset']}, IR "
-                  f"version {model['ir_version']}, by {model['producer'] or 'somebody unknown'}"),
+                  f"version {model['ir_version']}, by {model['producer'] or 'an unknown program'}"),
         *((f"input {name}", kind) for name, kind in model["inputs"].items()),
         *((f"output {name}", kind) for name, kind in model["outputs"].items()),
     ]  # fmt: skip
@@ -221,7 +200,7 @@ def _how_checked(model: Description) -> list[tuple[str, str]]:
         return [("checked", "no longer holds: changed after it was written")]
     verified = model["verified"]
     if not verified:
-        return [("checked", "it does not say")]
+        return [("checked", "not recorded")]
     try:
         versions = ", ".join(f"{name} {version}" for name, version in verified["versions"].items())
         compared = [(f"  on {where}", _compared(found, verified)) for where, found in _comparisons(verified)]
@@ -260,14 +239,11 @@ def _aligned(lines: list[tuple[str, str]]) -> str:
 
 
 def _shape(value: Any) -> str:
-    from onnx import TensorProto
+    from onnx import helper
 
-    kind = value.type.tensor_type
-    if kind.elem_type not in TensorProto.DataType.values():
-        return f"of an unknown kind, {kind.elem_type}"
-    dims = [dim.dim_param or str(dim.dim_value) for dim in kind.shape.dim]
-    return (
-        f"{TensorProto.DataType.Name(kind.elem_type).lower().replace('float', 'float32')} [{', '.join(dims)}]".replace(
-            "float3216", "float16"
-        )
-    )
+    tensor = value.type.tensor_type
+    try:
+        kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    except KeyError:
+        return f"of an unknown kind, {tensor.elem_type}"
+    return f"{kind} [{', '.join(dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim)}]"

@@ -1,4 +1,4 @@
-"""From model.pt to verified ONNX files: the steps in their order, for the command and for other programs."""
+"""The way from model.pt to verified ONNX files, for the command and for other programs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KIND = Kind("ONNX model", lambda file: model_file.metadata(file.read()) is not N
 if TYPE_CHECKING:
     import onnx
 
-CALIBRATION = 128  # pictures that int8 is calibrated on at most
-SEEN = "the pictures it was compared on"
+CALIBRATION = 128  # images that int8 is calibrated on at most
+SEEN = "the images it was compared on"
 _EMULATED = "half arithmetic"  # stands among the devices while they are compared
 
 
@@ -156,7 +156,7 @@ def export_onnx(
 
 
 def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
-    """Precision -> file: m.onnx, m.fp16.onnx, m.int8.onnx. A single one takes the name as it is, whatever it is."""
+    """Returns the file of each precision: m.onnx, m.fp16.onnx, m.int8.onnx. A single one takes the name as it is."""
     if unknown := [name for name in precisions if name not in PRECISIONS]:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {unknown[0]!r}")
     ordered = [name for name in PRECISIONS if name in precisions]
@@ -209,7 +209,7 @@ def _compare(
         if problem := comparison.problem():
             which = f"{made[place].info.precision} {'in' if name == _EMULATED else 'on'} {name}"
             raise MismatchError(
-                f"{made[place].out}: the exported network is not the model ({which}): {problem}; nothing was written"
+                f"is not the model ({which}): {problem}", path=made[place].out, hint="nothing was written"
             )
     return compared, passed_over
 

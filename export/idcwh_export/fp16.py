@@ -22,7 +22,7 @@ _FLOAT_INPUTS = {"Resize": (1, 2), "Upsample": (1,)}  # scales are float32 in th
 
 
 def convert(model: onnx.ModelProto) -> None:
-    """Change the backbone of `model` to float16, in place. IdcwhError where it cannot be had."""
+    """Changes the backbone of `model` to float16, in place; raises NotSupportedError where that is not possible."""
     from onnx import TensorProto, helper, numpy_helper
 
     nodes = backbone_nodes(model)
@@ -36,16 +36,15 @@ def convert(model: onnx.ModelProto) -> None:
             half = values.astype(np.float16)
         if (np.isinf(half) & (np.abs(values) < 1e30)).any():
             raise NotSupportedError(
-                f"{tensor.name} holds {np.abs(values).max():.3g}, more than half precision can: take fp32"
-            )
+                f"weights {tensor.name} are beyond half precision", found=f"{np.abs(values).max():.3g}",
+                expected=f"at most {np.finfo(np.float16).max:g}", hint="take fp32",
+            )  # fmt: skip
         return numpy_helper.from_array(half, name)
 
     for node in nodes:
         for attribute in node.attribute:
             if attribute.g.node or attribute.graphs:
-                raise NotSupportedError(
-                    f"{node.op_type} {node.name} holds a graph of its own: fp16 cannot be had of it"
-                )
+                raise NotSupportedError(f"operator {node.op_type} {node.name} holds a graph", hint="take fp32")
             if attribute.name == "to" and node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
                 attribute.i = TensorProto.FLOAT16
             if attribute.t.data_type == TensorProto.FLOAT:

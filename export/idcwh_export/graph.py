@@ -1,18 +1,14 @@
-"""The ONNX graph around a network: pixels as a decoder gives them in, packed codes and logits out.
+"""The ONNX graph around a network: pixels as a decoder returns them in, packed codes and logits out.
 
-Nothing is left for the program that runs it: layout, normalisation (inside the network) and bit packing are in the
-graph. The tensors on both sides of the backbone are called `normalised` and `features`: fp16.py and int8.py change what
-lies between them. Whether the file computes what torch computes is the business of verify.py.
+Layout, normalisation (inside the network) and bit packing are in the graph, so a program that runs it needs no code for
+them. The tensors on both sides of the backbone are called `normalised` and `features`; fp16.py and int8.py change the
+part between them. verify.py compares the file with torch.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +20,7 @@ from idcwh_search.encoder.metadata import ModelInfo
 from idcwh_search.encoder.ort import CPU, load_onnxruntime, session_options
 from idcwh_search.errors import CorruptFileError, InvalidInputError, NotSupportedError
 from idcwh_train.models.hash_model import HashModel
+from idcwh_train.models.to_onnx import to_onnx
 
 from . import OPSETS
 
@@ -85,17 +82,15 @@ def pack(logits: torch.Tensor, packing: torch.Tensor) -> torch.Tensor:
 
 
 def check_network(network: nn.Module) -> nn.Module:
-    """Put `network` into evaluation mode and return it; refuse one whose code for a picture depends on its batch."""
+    """Returns `network` in evaluation mode; raises InvalidInputError if the code of an image depends on its batch."""
     network.eval()
     for name, module in network.named_modules():
         if module.training:
-            raise InvalidInputError(
-                f"layer {name or 'network'} stays in training mode after eval(); its codes would vary"
-            )
+            raise InvalidInputError(f"layer {name or 'network'} stays in training mode after eval()")
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
+            # The code of an image would depend on the other images of its batch.
             raise InvalidInputError(
-                f"layer {name} is batch norm without running statistics: the code of an image would depend on the other"
-                " images of its batch; train it with track_running_stats=True"
+                f"layer {name} is batch norm without running statistics", hint="train with track_running_stats=True"
             )
     return network
 
@@ -118,31 +113,18 @@ def build(
             # Computes the same, and torch exports it in half the time.
             layer.inplace = False  # type: ignore[assignment]
     example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # two: one would be taken for a constant
+    outputs = ["codes", "logits", *(BACKBONE if isinstance(network, HashModel) else ())]
     try:
-        with quiet():
-            program = torch.onnx.export(
-                module,
-                (example,),
-                dynamo=True,
-                input_names=["image"],
-                output_names=["codes", "logits", *(BACKBONE if isinstance(network, HashModel) else ())],
-                dynamic_shapes={"image": {0: torch.export.Dim("n", min=1)}},
-                opset_version=opset,
-                external_data=False,
-                verbose=False,
-            )
-    except Exception as error:  # torch raises dozens of kinds, each with pages of text
+        model = to_onnx(module, example, "image", outputs, opset)
+    except Exception as error:
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise NotSupportedError(f"torch cannot export this network to ONNX: {first}") from error
-    assert program is not None
-    model = program.model_proto
+        raise NotSupportedError(f"cannot be exported to ONNX by torch: {first}") from error
     del model.graph.output[2:]
     strip(model)
     written = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if written != opset:
-        raise NotSupportedError(
-            f"torch wrote opset {written} instead of {opset}; leave --opset out, or choose {written}"
-        )
+        hint = f"leave --opset out, or choose {written}"
+        raise NotSupportedError(path="opset", found=written, expected=opset, hint=hint)
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -183,9 +165,7 @@ def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise CorruptFileError(
-            f"the graph in {info.precision} is not valid ONNX: {' '.join(str(error).split())}"
-        ) from error
+        raise CorruptFileError(f"in {info.precision} is not valid ONNX: {' '.join(str(error).split())}") from error
     content: bytes = model.SerializeToString(deterministic=True)
     return content
 
@@ -216,7 +196,7 @@ def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """
     outputs = {name: node for node in model.graph.node for name in node.output}
     if not set(BACKBONE) <= set(outputs):
-        raise NotSupportedError("the graph has no backbone between `normalised` and `features`: only fp32 is supported")
+        raise NotSupportedError("has no tensors `normalised` and `features` around its backbone", hint="take fp32")
 
     def behind(name: str) -> set[str]:
         """Names of all tensors that `name` depends on, and its own."""
@@ -231,19 +211,3 @@ def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 
     before, until = (behind(name) for name in BACKBONE)
     return [node for node in model.graph.node if any(name in until and name not in before for name in node.output)]
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """No progress chatter and no advice to developers of torch on the terminal of somebody who exports a model."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)

@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from idcwh_search.encoder.ort import CPU, load_onnxruntime, session_options
 from idcwh_search.images.preprocess import Pixels
+from idcwh_train.models.to_onnx import quiet
 
-from .graph import BACKBONE, backbone_nodes, quiet
+from .graph import BACKBONE, backbone_nodes
 
 if TYPE_CHECKING:
     import onnx

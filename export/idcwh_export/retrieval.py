@@ -1,7 +1,6 @@
-"""How well codes find what belongs together: the MAP that a file of lower precision has to keep.
+"""MAP of the codes of one set of images, each searched among all others: what a file of lower precision has to keep.
 
-Every picture is searched among all others of the same set, leave-one-out. What belongs together is said by labels, or,
-where there are none, by the model itself: the nearest by its float32 logits.
+Relevant are the images with the same label, or, without labels, the nearest by the model's float32 logits.
 """
 
 from __future__ import annotations
@@ -11,41 +10,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from idcwh_search.codes import unpack
 from idcwh_search.metrics.average_precision import TiedRankings
+from idcwh_search.metrics.histograms import histograms
+from idcwh_search.metrics.relevance import Relevance
 
-NEAREST = 10  # neighbours by logits that count as relevant where there are no labels
-_BLOCK = 256
+NEAREST = 10  # neighbours by logits that are relevant where there are no labels
 
 Bools = npt.NDArray[np.bool_]
 
 
 def mean_average_precision(codes: npt.NDArray[np.uint8], relevant: Bools, bits: int) -> float | None:
-    """Tie-aware MAP of codes uint8 [n, ceil(bits / 8)], each against the others; None where nothing is relevant.
+    """Returns the tie-aware MAP of codes uint8 [n, ceil(bits / 8)], each among the others; None if nothing is relevant.
 
-    relevant: bool [n, n], row i for query i; its diagonal is not looked at.
+    relevant: bool [n, n], row i for query i; its diagonal is ignored.
     """
-    signs = np.where(unpack(codes, bits), np.float32(1), np.float32(-1))
-    n, found = len(codes), []
-    for start in range(0, n, _BLOCK):
-        rows = np.arange(start, min(start + _BLOCK, n))
-        distance = ((bits - signs[rows] @ signs.T) / 2).astype(np.int64)
-        others = np.ones((len(rows), n), np.bool_)
-        others[rows - start, rows] = False
-        flat = distance + (bits + 1) * (rows - start)[:, None]
-
-        def counts(mask: Bools, flat: Any = flat, size: int = len(rows)) -> npt.NDArray[np.int64]:
-            return np.bincount(flat[mask], minlength=size * (bits + 1)).reshape(size, bits + 1)
-
-        rankings = TiedRankings(counts(others), counts(others & relevant[rows]))
-        some = rankings.total > 0
-        found.append(rankings.sum()[some] / rankings.total[some])
-    values = np.concatenate(found) if found else np.empty(0)
-    return float(values.mean()) if len(values) else None
+    if not len(codes):
+        return None
+    own = np.eye(len(codes), dtype=np.bool_)
+    # Query i has label i alone, and an item the labels of the queries that it is relevant to.
+    sets = np.ascontiguousarray((relevant & ~own).T)
+    queries, items = (np.packbits(rows, axis=1, bitorder="little") for rows in (own, sets))
+    counts = histograms(codes, codes, Relevance(queries, items, len(codes)), bits)
+    others = counts.items[counts.row]
+    others[:, 0] -= 1  # the query itself
+    rankings = TiedRankings(others, counts.relevant[counts.row])
+    some = rankings.total > 0
+    return float((rankings.sum()[some] / rankings.total[some]).mean()) if some.any() else None
 
 
 def share_a_label(labels: npt.NDArray[Any]) -> Bools:
-    """relevant of labels: numbers of classes int [n], or bool [n, C]."""
+    """Returns `relevant` of labels: numbers of classes int [n], or bool [n, C]."""
     if labels.ndim == 1:
         return np.asarray(labels[:, None] == labels)
     shared: npt.NDArray[np.float32] = labels.astype(np.float32) @ labels.astype(np.float32).T
@@ -53,7 +47,7 @@ def share_a_label(labels: npt.NDArray[Any]) -> Bools:
 
 
 def nearest(logits: npt.NDArray[np.float32], count: int = NEAREST) -> Bools:
-    """relevant where there are no labels: for each row its `count` nearest others by Euclidean distance."""
+    """Returns `relevant` without labels: for each row its `count` nearest others by Euclidean distance."""
     n = len(logits)
     wide = logits.astype(np.float64)
     squares = (wide**2).sum(axis=1)

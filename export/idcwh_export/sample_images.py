@@ -48,15 +48,15 @@ def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> Pict
     """The pictures kept in model.pt, with their labels where it has them."""
     kept, side = content["sample"].get("images"), preprocess.crop
     if kept is None or not len(kept):
-        raise InvalidInputError("carries no sample images to compare on; name some with --verify IMAGES", path=model)
+        raise InvalidInputError("has no sample images to compare on", path=model, hint="name some with --verify IMAGES")
     if tuple(kept.shape[1:]) != (side, side, 3):
         found = " x ".join(map(str, kept.shape[1:]))
-        raise InvalidInputError(
-            f"its sample images are {found}; its preprocessing says {side} x {side} x 3", path=model
-        )
+        problem = "has sample images unlike its preprocessing"
+        raise InvalidInputError(problem, path=model, found=found, expected=f"{side} x {side} x 3")
     labels = content["sample"].get("labels")
     if labels is not None and len(labels) != len(kept):
-        raise InvalidInputError(f"carries {len(kept)} sample images, but {len(labels)} labels of them", path=model)
+        problem = "has another number of labels than of sample images"
+        raise InvalidInputError(problem, path=model, found=len(labels), expected=len(kept))
 
     def load(pictures: Pictures) -> Iterator[Pixels]:
         pictures._read.extend(range(len(kept)))
@@ -122,9 +122,7 @@ def _reader(
             pictures._read.append(row)
             yield pixels
         if first and not pictures._read:
-            raise InvalidInputError(
-                f"none of its images ({len(rows)} tried) can be read; the first, {first.path}: {first.reason}",
-                path=spec,
-            )
+            problem = f"has no image that can be read: the first of {len(rows)} is {first.path} ({first.reason})"
+            raise InvalidInputError(problem, path=spec)
 
     return read

@@ -1,21 +1,21 @@
-"""Does the ONNX file compute what the model computes? Decided in bits, on real images, in batches of several sizes.
+"""The comparison of an ONNX file with its model: in bits, on real images, in batches of several sizes.
 
 Two programs that add the same float32 numbers in another order differ in the last digits, so a logit that is zero up to
-rounding may give a bit either way. Anything more is a fault of the export: another normalisation, a wrong fusion,
-another layout, a batch size frozen in. The line between the two is drawn relative to `scale`, the root mean square of
-the logits of the images at hand, since only the size of logits relative to each other means anything:
+rounding may give a bit either way. Anything more is a fault of the export, such as another normalisation, a wrong
+fusion, another layout or a frozen batch size. The limits are relative to `scale`, the root mean square of the logits of
+the images, since only the size of logits relative to each other counts:
 
 - a bit may differ only where |logit| <= ZERO * scale;
-- no logit may differ by more than SAME * scale, which also catches a fault too small to flip a bit of these few images.
+- no logit may differ by more than SAME * scale, which also finds a fault too small to flip a bit of these few images.
 
-Some networks, deep ones with random weights above all, make more of rounding than that. Where a limit is passed, the
-model is run once more in float64 and its own rounding in float32 measured: up to OWN times that is rounding as well.
+Some networks, above all deep ones with random weights, amplify rounding. Where a limit is exceeded, the model runs once
+more in float64, which measures its own rounding in float32. Up to OWN times that is rounding as well.
 
-Measured on GoogLeNet and EfficientNet-Lite0 (docs/export.md), rounding stays below 3e-5 * scale, and the smallest fault
-tried, a mean that is off by 1/10,000 of the range of a pixel, moves logits by 6e-4 * scale or more.
+On GoogLeNet and EfficientNet-Lite0 (docs/export.md), rounding stays below 3e-5 * scale. The smallest fault tried is a
+mean that is off by 1/10,000 of the range of a pixel; it moves logits by 6e-4 * scale or more.
 
-A file of lower precision differs by design. What it may not do is find worse: its MAP on these images may be lower than
-the model's by no more than MAP_LOSS. In half precision no activation may come near the end of the range: ACTIVATION.
+A file of lower precision differs by design. Its MAP on these images may be lower than the model's by no more than
+MAP_LOSS. In half precision no activation may come near the end of the range: ACTIVATION.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,28 +44,35 @@ ZERO = 1e-4
 SAME = 3e-4
 OWN = 8
 MAP_LOSS = {"fp16": 0.002, "int8": 0.01}
-ACTIVATION = LARGEST_HALF / 2  # other pictures go further than these few
+ACTIVATION = LARGEST_HALF / 2  # other images go further than these few
 SIZES = (1, 3, 8)  # batches every file is tried with, besides the largest
 LARGEST = 32
-RANKED = 5000  # pictures that MAP is taken over at most, evenly spaced; each is a query against all others
+RANKED = 5000  # images that MAP is computed on at most, evenly spaced; each is a query against all others
 _TRIED = LARGEST  # images of a run that go through all sizes; the rest go through the largest only
 
 Codes = npt.NDArray[np.uint8]
 Logits = npt.NDArray[np.float32]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Comparison:
-    """What a verification found; grows chunk by chunk.
+    """The result of a verification.
 
-    images: pictures compared; bits: comparisons of a bit (a picture counts once for each batch size it was run in);
-    differing: bits that came out differently; largest: largest |logit| among those; distance: largest difference of any
-    logit; batches: the sizes that were run; faults: what is wrong beyond numbers, in words. noise: largest
-    difference of any of the model's own logits from those in float64, 0 where it was not measured. map_before and
-    map_after: MAP of the model's codes and of the file's on `ranked` of the pictures, None where nothing among these is
-    relevant to another;
-    seconds: in ONNX Runtime, for `timed` pictures in the largest batches. activation: the largest in half precision,
-    None where it was not looked at.
+    Attributes:
+        precision: of the file.
+        images: images compared.
+        bits: bits compared; an image counts once for each batch size.
+        differing: bits that differ.
+        largest: largest |logit| among those.
+        distance: largest difference of any logit.
+        batches: the batch sizes.
+        scale: root mean square of the model's logits.
+        fault: a problem that needs no limit, in words.
+        noise: largest difference between the model's logits and those in float64; 0 where it was not measured.
+        ranked: images that MAP is computed on.
+        map_before, map_after: MAP of the model's codes and of the file's, or None where nothing is relevant.
+        images_per_second: of ONNX Runtime alone, in the largest batches.
+        activation: the largest in half precision, or None.
     """
 
     precision: str = "fp32"
@@ -74,38 +81,26 @@ class Comparison:
     differing: int = 0
     largest: float = 0.0
     distance: float = 0.0
-    batches: set[int] = field(default_factory=set)
-    faults: list[str] = field(default_factory=list)
+    batches: tuple[int, ...] = ()
+    scale: float = 0.0
+    fault: str | None = None
     noise: float = 0.0
-    squares: float = 0.0
-    logits: int = 0
     ranked: int = 0
     map_before: float | None = None
     map_after: float | None = None
-    seconds: float = 0.0
-    timed: int = 0
+    images_per_second: float = 0.0
     activation: float | None = None
 
-    @property
-    def scale(self) -> float:
-        """Root mean square of the model's logits."""
-        return float(np.sqrt(self.squares / self.logits)) if self.logits else 0.0
-
-    @property
-    def images_per_second(self) -> float:
-        """Of ONNX Runtime alone, in the largest batches."""
-        return self.timed / self.seconds if self.seconds else 0.0
-
     def problem(self) -> str | None:
-        """Why the file must not be used, in one line; None if it is as good as the model."""
+        """Returns why the file must not be used, in one line; None if it is as good as the model."""
         if self.activation is not None and not self.activation <= ACTIVATION:  # nor where it is not a number
             beyond = f"{self.activation:.6g}" if self.activation <= LARGEST_HALF else f"more than {LARGEST_HALF:,.0f}"
             return (
                 f"an activation reaches {beyond}, where half precision ends at {LARGEST_HALF:,.0f} and "
                 f"{ACTIVATION:,.0f} is allowed, since other images go further; take fp32"
             )
-        if self.faults:
-            return self.faults[0]
+        if self.fault:
+            return self.fault
         if not self.images:
             return "no images to compare on"
         if self.precision != "fp32":
@@ -135,7 +130,7 @@ class Comparison:
         return None
 
     def __str__(self) -> str:
-        sizes = ", ".join(map(str, sorted(self.batches)))
+        sizes = ", ".join(map(str, self.batches))
         among = f", largest |logit| among them {self.largest:.3g}" if self.differing else ""
         reached = "" if self.activation is None else f"; activations reach {self.activation:.4g}"
         images = counted(self.images, "image")
@@ -145,10 +140,10 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """What is written into the file: everything but times, which are never the same twice."""
+        """Returns what is written into the file: everything but times, which are never the same twice."""
         return {
             "images": self.images,
-            "batches": sorted(self.batches),
+            "batches": list(self.batches),
             "bits_compared": self.bits,
             "bits_differing": self.differing,
             "largest_logit_differing": self.largest,
@@ -162,66 +157,122 @@ class Comparison:
         }
 
 
+@dataclass
+class _Tally:
+    """The counts of one encoder while chunks are compared."""
+
+    encoder: Encoder | HalfArithmetic
+    bits: int = 0
+    differing: int = 0
+    largest: float = 0.0
+    distance: float = 0.0
+    batches: set[int] = field(default_factory=set)
+    fault: str | None = None
+    seconds: float = 0.0
+    timed: int = 0
+    codes: list[Codes] = field(default_factory=list)
+
+    def add(self, pixels: Pixels, expected: Logits, sizes: Iterable[int]) -> None:
+        """Compares one chunk in each of these batch sizes, and keeps the codes of the last."""
+        for size in sizes:
+            codes = self._compare(pixels, expected, size)
+        self.codes.append(codes[: len(pixels)])
+
+    def _compare(self, pixels: Pixels, expected: Logits, size: int) -> Codes:
+        # Too few images for a full batch are repeated, so that the size is really run.
+        order = np.arange(max(len(pixels), size if size in SIZES else 0)) % len(pixels)
+        started = time.perf_counter()
+        parts = [self.encoder.run(pixels[order[start : start + size]]) for start in range(0, len(order), size)]
+        if size == LARGEST:
+            self.seconds += time.perf_counter() - started
+            self.timed += len(order)
+        codes, logits = (np.concatenate(part) for part in zip(*parts, strict=True))
+        expected = expected[order]
+        self.batches.add(min(size, len(order)))
+        self.bits += expected.size
+        if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
+            self.fault = self.fault or "its codes are not its logits packed by sign"
+        if not np.isfinite(logits).all():
+            self.fault = self.fault or "it gives logits that are not finite numbers where the model does not"
+            return codes
+        differing = (logits >= 0) != (expected >= 0)
+        if differing.any():
+            self.differing += int(differing.sum())
+            self.largest = max(self.largest, float(np.abs(expected[differing]).max()))
+        self.distance = max(self.distance, float(np.abs(logits - expected).max()))
+        return codes
+
+
 def verify(
     network: nn.Module,
     encoders: Sequence[Encoder | HalfArithmetic],
     chunks: Iterable[Pixels],
     labels: Callable[[], npt.NDArray[Any]] | None = None,
 ) -> list[Comparison]:
-    """Run torch on the CPU and the encoders side by side on chunks of preprocessed pictures uint8 [m, H, W, 3].
+    """Compares torch on the CPU with encoders, on chunks of preprocessed images uint8 [m, H, W, 3].
 
-    One comparison an encoder; the encoders take turns chunk by chunk, so that their times can be compared. labels
-    gives, once the chunks are through, what belongs together (retrieval.share_a_label); without it the nearest by
-    logits do.
+    The encoders take turns chunk by chunk, so that their times can be compared.
+
+    Args:
+        labels: returns, after the last chunk, the labels for MAP (retrieval.share_a_label). Without it the nearest by
+            logits are relevant.
+
+    Returns:
+        One comparison per encoder.
     """
-    found = [Comparison(precision=encoder.info.precision) for encoder in encoders]
+    tallies = [_Tally(encoder) for encoder in encoders]
     network.eval()
-    wanted: list[Logits] = []
-    first: Pixels | None = None
-    codes: list[list[Codes]] = [[] for _ in encoders]
+    expected: list[Logits] = []
+    first, images = None, 0
     for pixels in chunks:
-        expected = _torch_logits(network, pixels)
-        if not np.isfinite(expected).all():
-            for comparison in found:
-                comparison.faults.append("the model itself gives logits that are not finite numbers")
-            return found
-        wanted.append(expected)
-        first = pixels if first is None else first
-        for comparison, encoder, kept in zip(found, encoders, codes, strict=True):
-            comparison.squares += float(np.square(expected, dtype=np.float64).sum())
-            comparison.logits += expected.size
-            for size in (*SIZES, LARGEST) if comparison.images < _TRIED else (LARGEST,):
-                got = _compare(comparison, encoder, pixels, expected, size)
-            kept.append(got)
-            comparison.images += len(pixels)
-            if isinstance(encoder, HalfArithmetic):
-                comparison.activation = encoder.largest
-    suspects = [one for one in found if one.precision == "fp32" and one.problem() and not one.faults]
-    if suspects and first is not None:
-        noise = float(np.abs(_exact_logits(network, first) - wanted[0]).max())
-        for comparison in suspects:
-            comparison.noise = noise
-    if wanted:
-        _rank(found, np.concatenate(wanted), [np.concatenate(kept) for kept in codes], labels)
-    return found
+        expected.append(_torch_logits(network, pixels))
+        if not np.isfinite(expected[-1]).all():
+            fault = "the model itself gives logits that are not finite numbers"
+            return [Comparison(encoder.info.precision, fault=fault) for encoder in encoders]
+        for tally in tallies:
+            tally.add(pixels, expected[-1], (*SIZES, LARGEST) if images < _TRIED else (LARGEST,))
+        first, images = pixels if first is None else first, images + len(pixels)
+    if first is None:
+        return [Comparison(encoder.info.precision) for encoder in encoders]
+    found = _results(tallies, np.concatenate(expected), labels)
+    suspects = [one.precision == "fp32" and not one.fault and one.problem() is not None for one in found]
+    if not any(suspects):
+        return found
+    noise = float(np.abs(_exact_logits(network, first) - expected[0]).max())
+    return [replace(one, noise=noise) if suspect else one for one, suspect in zip(found, suspects, strict=True)]
 
 
-def _rank(
-    found: list[Comparison], logits: Logits, codes: list[Codes], labels: Callable[[], npt.NDArray[Any]] | None
-) -> None:
-    """MAP, over pictures of the whole set where it is too large: sets are often in the order of their classes."""
+def _results(tallies: list[_Tally], logits: Logits, labels: Callable[[], npt.NDArray[Any]] | None) -> list[Comparison]:
+    """Returns the comparisons, with MAP on evenly spaced images where there are many, since sets are often sorted."""
+    scale = float(np.sqrt(np.square(logits, dtype=np.float64).mean()))
     rows = np.linspace(0, len(logits) - 1, min(len(logits), RANKED)).round().astype(np.int64)
-    logits, bits = logits[rows], logits.shape[1]
-    relevant = retrieval.nearest(logits) if labels is None else retrieval.share_a_label(labels()[rows])
-    model = np.packbits(logits >= 0, axis=1, bitorder="little")
+    ranked, bits = logits[rows], logits.shape[1]
+    relevant = retrieval.nearest(ranked) if labels is None else retrieval.share_a_label(labels()[rows])
+    model = np.packbits(ranked >= 0, axis=1, bitorder="little")
     before = retrieval.mean_average_precision(model, relevant, bits)
-    for comparison, kept in zip(found, codes, strict=True):
-        comparison.ranked, comparison.map_before = len(rows), before
-        comparison.map_after = retrieval.mean_average_precision(kept[rows], relevant, bits)
+    return [
+        Comparison(
+            precision=tally.encoder.info.precision,
+            images=len(logits),
+            bits=tally.bits,
+            differing=tally.differing,
+            largest=tally.largest,
+            distance=tally.distance,
+            batches=tuple(sorted(tally.batches)),
+            scale=scale,
+            fault=tally.fault,
+            ranked=len(rows),
+            map_before=before,
+            map_after=retrieval.mean_average_precision(np.concatenate(tally.codes)[rows], relevant, bits),
+            images_per_second=tally.timed / tally.seconds if tally.seconds else 0.0,
+            activation=tally.encoder.largest if isinstance(tally.encoder, HalfArithmetic) else None,
+        )
+        for tally in tallies
+    ]
 
 
 def chunks(pictures: Iterable[Pixels], size: int = LARGEST) -> Iterator[Pixels]:
-    """Single pictures uint8 [H, W, 3] as arrays of up to `size`."""
+    """Yields single images uint8 [H, W, 3] as arrays of up to `size`."""
     gathered: list[Pixels] = []
     for picture in pictures:
         gathered.append(picture)
@@ -239,7 +290,7 @@ def _torch_logits(network: nn.Module, pixels: Pixels) -> Logits:
 
 
 def _exact_logits(network: nn.Module, pixels: Pixels) -> npt.NDArray[np.float64]:
-    """What the model would give if numbers had twice the digits. Its own logits where it is no HashModel."""
+    """Returns the logits of the model in float64; in float32 where it is not a HashModel."""
     if not isinstance(network, HashModel):
         return _torch_logits(network, pixels).astype(np.float64)
     exact = copy.deepcopy(network).double()
@@ -247,30 +298,3 @@ def _exact_logits(network: nn.Module, pixels: Pixels) -> npt.NDArray[np.float64]
         x = (torch.from_numpy(pixels).permute(0, 3, 1, 2).double() - exact.mean) / exact.std
         logits: npt.NDArray[np.float64] = exact.hash(exact.backbone(x)).numpy()
     return logits
-
-
-def _compare(
-    found: Comparison, encoder: Encoder | HalfArithmetic, pixels: Pixels, expected: Logits, size: int
-) -> Codes:
-    """One batch size; too few pictures for a full batch are repeated, so that the size is really run. Their codes."""
-    order = np.arange(max(len(pixels), size if size in SIZES else 0)) % len(pixels)
-    started = time.perf_counter()
-    parts = [encoder.run(pixels[order[start : start + size]]) for start in range(0, len(order), size)]
-    if size == LARGEST:
-        found.seconds += time.perf_counter() - started
-        found.timed += len(order)
-    codes, logits = (np.concatenate(part) for part in zip(*parts, strict=True))
-    expected = expected[order]
-    found.batches.add(min(size, len(order)))
-    found.bits += expected.size
-    if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
-        found.faults.append("its codes are not its logits packed by sign")
-    if not np.isfinite(logits).all():
-        found.faults.append("it gives logits that are not finite numbers where the model does not")
-        return codes[: len(pixels)]
-    differing = (logits >= 0) != (expected >= 0)
-    if differing.any():
-        found.differing += int(differing.sum())
-        found.largest = max(found.largest, float(np.abs(expected[differing]).max()))
-    found.distance = max(found.distance, float(np.abs(logits - expected).max()))
-    return codes[: len(pixels)]

@@ -52,15 +52,19 @@ def pictures() -> np.ndarray:
     return np.stack([load_image(path, Preprocess(SIDE, SIDE)) for path in paths])
 
 
+class Exports(dict[int, bytes]):
+    """The small network as ONNX, by its number of bits; each is built once, when a test first needs it."""
+
+    def __missing__(self, bits: int) -> bytes:
+        model = graph.build(small_network(bits), bits, SIDE, small_info(bits).to_metadata())
+        self[bits] = model.SerializeToString(deterministic=True)
+        return self[bits]
+
+
 @pytest.fixture(scope="session")
-def exported() -> dict[int, bytes]:
-    """The small network as ONNX, by its number of bits."""
-    return {bits: export(bits).SerializeToString(deterministic=True) for bits in (1, BITS, 100)}
-
-
-def export(bits: int = BITS) -> onnx.ModelProto:
-    """Build it afresh."""
-    return graph.build(small_network(bits), bits, SIDE, small_info(bits).to_metadata())
+def exported() -> Exports:
+    """The small network as ONNX."""
+    return Exports()
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_info_of_what_is_not_ours(model: Path, exported: Any, tmp_path: Path, ca
     onnx.save(changed, tmp_path / "changed.onnx")
     assert main(["--info", str(tmp_path / "changed.onnx")]) == 1
     said = capfd.readouterr().out
-    assert re.search(r"^checked +no longer holds: changed after it was written$", said, re.M) and "differ" not in said
+    assert re.search(r"^checked .*changed", said, re.M) and "differ" not in said
     assert main(["--info", str(tmp_path / "changed.onnx"), "--json"]) == 1
     found = json.loads(capfd.readouterr().out)
     assert found["verified"] is None and found["seal"] == "changed after it was written"
@@ -90,10 +90,10 @@ def test_info_of_what_is_not_ours(model: Path, exported: Any, tmp_path: Path, ca
     said = capfd.readouterr().out
     assert "no idcwh metadata" in said and "uint8 [n, 32, 32, 3]" in said and "without a seal" in said
     (tmp_path / "text.onnx").write_text("hello")
-    for name, words in (("text.onnx", "not an ONNX model"), ("gone.onnx", "No such file"), (".", "directory")):
+    for name in ("text.onnx", "gone.onnx", "."):
         assert main(["--info", str(tmp_path / name)]) == 1
         said = capfd.readouterr()
-        assert words in said.err and said.out == "" and said.err.startswith("error: ")
+        assert said.out == "" and said.err.startswith(f"error: {tmp_path / name}: ")
 
 
 def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
@@ -105,7 +105,7 @@ def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
     found = json.loads(capfd.readouterr().out)
     assert [Path(entry["path"]).name for entry in found] == ["model.onnx", "broken.onnx", "broken.pt"]
     assert found[0] == describe.describe(model)
-    assert found[1]["problem"] == "not an ONNX model" and "problem" in found[2]
+    assert str(tmp_path) not in found[1]["problem"] and "problem" in found[2]
     assert main(["--list", str(model)]) == 0
     head, row = capfd.readouterr().out.splitlines()
     assert head.split()[:3] == ["model", "bits", "backbone"]
@@ -122,10 +122,10 @@ def test_a_check_that_somebody_else_wrote(verified: str, exported: Any, tmp_path
     for name, lines in (("a.onnx", {"idcwh_verified": verified}), ("b.onnx", {"idcwh_verified": json.dumps(VERIFIED)})):
         (tmp_path / name).write_bytes(model_file.with_metadata(exported[BITS], lines))
     assert main(["--info", str(tmp_path / "a.onnx")]) == 0
-    assert re.search(r"^checked +what it says of a check is not as idcwh-export", capfd.readouterr().out, re.M)
+    assert re.search(r"^checked +not a record of idcwh-export$", capfd.readouterr().out, re.M)
     assert main(["--list", str(tmp_path)]) == 0
     _, first, second = capfd.readouterr().out.splitlines()
-    assert "what it says of a check is not as" in first and "MAP 0.7500" in second
+    assert first.endswith("not a record of idcwh-export") and "MAP 0.7500" in second
 
 
 def test_half_arithmetic_and_calibration_are_told(exported: Any, tmp_path: Path, capfd: Any) -> None:
@@ -172,7 +172,7 @@ def test_a_listing_goes_on_after_what_is_no_model(tmp_path: Path, capfd: Any) ->
 def test_an_old_file_says_nothing_of_a_check(exported: Any, tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "old.onnx").write_bytes(exported[BITS])
     assert main(["--info", str(tmp_path / "old.onnx")]) == 0
-    assert re.search(r"^checked +it does not say$", capfd.readouterr().out, re.M)
+    assert re.search(r"^checked +not recorded$", capfd.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("arguments", [["--info"], ["m.pt", "--info", "m.onnx"], ["--list"], ["--info", "a", "--onnx"]])

@@ -174,7 +174,7 @@ def test_int8_says_what_it_was_calibrated_on(
         verified = Encoder(tmp_path / "m.onnx").info.verified
         assert verified is not None and verified["calibration"] == calibration
         assert f"calibrated on {calibration}\n" in said.out
-        assert ("calibrated on the pictures it is compared on" in said.err) == (calibration == export.SEEN)
+        assert ("int8 is calibrated" in said.err) == (calibration == export.SEEN)
         assert main(["--info", str(tmp_path / "m.onnx")]) == 0
         assert re.search(rf"^  calibrated +on {calibration}$", capfd.readouterr().out, re.M)
 
@@ -201,7 +201,7 @@ def test_what_int8_is_calibrated_on(small: Any, quick: None, monkeypatch: pytest
 def test_one_precision_takes_the_name_as_it_is() -> None:
     assert export.names(Path("a/m.onnx"), ["int8"]) == {"int8": Path("a/m.onnx")}
     assert list(export.names(Path("m.b.onnx"), ["int8", "fp32"]).values()) == [Path("m.b.onnx"), Path("m.b.int8.onnx")]
-    with pytest.raises(ValueError, match="precision must be one of fp32, fp16, int8, not 'int4'"):
+    with pytest.raises(ValueError, match=r"^precision .*'int4'"):
         export.names(Path("m.onnx"), ["int4"])
 
 

@@ -46,18 +46,16 @@ def test_what_is_no_model(small: Any, tmp_path: Path, capfd: pytest.CaptureFixtu
     torch.save(torch.nn.Linear(2, 2), tmp_path / "pickled.pt")
     (tmp_path / "cut.pt").write_bytes(small().read_bytes()[:-3000])
     before = leftovers(tmp_path)
-    assert "no such file" in fails(capfd, tmp_path / "gone.pt", "--onnx")
-    for name in ("text.pt", "other.pt", "pickled.pt", "cut.pt"):
-        assert name in fails(capfd, tmp_path / name, "--onnx")
-    assert "not a file" in fails(capfd, tmp_path, "--onnx")
+    for name in ("gone.pt", "text.pt", "other.pt", "pickled.pt", "cut.pt", "."):
+        assert f"{tmp_path / name}: " in fails(capfd, tmp_path / name, "--onnx")
     os.mkfifo(tmp_path / "pipe.onnx")
-    assert "not a file" in fails(capfd, tmp_path / "pipe.onnx", "--onnx", "m.onnx")
-    assert "a device or a pipe" in fails(capfd, "--info", tmp_path / "pipe.onnx")
+    for arguments in ((tmp_path / "pipe.onnx", "--onnx", "m.onnx"), ("--info", tmp_path / "pipe.onnx")):
+        assert f"{tmp_path / 'pipe.onnx'}: " in fails(capfd, *arguments)
     assert main(["--list", str(tmp_path / "pipe.onnx")]) == 0
-    assert "a device or a pipe" in capfd.readouterr().out
+    assert "pipe.onnx" in capfd.readouterr().out
     (tmp_path / "pipe.onnx").unlink()
     shutil.copy(small(), tmp_path / "m.onnx")
-    assert "is an ONNX model; expected the model.pt" in fails(capfd, tmp_path / "m.onnx", "--onnx", "n.onnx")
+    assert f"{tmp_path / 'm.onnx'}: " in fails(capfd, tmp_path / "m.onnx", "--onnx", "n.onnx")
     before |= {"m.onnx", "model.pt"}
     assert leftovers(tmp_path) == before
 
@@ -67,8 +65,8 @@ def test_where_it_cannot_write(
 ) -> None:
     path = small()
     (tmp_path / "folder").mkdir()
-    assert "cannot be written" in fails(capfd, path, "--onnx", tmp_path / "gone" / "m.onnx")
-    assert "directory" in fails(capfd, path, "--onnx", tmp_path / "folder")
+    for target in (tmp_path / "gone" / "m.onnx", tmp_path / "folder"):
+        assert f"{target}: " in fails(capfd, path, "--onnx", target)
     assert leftovers(tmp_path) == {"model.pt", "folder"}
 
 
@@ -84,14 +82,14 @@ def test_what_it_never_replaces(
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     monkeypatch.chdir(tmp_path)
     for model, target in (("model.pt", path), (path, "model.pt"), ("link.pt", path), (path, "link.pt")):
-        assert "is also an input of this command" in fails(capfd, model, "--onnx", target)
+        assert f"{target}: " in fails(capfd, model, "--onnx", target)
     for option in ("--verify", "--calibrate"):
         given = ("--onnx", "list.txt", "--precision", "int8", option, tmp_path / "list.txt")
-        assert "list.txt: is also an input" in fails(capfd, path, *given)
+        assert "list.txt: " in fails(capfd, path, *given)
     for target in (other, picture, "list.txt"):
         said = fails(capfd, path, "--onnx", target)
         assert f"{target}: " in said and "ONNX model" in said
-    assert "m.int8.onnx: already exists" in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
+    assert "m.int8.onnx: " in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     (tmp_path / "empty.onnx").touch()
     assert main(["model.pt", "--onnx", "empty.onnx"]) == 0
@@ -102,19 +100,19 @@ def test_nothing_to_compare_on(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
 ) -> None:
     path = small(sample={})
-    assert "carries no sample images" in fails(capfd, path, "--onnx")
+    assert "--verify IMAGES" in fails(capfd, path, "--onnx")
     path = small(pixels=np.zeros((0, 32, 32, 3), np.uint8))
     assert "--verify IMAGES" in fails(capfd, path, "--onnx")
     path = small(pixels=np.zeros((2, 16, 16, 3), np.uint8))
-    assert "16 x 16 x 3; its preprocessing says 32 x 32" in fails(capfd, path, "--onnx")
+    said = fails(capfd, path, "--onnx")
+    assert "16 x 16 x 3" in said and "32 x 32 x 3" in said
     (tmp_path / "empty").mkdir()
-    assert "no images" in fails(capfd, path, "--onnx", "--verify", tmp_path / "empty")
+    assert f"{tmp_path / 'empty'}: " in fails(capfd, path, "--onnx", "--verify", tmp_path / "empty")
     (tmp_path / "empty" / "bad.jpg").write_text("no picture")
     for option in ("--verify", "--calibrate"):
         assert main([str(small()), "--onnx", "--precision", "int8", option, str(tmp_path / "empty")]) == 1
         said = capfd.readouterr().err
-        assert f"error: {tmp_path / 'empty'}: none of its images (1 tried) can be read; the first, " in said
-        assert "bad.jpg" in said and "is not the model" not in said
+        assert f"error: {tmp_path / 'empty'}: " in said and "bad.jpg" in said and "model.onnx" not in said
     assert leftovers(tmp_path) == {"model.pt", "empty"}
 
 
@@ -139,7 +137,7 @@ def test_batch_norm_without_statistics(
         return network, rest
 
     monkeypatch.setattr(export, "load_model", load)
-    assert "batch norm without running statistics" in fails(capfd, path, "--onnx")
+    assert "track_running_stats=True" in fails(capfd, path, "--onnx")
     assert leftovers(tmp_path) == {"model.pt"}
 
 
@@ -159,8 +157,7 @@ def test_wrong_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) ->
 def test_a_model_taken_for_the_file_to_write(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--onnx", "model.pt"])
-    said = capfd.readouterr().err
-    assert "--onnx took model.pt as OUT, the file to write; name it first: idcwh-export model.pt --onnx" in said
+    assert "idcwh-export model.pt --onnx" in capfd.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------------ wrong exports
@@ -175,11 +172,13 @@ def test_fp16_beyond_the_range_of_half_precision_is_refused(
     monkeypatch.setattr(backbones, "build", lambda config: large_between())
     mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
     network = HashModel(large_between(), 32, BITS, mean, std).eval()
+    built = graph.build(network, BITS, SIDE, {})
+    monkeypatch.setattr(graph, "build", lambda *_: built)
     made = content(pictures, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
     save_model(tmp_path / "model.pt", network, made)
     fp16 = (tmp_path / "model.pt", "--onnx", tmp_path / "m.onnx", "--precision", "fp16")
     said = fails(capfd, *fp16)
-    assert "(fp16 in half arithmetic): an activation reaches more than 65,504, where half precision ends at" in said
+    assert f"{tmp_path / 'm.onnx'}: " in said and "65,504" in said
     assert leftovers(tmp_path) == {"model.pt"}
 
     def as_it_comes(content: bytes, *_: Any) -> Encoder:
@@ -208,7 +207,7 @@ def test_a_precision_that_finds_worse_leaves_nothing(
     monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 1.0, "int8": -1.0})
     path = small()
     said = fails(capfd, path, "--onnx", "--precision", "fp32", "fp16", "int8")
-    assert "model.int8.onnx: the exported network is not the model (int8 on cpu): MAP falls from" in said
+    assert f"{tmp_path / 'model.int8.onnx'}: " in said and "MAP" in said
     assert leftovers(tmp_path) == {"model.pt"}
 
 
@@ -239,8 +238,7 @@ def test_a_wrong_export_fails_and_leaves_nothing(
     assert main([str(path), "--onnx"]) == 1
     assert leftovers(tmp_path) == {"model.pt"}
     said = capfd.readouterr()
-    assert said.out == "" and "error: " in said.err and "is not the model (fp32 on cpu): " in said.err
-    assert said.err.rstrip().endswith("nothing was written") and "Traceback" not in said.err
+    assert said.out == "" and said.err.splitlines()[-1].startswith(f"error: {tmp_path / 'model.onnx'}: ")
 
 
 def test_an_old_file_is_replaced_only_by_a_good_one(
@@ -257,15 +255,15 @@ def test_an_old_file_is_replaced_only_by_a_good_one(
 
 
 def test_an_exporter_that_changes_the_network_itself_is_found_out(
-    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Any
+    small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Any
 ) -> None:
-    """The comparison is with the file, read anew, and not with what the exporter has had its hands on."""
-    honest = graph.build
+    """The comparison is with the file, read again, and not with the network that the exporter had."""
+    flipped = sabotaged("hash.weight", lambda value: -value)
 
     def build(network: Any, *arguments: Any, **options: Any) -> onnx.ModelProto:
         with torch.no_grad():
             network.hash.weight.mul_(-1)
-        return honest(network, *arguments, **options)
+        return flipped(network, *arguments, **options)
 
     monkeypatch.setattr(graph, "build", build)
     assert main([str(small()), "--onnx"]) == 1 and leftovers(tmp_path) == {"model.pt"}

@@ -15,7 +15,8 @@ from torch import nn
 from idcwh_export import graph
 from idcwh_search.encoder.encoder import Encoder
 from idcwh_search.encoder.metadata import ModelInfo
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError, NotSupportedError
+from support.errors import raises
 
 SIDE, BITS = 32, 12
 # Operators of opset 18 that ONNX Runtime's CUDA provider has, of the ones that networks like ours use (its
@@ -103,15 +104,16 @@ def test_a_layer_that_stays_in_training_mode_is_refused() -> None:
             self.training = True
             return self
 
-    with pytest.raises(IdcwhError, match="layer 1 stays in training mode"):
+    with raises(InvalidInputError, problem="layer 1 "):
         graph.check_network(nn.Sequential(nn.Flatten(), Stubborn()))
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm])
 def test_batch_norm_without_statistics_is_refused(norm: Any) -> None:
     network = nn.Sequential(nn.Identity(), norm(3, track_running_stats=False))
-    with pytest.raises(IdcwhError, match=r"layer 1 is batch norm without running statistics.*track_running_stats=True"):
+    with raises(InvalidInputError, problem="layer 1 ") as caught:
         graph.check_network(network)
+    assert "track_running_stats=True" in caught.value.hint
 
 
 def test_a_network_that_cannot_be_exported_says_so_in_one_line() -> None:
@@ -119,14 +121,14 @@ def test_a_network_that_cannot_be_exported_says_so_in_one_line() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.float().flatten(1)[:, :4] * (2.0 if x.float().sum() > 0 else 1.0)
 
-    with pytest.raises(IdcwhError, match="torch cannot export this network to ONNX: ") as error:
+    with raises(NotSupportedError) as caught:
         graph.build(Branching(), 4, 8, {})
-    assert "\n" not in str(error.value) and len(str(error.value)) < 500
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("opset", [0, 17, 24])
 def test_opsets_that_cannot_be_had(opset: int, network: nn.Module) -> None:
-    with pytest.raises(ValueError, match="opset must be one of 18 to 23"):
+    with pytest.raises(ValueError, match=r"^opset "):
         graph.build(network, BITS, SIDE, {}, opset)
 
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from idcwh_export import sample_images
-from idcwh_search.errors import IdcwhError
+from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess
 
 SMALL = Preprocess(8, 8)
@@ -71,5 +71,6 @@ def test_a_limit_takes_pictures_evenly_spaced(tmp_path: Path, limit: int, expect
 def test_without_somebody_to_tell_the_first_unreadable_one_is_an_error(tmp_path: Path) -> None:
     path = folder(tmp_path / "pictures", 3, unreadable=[1])
     found = sample_images.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
-    with pytest.raises(IdcwhError, match=r"1\.png"):
+    with pytest.raises(UnreadableImage) as caught:
         list(found)
+    assert caught.value.path == str(path / "1.png")

@@ -53,15 +53,6 @@ def test_ties_count_as_the_mean_over_their_orders() -> None:
     assert found == pytest.approx(np.mean(values), abs=1e-12)
 
 
-def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(2)
-    codes, labels = codes_of(rng.random((50, 20)) < 0.5), rng.integers(0, 4, 50)
-    relevant = retrieval.share_a_label(labels)
-    whole = retrieval.mean_average_precision(codes, relevant, 20)
-    monkeypatch.setattr(retrieval, "_BLOCK", 7)
-    assert retrieval.mean_average_precision(codes, relevant, 20) == pytest.approx(whole, abs=1e-14)
-
-
 def test_nothing_relevant() -> None:
     assert retrieval.mean_average_precision(np.zeros((3, 1), np.uint8), np.eye(3, dtype=bool), 8) is None
     assert retrieval.mean_average_precision(np.zeros((0, 1), np.uint8), np.zeros((0, 0), bool), 8) is None

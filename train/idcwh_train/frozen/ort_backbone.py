@@ -7,18 +7,15 @@ export; the result is compared with the network's own before it is used.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
-import logging
-import os
-import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from idcwh_search.encoder import device
+
+from ..models.to_onnx import to_onnx
 
 ENOUGH = 3000
 """Images below which the ten seconds of an export are not won back."""
@@ -38,7 +35,7 @@ def session(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor] |
     if not installed():
         return None
     try:
-        content = _exported(network, example)
+        content = to_onnx(network, example, "x", ["features"]).SerializeToString()
         opened = device.open_session(content, "backbone", "cpu", threads=1).session
     except Exception:  # the exporter has dozens of kinds; PyTorch itself is there in any case
         return None
@@ -53,23 +50,3 @@ def session(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor] |
         found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())
     )
     return run if same else None
-
-
-def _exported(network: nn.Module, example: Tensor) -> bytes:
-    file = io.BytesIO()
-    levels = {name: logging.getLogger(name).level for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")}
-    with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
-        warnings.simplefilter("ignore")
-        for name in levels:
-            logging.getLogger(name).setLevel(logging.ERROR)
-        try:
-            program = torch.onnx.export(
-                network, (example,), dynamo=True, input_names=["x"], output_names=["features"],
-                dynamic_shapes=({0: torch.export.Dim("n", min=1)},), external_data=False, verbose=False,
-            )  # fmt: skip
-        finally:
-            for name, level in levels.items():
-                logging.getLogger(name).setLevel(level)
-    assert program is not None
-    file.write(program.model_proto.SerializeToString())
-    return file.getvalue()
