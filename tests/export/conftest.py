@@ -121,8 +121,9 @@ def small(tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, exported: dict[int, bytes]) -> None:
-    """The graph of the small network, built before."""
-    monkeypatch.setattr(graph, "build", lambda *_, **__: onnx.load_from_string(exported[BITS]))
+    """Exports use the graph of the small network, which is built once per session."""
+    content = exported[BITS]
+    monkeypatch.setattr(graph, "build", lambda *_, **__: onnx.load_from_string(content))
     monkeypatch.setattr(device, "usable", lambda: ["cpu"])
 
 
