@@ -110,32 +110,39 @@ py::object text_of(const std::string& text) {
         PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<py::ssize_t>(text.size())));
 }
 
-// The Python exception of each code. An interrupted search without a Python signal has none of its own.
-py::object type_of(ErrorCode code) {
-    const auto ours = [](const char* name) {
-        return py::object(py::module_::import("idcwh_search.errors").attr(name));
-    };
-    switch (code) {
-        case ErrorCode::invalid_argument: return py::reinterpret_borrow<py::object>(PyExc_ValueError);
-        case ErrorCode::not_found: return py::reinterpret_borrow<py::object>(PyExc_KeyError);
-        case ErrorCode::unsupported: return ours("NotSupportedError");
-        case ErrorCode::damaged: return ours("CorruptFileError");
-        case ErrorCode::locked: return ours("LockedError");
-        default: return ours("IdcwhError");
+// Sets the Python exception of an error's code: a class of idcwh_search.errors with the parts of the message as its
+// fields, or ValueError and KeyError for arguments. An interrupted search without a Python signal has no class of its
+// own.
+void set_error(const Error& error) {
+    const char* name = "IdcwhError";
+    switch (error.code()) {
+        case ErrorCode::invalid_argument: PyErr_SetObject(PyExc_ValueError, text_of(error.what()).ptr()); return;
+        case ErrorCode::not_found: PyErr_SetObject(PyExc_KeyError, text_of(error.what()).ptr()); return;
+        case ErrorCode::unsupported: name = "NotSupportedError"; break;
+        case ErrorCode::damaged: name = "CorruptFileError"; break;
+        case ErrorCode::locked: name = "LockedError"; break;
+        default: break;
     }
+    const auto field = [](const std::string& text) { return text.empty() ? py::object(py::none()) : text_of(text); };
+    using namespace py::literals;
+    const py::object value =
+        py::module_::import("idcwh_search.errors")
+            .attr(name)(field(error.problem()), "path"_a = field(error.path()), "found"_a = field(error.found()),
+                        "expected"_a = field(error.expected()), "hint"_a = field(error.hint()));
+    PyErr_SetObject(py::type::handle_of(value).ptr(), value.ptr());
 }
 
 void translate(std::exception_ptr pointer) {
     try {
         if (pointer) std::rethrow_exception(pointer);
     } catch (const SystemError& error) {
-        // Of errno, text and file Python makes FileNotFoundError and its kin.
+        // Python makes FileNotFoundError and its kin from errno, text and file.
         const py::object value = py::reinterpret_borrow<py::object>(PyExc_OSError)(
             error.error_number(), std::generic_category().message(error.error_number()), text_of(error.path()));
         PyErr_SetObject(py::type::handle_of(value).ptr(), value.ptr());
     } catch (const Error& error) {
         if (error.code() == ErrorCode::interrupted && PyErr_Occurred()) return;  // what the signal's handler raised
-        PyErr_SetObject(type_of(error.code()).ptr(), text_of(error.what()).ptr());
+        set_error(error);
     }
 }
 

@@ -149,7 +149,7 @@ py::list column(const DatabaseSnapshot& self, const py::object& ids, OfId of_id,
     const IdList wanted(ids);
     py::list some(wanted.size);
     for (std::size_t i = 0; i < wanted.size; ++i) some[i] = of_id(wanted.data[i]);
-    self.check();
+    self.check_intact();
     return some;
 }
 
@@ -231,12 +231,12 @@ py::dict info(const Database& self) {
     return entry;
 }
 
-py::dict verify(const Database& self, const py::object& threads) {
+py::dict check(const Database& self, const py::object& threads) {
     const unsigned most = threads_of(threads);
     Verification found;
     {
         const py::gil_scoped_release release;
-        found = self.verify(most);
+        found = self.check(most);
     }
     py::list damage;
     for (const Damage& place : found.damage) damage.append(py::make_tuple(place.what, place.offset, place.length));
@@ -319,7 +319,7 @@ void bind_database(py::module_& m) {
         .def("set_auto_compact", &Database::set_auto_compact, arg("on"))
         .def("optimize", optimize<Database>, arg("memory") = none, arg("threads") = 0)
         .def("drop_structures", &Database::drop_structures, released)
-        .def("verify", verify, arg("threads") = none)
+        .def("check", check, arg("threads") = none)
         .def("close", &Database::close, released);
     py::class_<DatabaseBuilder>(m, "DatabaseBuilder")
         .def(py::init([](const std::string& path, const py::object& bits, const std::string& manifest, bool replace) {

@@ -97,7 +97,7 @@ int run(const std::string& path, double seconds) {
     for (auto& thread : threads) thread.join();
 
     const auto again = idcwh::Database::open(path);
-    const auto found = again.verify();
+    const auto found = again.check();
     std::printf("%zu answers (%zu wrong), %zu changes, %zu refreshes in %g s; %zu items, %zu damaged places\n",
                 answered.load(), wrong.load(), changed.load(), refreshed.load(), seconds, found.items,
                 found.damage.size());

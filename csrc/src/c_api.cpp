@@ -16,10 +16,12 @@ namespace {
 
 // In an array: keeping a message must not itself run out of memory.
 thread_local char last_error[1024];
+thread_local char last_path[4096];
 thread_local int last_errno = 0;
 
-int remember(int status, const char* message, int error_number = 0) noexcept {
+int remember(int status, const char* message, const char* path = "", int error_number = 0) noexcept {
     std::strncpy(last_error, message, sizeof last_error - 1);
+    std::strncpy(last_path, path, sizeof last_path - 1);
     last_errno = error_number;
     return status;
 }
@@ -72,9 +74,9 @@ int status_of_exception() noexcept {
     try {
         throw;
     } catch (const SystemError& error) {
-        return remember(IDCWH_SYSTEM, error.what(), error.error_number());
+        return remember(IDCWH_SYSTEM, error.what(), error.path().c_str(), error.error_number());
     } catch (const Error& error) {
-        return remember(static_cast<int>(error.code()), error.what());
+        return remember(static_cast<int>(error.code()), error.what(), error.path().c_str());
     } catch (const std::bad_alloc&) {
         return remember(IDCWH_OUT_OF_MEMORY, "out of memory");
     } catch (const std::length_error&) {  // more than a vector can ever hold
@@ -95,6 +97,7 @@ void fail_null(const char* name) {
 using namespace idcwh::c_api;
 
 const char* idcwh_last_error() { return last_error; }
+const char* idcwh_last_error_path() { return last_path; }
 int idcwh_last_errno() { return last_errno; }
 
 #define IDCWH_TEXT_OF(x) #x

@@ -128,11 +128,11 @@ int idcwh_database_drop_structures(idcwh_database* database) {
     return guarded([&] { of(database).drop_structures(); });
 }
 
-int idcwh_database_verify(const idcwh_database* database, unsigned threads, idcwh_verification* result, char* text,
-                          size_t capacity, size_t* length) {
+int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh_verification* result, char* text,
+                         size_t capacity, size_t* length) {
     return guarded([&] {
         auto& out = expected(result, "result");
-        const auto found = of(database).verify(threads);
+        const auto found = of(database).check(threads);
         out = {found.damage.size(), found.items, found.good_items, found.torn};
         std::string lines;
         for (const auto& place : found.damage)
@@ -140,6 +140,11 @@ int idcwh_database_verify(const idcwh_database* database, unsigned threads, idcw
                      " bytes: " + place.what + "\n";
         put_text(lines, text, capacity, length);
     });
+}
+
+int idcwh_database_verify(const idcwh_database* database, unsigned threads, idcwh_verification* result, char* text,
+                          size_t capacity, size_t* length) {
+    return idcwh_database_check(database, threads, result, text, capacity, length);
 }
 
 int idcwh_builder_create(const char* path, unsigned bits, const char* manifest, int replace, idcwh_builder** builder) {

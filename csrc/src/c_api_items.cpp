@@ -23,14 +23,14 @@ void put_text_or_none(std::string_view from, char* text, std::size_t capacity, s
 int idcwh_snapshot_key(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity, size_t* length) {
     return guarded([&] {
         put_text_or_none(items_of(snapshot).key(id), text, capacity, length);
-        items_of(snapshot).check();
+        items_of(snapshot).check_intact();
     });
 }
 
 int idcwh_snapshot_label(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity, size_t* length) {
     return guarded([&] {
         put_text_or_none(items_of(snapshot).label(id), text, capacity, length);
-        items_of(snapshot).check();
+        items_of(snapshot).check_intact();
     });
 }
 

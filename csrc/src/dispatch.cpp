@@ -70,10 +70,12 @@ const kernels::Kernels* by_name(std::string_view name, const char* asker, ErrorC
         if (name != candidate.kernels->name) continue;
         if (candidate.missing.empty()) return candidate.kernels;
         throw Error(ErrorCode::unsupported,
-                    std::string(asker) + ": " + candidate.missing + "; it has " + names() + " (or auto)");
+                    {.path = asker, .problem = candidate.missing, .expected = names() + " or auto"});
     }
-    throw Error(unknown, std::string(asker) + ": unknown instruction set '" + std::string(name) +
-                             "'; expected one of " + names() + " (or auto)");
+    throw Error(unknown, {.path = asker,
+                          .problem = "unknown instruction set",
+                          .found = "'" + std::string(name) + "'",
+                          .expected = names() + " or auto"});
 }
 
 std::atomic<const kernels::Kernels*> active{nullptr};

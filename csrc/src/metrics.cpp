@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dispatch.hpp"
+#include "fail.hpp"
 #include "interrupt.hpp"
 #include "metrics_distinct.hpp"
 #include "metrics_labels.hpp"
@@ -20,8 +21,6 @@ namespace idcwh {
 namespace {
 
 constexpr std::size_t least_pairs = 1 << 19;  // below, a second thread costs more than it brings
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 void check_side(const char* name, const LabelledCodes& side) {
     const std::string label(name);

@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 
+#include "fail.hpp"
 #include "pool.hpp"
 
 namespace idcwh {
@@ -17,10 +18,13 @@ constexpr std::size_t least_chunk = 256 << 10;  // bytes of codes
 
 }  // namespace
 
+void check_bits(unsigned bits) {
+    if (bits < 1 || bits > max_bits)
+        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
+}
+
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options) {
-    const auto fail = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
-    if (codes.bits < 1 || codes.bits > max_bits)
-        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(codes.bits));
+    check_bits(codes.bits);
     if (codes.size && !codes.data) fail("codes.data is null, but codes.size is " + std::to_string(codes.size));
     if (codes.size > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
         fail("codes.size is " + std::to_string(codes.size) + ": more than the address space holds");
@@ -35,11 +39,10 @@ namespace {
 
 void check_output(bool null, const char* name, std::size_t nq, std::size_t columns) {
     if (!nq || !columns) return;
-    if (null)
-        throw Error(ErrorCode::invalid_argument, std::string(name) + " must have room for the results, not be null");
+    if (null) fail(std::string(name) + " must have room for the results, not be null");
     if (nq > static_cast<std::size_t>(-1) / 2 / sizeof(std::int64_t) / columns)
-        throw Error(ErrorCode::invalid_argument, "nq is " + std::to_string(nq) + ": " + std::to_string(columns) +
-                                                     " results each are more than the address space holds");
+        fail("nq is " + std::to_string(nq) + ": " + std::to_string(columns) +
+             " results each are more than the address space holds");
 }
 
 }  // namespace

@@ -10,6 +10,9 @@
 
 namespace idcwh {
 
+// Error(invalid_argument) for a code length that is not 1 to max_bits.
+void check_bits(unsigned bits);
+
 // Throws Error(invalid_argument) unless the arguments can be searched.
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
 

@@ -5,11 +5,10 @@
 #include <string>
 
 #include "dispatch.hpp"
+#include "fail.hpp"
 
 namespace idcwh {
 namespace {
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 void check_list(const std::int64_t* list, std::size_t count, std::size_t size) {
     if (count && !list) fail("rows.list is null, but rows.count is " + std::to_string(count));

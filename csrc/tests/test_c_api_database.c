@@ -127,7 +127,7 @@ static void life(void) {
     items = items_of(2, NULL);
     CHECK(idcwh_database_update(db, again, 1, &items, assigned) == IDCWH_OK && assigned[0] == 4 && assigned[1] == 5);
     CHECK(idcwh_database_size(db) == 3);
-    REFUSED(IDCWH_NOT_FOUND, "key b ", idcwh_database_remove_keys(db, one_key, NULL, 1, &kept));
+    REFUSED(IDCWH_NOT_FOUND, "key b", idcwh_database_remove_keys(db, one_key, NULL, 1, &kept));
     CHECK(idcwh_database_remove_keys(db, keys, NULL, 1, &kept) == IDCWH_OK && kept == 2);  // 0 and 4
     CHECK(idcwh_database_set_manifest(db, "[]") == IDCWH_OK);
     CHECK(idcwh_database_snapshot(db, &after) == IDCWH_OK && idcwh_snapshot_size(after) == 1);
@@ -151,7 +151,7 @@ static void two_handles(void) {
     idcwh_database *writer = opened(1), *reader = opened(0), *second = (idcwh_database*)codes;
     int changed = -1;
     REFUSED(IDCWH_LOCKED, path, idcwh_database_open(path, 1, &second));
-    CHECK(second == NULL && idcwh_last_errno() == 0);
+    CHECK(second == NULL && idcwh_last_errno() == 0 && strcmp(idcwh_last_error_path(), path) == 0);
     CHECK(idcwh_database_refresh(reader, &changed) == IDCWH_OK && changed == 0);
     const idcwh_items items = items_of(2, NULL);
     CHECK(idcwh_database_add(writer, &items, NULL) == IDCWH_OK);
@@ -191,7 +191,7 @@ static void building(void) {
 
     builder = (idcwh_builder*)codes;
     REFUSED(IDCWH_SYSTEM, other_path, idcwh_builder_create(other_path, bits, NULL, 0, &builder));
-    CHECK(builder == NULL && idcwh_last_errno() == EEXIST);
+    CHECK(builder == NULL && idcwh_last_errno() == EEXIST && strcmp(idcwh_last_error_path(), other_path) == 0);
     CHECK(idcwh_builder_create(other_path, 8, NULL, 1, &builder) == IDCWH_OK);
     CHECK(idcwh_builder_publish(builder, NULL) == IDCWH_OK);
     idcwh_builder_free(builder), idcwh_builder_free(NULL);
@@ -206,7 +206,7 @@ static void overwrite(const char* name, long at, const void* data, size_t size) 
     if (file) fclose(file);
 }
 
-// A code is changed behind the database's back: found by verify, and by the first search.
+// A code is changed behind the database's back: found by check, and by the first search.
 static void damage(void) {
     enum { many = 1000, wide = 1024 };
     static uint8_t memory[many * wide / 8];
@@ -216,13 +216,13 @@ static void damage(void) {
     idcwh_verification result;
     idcwh_items items = {0};
     char text[1000];
-    size_t length = 1;
+    size_t length = 1, span = 0;
     items.codes = memory, items.size = many;
     CHECK(idcwh_database_create(other_path, wide, NULL, 0, &db) == IDCWH_OK);
     CHECK(idcwh_database_add(db, &items, NULL) == IDCWH_OK);
     idcwh_database_free(db);
     CHECK(idcwh_database_open(other_path, 0, &db) == IDCWH_OK);
-    CHECK(idcwh_database_verify(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == 0 && !*text);
+    CHECK(idcwh_database_check(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == 0 && !*text);
     CHECK(result.damaged == 0 && result.items == many && result.good_items == many && result.torn == 0);
     idcwh_database_free(db);
 
@@ -238,11 +238,12 @@ static void damage(void) {
     overwrite(other_path, at, &other, 1);
     overwrite(other_path, (long)size, "torn", 4);
     CHECK(idcwh_database_open(other_path, 0, &db) == IDCWH_OK);
-    CHECK(idcwh_database_verify(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == strlen(text));
+    CHECK(idcwh_database_check(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == strlen(text));
     CHECK(result.damaged == 1 && result.items == many && result.good_items == 0 && result.torn == 4);
-    unsigned long long offset = 0, span = 0;
-    CHECK(sscanf(text, "byte %llu, %llu bytes: ", &offset, &span) == 2 && text[length - 1] == '\n');
-    CHECK(offset <= (unsigned long long)at && (unsigned long long)at < offset + span);
+    CHECK(idcwh_database_verify(db, 0, &result, NULL, 0, &span) == IDCWH_OK && span == length && result.damaged == 1);
+    unsigned long long offset = 0, bytes = 0;
+    CHECK(sscanf(text, "byte %llu, %llu bytes: ", &offset, &bytes) == 2 && text[length - 1] == '\n');
+    CHECK(offset <= (unsigned long long)at && (unsigned long long)at < offset + bytes);
     CHECK(idcwh_database_snapshot(db, &view) == IDCWH_OK);
     REFUSED(IDCWH_DAMAGED, other_path, idcwh_snapshot_topk(view, memory, 1, 1, NULL, distances, ids, &kept));
     idcwh_snapshot_free(view), idcwh_database_free(db);
@@ -254,7 +255,9 @@ static void damage(void) {
     REFUSED(IDCWH_SYSTEM, other_path, idcwh_database_open(other_path, 0, &db));
     CHECK(idcwh_last_errno() == ENOENT);
     REFUSED(IDCWH_SYSTEM, folder, idcwh_database_open(folder, 0, &db));
-    CHECK(idcwh_last_errno() == EISDIR);
+    CHECK(idcwh_last_errno() == EISDIR && strcmp(idcwh_last_error_path(), folder) == 0);
+    INVALID("path|null", idcwh_database_open(NULL, 0, &db));
+    CHECK(strcmp(idcwh_last_error_path(), "") == 0);
 }
 
 // What optimize builds is told by later snapshots, and searched.

@@ -55,7 +55,7 @@ static void bad_changes(void) {
     INVALID("items|null", idcwh_database_update(db, there, 1, NULL, NULL));
     INVALID("json|null", idcwh_database_set_manifest(db, NULL));
     INVALID("info|null", idcwh_database_get_info(db, NULL));
-    INVALID("result|null", idcwh_database_verify(db, 0, NULL, NULL, 0, NULL));
+    INVALID("result|null", idcwh_database_check(db, 0, NULL, NULL, 0, NULL));
     INVALID("snapshot|null", idcwh_database_snapshot(db, NULL));
     CHECK(idcwh_database_size(db) == 2);
     idcwh_database_free(db);
@@ -121,7 +121,7 @@ static void null_handles(void) {
     INVALID("database|null", idcwh_database_set_manifest(NULL, "{}"));
     INVALID("database|null", idcwh_database_compact(NULL));
     INVALID("database|null", idcwh_database_set_auto_compact(NULL, 1));
-    INVALID("database|null", idcwh_database_verify(NULL, 0, &result, NULL, 0, NULL));
+    INVALID("database|null", idcwh_database_check(NULL, 0, &result, NULL, 0, NULL));
     INVALID("snapshot|null", idcwh_snapshot_key(NULL, 0, NULL, 0, NULL));
     INVALID("snapshot|null", idcwh_snapshot_each(NULL, never, NULL));
     CHECK(idcwh_database_size(NULL) == 0 && idcwh_database_bits(NULL) == 0 && idcwh_database_writable(NULL) == 0);

@@ -24,10 +24,21 @@ constexpr int not_found = static_cast<int>(ErrorCode::not_found);
 constexpr int locked = static_cast<int>(ErrorCode::locked);
 
 bool clean(const Database& database, std::size_t items) {
-    const auto found = database.verify();
+    const auto found = database.check();
     for (const auto& damage : found.damage) std::printf("damage: %s\n", damage.what.c_str());
     return found.damage.empty() && found.items == items && found.good_items == items && found.torn == 0;
 }
+
+// The names of check() and check_intact() in earlier versions.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+void test_deprecated_names() {
+    const check::Folder folder;
+    const auto database = Database::create(folder / "codes.bin", 8);
+    CHECK(database.verify().damage.empty() && database.verify(1).items == 0);
+    database.snapshot().check();
+}
+#pragma GCC diagnostic pop
 
 // All that a database answers.
 void compare(const Database& database, const State& state, bool thorough, std::mt19937& random) {
@@ -233,7 +244,7 @@ void test_errors() {
     database.close();
     database.close();
     for (const int code : {check::error_of([&] { database.add({codes.data(), 1}); }),
-                           check::error_of([&] { database.snapshot(); }), check::error_of([&] { database.verify(); }),
+                           check::error_of([&] { database.snapshot(); }), check::error_of([&] { database.check(); }),
                            check::error_of([&] { database.size(); }), check::error_of([&] { database.refresh(); })})
         CHECK(code == invalid);
     CHECK(snapshot.size() == 4 && snapshot.contains(9));
@@ -273,5 +284,6 @@ int main() {
     test_large_and_far();
     test_errors();
     test_builder();
+    test_deprecated_names();
     return check::finish();
 }

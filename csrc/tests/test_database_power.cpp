@@ -81,7 +81,7 @@ void check_file(const std::string& path, const std::string& contents, const Hist
         bool known = false;
         for (std::size_t i = first; i <= last && i < history.states.size(); ++i) known |= state == history.states[i];
         CHECK(known);
-        CHECK(reader.verify().damage.empty());
+        CHECK(reader.check().damage.empty());
         Database writer = Database::open(path, Access::write);
         CHECK(check::state_of(writer) == state);
         State more = state;
@@ -90,7 +90,7 @@ void check_file(const std::string& path, const std::string& contents, const Hist
         batch.put_into(more);
         batch.with([&](const idcwh::NewItems& items) { writer.add(items); });
         const Database again = Database::open(path);
-        const auto found = again.verify();
+        const auto found = again.check();
         CHECK(check::state_of(again) == more && found.damage.empty() && found.torn == 0);
     } catch (const idcwh::Error& error) {
         std::printf("%s\n", error.what());

@@ -119,7 +119,7 @@ std::string refusal(ErrorCode code, const std::function<void()>& body) {
         if (error.code() != code) std::printf("unexpected: %s\n", error.what());
         CHECK(error.code() == code);
         const std::string text = error.what();
-        CHECK(text.find('\n') == text.npos);
+        CHECK(text.find('\n') == text.npos && text.starts_with(error.path()));
         return text;
     }
     return "";
@@ -170,7 +170,7 @@ void seals() {
         "\x0a\x08location\x12\x06m.data";
     CHECK(refusal(ErrorCode::damaged, [&] {
               Encoder(write(model + outside), on_cpu());
-          }).find("weights are in another file, m.data, ") != std::string::npos);
+          }).find("weights are in another file, ") != std::string::npos);
     const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(model + "x"), on_cpu()); });
     CHECK(has(why, "was changed"));
 }
@@ -185,16 +185,16 @@ void refusals() {
     }
     refusal(ErrorCode::system, open("."));
     std::ofstream("empty.onnx").flush();
-    CHECK(has(refusal(ErrorCode::damaged, open("empty.onnx")), "empty.onnx: not an ONNX model that ONNX Runtime"));
+    CHECK(has(refusal(ErrorCode::damaged, open("empty.onnx")), "empty.onnx: is not an ONNX model"));
     std::ofstream("text.onnx") << "This is a text.\n";
-    CHECK(has(refusal(ErrorCode::damaged, open("text.onnx")), "text.onnx: not an ONNX model"));
+    CHECK(has(refusal(ErrorCode::damaged, open("text.onnx")), "text.onnx: is not an ONNX model"));
 
     const std::vector<std::vector<std::string>> changes = {
         {"idcwh_format", "idcwh_farmat", "without idcwh metadata"},
-        {"idcwh_bit_order", "idcwh_bit_ordre", "idcwh_bit_order is missing; expected 'little'"},
-        {"little", "middle", "idcwh_bit_order is 'middle'; expected 'little'"},
-        {">= 0", "> 0 ", "idcwh_threshold is '> 0 '"},
-        {"\"crop\": 8", "\"crop\": 9", "image is uint8 [n, 8, 8, 3]; expected uint8 [n, 9, 9, 3]"},
+        {"idcwh_bit_order", "idcwh_bit_ordre", "idcwh_bit_order (found nothing, expected 'little')"},
+        {"little", "middle", "idcwh_bit_order (found 'middle', expected 'little')"},
+        {">= 0", "> 0 ", "idcwh_threshold (found '> 0 '"},
+        {"\"crop\": 8", "\"crop\": 9", "image (found uint8 [n, 8, 8, 3], expected uint8 [n, 9, 9, 3])"},
         {"\"crop\": 8", "\"krop\": 8", "idcwh_preprocess: preprocess: expected the fields"},
         {"bilinear", "bilinaer", "interpolation must be one of"},
         {"{\"resize\"", "{ resize\"", "idcwh_preprocess is missing or not JSON"},
@@ -211,7 +211,7 @@ void refusals() {
     options.preprocess = idcwh::Preprocess(10, 8);
     CHECK(Encoder(changed("idcwh_format", "idcwh_farmat"), options).bits() == bits);  // used all the same
     options.bits = 13;
-    CHECK(has(refusal(ErrorCode::damaged, [&] { Encoder(path, options); }), "; expected "));
+    CHECK(has(refusal(ErrorCode::damaged, [&] { Encoder(path, options); }), ", expected "));
     options = on_cpu();
     options.library = "libno_such_library.so";
     CHECK(
@@ -240,7 +240,7 @@ void devices() {
         CHECK(Encoder(path, options).device() == Device::cuda);
     } else {
         const auto why = refusal(ErrorCode::unsupported, [&] { Encoder(path, options); });
-        CHECK(has(why, "device cuda cannot be used, choose cpu or automatic: " + any.why()));
+        CHECK(has(why, any.why()));
     }
 }
 
@@ -255,7 +255,7 @@ void manifests() {
     };
     const auto why = check("{\"model\": {\"sha256\": \"" + other + "\"}}");
     CHECK(has(why, encoder.fingerprint()) && has(why, other));
-    CHECK(has(check("{}"), "without a model") && has(check("{\"model\": 1}"), "without a model"));
+    CHECK(has(check("{}"), "expected no model") && has(check("{\"model\": 1}"), "expected no model"));
     CHECK(has(check("{"), "not JSON"));
     const auto edited = [&](const std::string& field) {  // the same model, used in another way
         std::string text = manifest;

@@ -3,6 +3,7 @@
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
 
+#include <cerrno>
 #include <functional>
 #include <string>
 
@@ -20,9 +21,26 @@ bool refused(idcwh::ErrorCode code, const std::string& word, const std::function
     return false;
 }
 
+void test_message_is_made_of_its_parts() {
+    using idcwh::Error, idcwh::ErrorCode;
+    const Error whole(ErrorCode::locked, {.path = "a/b.bin", .found = "3", .expected = "4 bytes", .hint = "wait"});
+    const std::string message = "a/b.bin: is locked by another process (found 3, expected 4 bytes); wait";
+    CHECK(whole.what() == message && whole.problem() == "is locked by another process");
+    CHECK(whole.path() == "a/b.bin" && whole.found() == "3" && whole.expected() == "4 bytes" && whole.hint() == "wait");
+    const Error copy = whole;
+    CHECK(copy.what() == message && copy.path() == whole.path());
+    CHECK(Error(ErrorCode::damaged, idcwh::ErrorParts{.path = "x"}).what() == std::string("x: is corrupt"));
+    CHECK(Error(ErrorCode::unsupported, idcwh::ErrorParts{.expected = "avx2"}).what() ==
+          std::string("is not supported (expected avx2)"));
+    CHECK(Error(ErrorCode::damaged, "is odd").what() == std::string("is odd"));
+    const idcwh::SystemError system(ENOENT, "x", "cannot be opened");
+    CHECK(system.path() == "x" && std::string(system.what()).starts_with("x: cannot be opened: "));
+}
+
 }  // namespace
 
 int main() {
+    test_message_is_made_of_its_parts();
     using idcwh::ErrorCode;
     const std::uint8_t memory[16] = {};
     std::int32_t distances[4];

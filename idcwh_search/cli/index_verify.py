@@ -27,20 +27,21 @@ def add_parser(commands: Any) -> None:
 def run(options: Any) -> int:
     with Database.open(options.db) as database:
         found = database.check()
-    if found["torn"]:
+    if found.torn:
         console.note(
-            f"{options.db}: {found['torn']:,} bytes at its end are of a write that never ended; "
+            f"{options.db}: {found.torn:,} bytes at its end are of a write that never ended; "
             "the next writer removes them"
         )
-    if not found["damage"]:
-        print(f"{console.one_line(options.db)}: good ({counted(found['items'], 'item')})")
+    if not found.damage:
+        print(f"{console.one_line(options.db)}: good ({counted(found.items, 'item')})")
         return common.DONE
-    for what, place, length in found["damage"][:SHOWN]:
-        console.note(f"corrupt: {what} (bytes {place} to {place + length})")
-    more = len(found["damage"]) - SHOWN
-    places = f"{counted(len(found['damage']), 'place')}{f', {more:,} of them not shown' if more > 0 else ''}"
+    for place in found.damage[:SHOWN]:
+        console.note(f"corrupt: {place.what} (bytes {place.offset} to {place.offset + place.length})")
+    more = len(found.damage) - SHOWN
     raise CorruptFileError(
-        f"is corrupt in {places}; {found['good_items']:,} of {found['items']:,} items are in good segments",
+        f"is corrupt in {counted(len(found.damage), 'place')}" + (f", {more:,} of them not shown" if more > 0 else ""),
         path=options.db,
+        found=f"{counted(found.good_items, 'item')} in good segments",
+        expected=f"{found.items:,}",
         hint="restore a copy or build it again",
     )

@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from ..codes import check_bits
 from ..errors import AlreadyExistsError, NotWrittenError
-from .items import Adding, columns
+from .items import Adding, NewItems
 
 
 class DatabaseBuilder(Adding):
@@ -22,15 +22,19 @@ class DatabaseBuilder(Adding):
 
     def __init__(self, path: Path, bits: int, model: dict[str, Any] | None, *, replace: bool) -> None:
         """Use Database.build."""
-        self.path = path
-        self.bits = check_bits(bits)
+        self.path, self._bits = path, check_bits(bits)
         with making(path):
             self._builder: _core.DatabaseBuilder | None = _core.DatabaseBuilder(
-                path_bytes(path), self.bits, json_bytes(model), replace
+                path_bytes(path), self._bits, json_bytes(model), replace
             )
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{self.path}: a database that is being built cannot be copied or pickled; close it first")
+
+    @property
+    def bits(self) -> int:
+        """Code length."""
+        return self._bits
 
     def __len__(self) -> int:
         return len(self._open())
@@ -40,9 +44,9 @@ class DatabaseBuilder(Adding):
             raise ValueError(f"{self.path}: the database is closed or discarded; begin another with Database.build")
         return self._builder
 
-    def _add(self, *given: Any) -> np.ndarray:
+    def _add(self, items: NewItems) -> np.ndarray:
         with making(self.path):
-            return self._open().add(*columns(self.bits, *given))
+            return self._open().add(*items)
 
     def close(self) -> None:
         """Let the database appear at its path, on disk for good."""
@@ -70,7 +74,7 @@ class DatabaseBuilder(Adding):
 
 
 class making:
-    """What the system refuses while a file is made becomes one line that names the place and what to do."""
+    """Context that turns an OSError while a file is made into an error of the toolkit about this path."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
@@ -82,28 +86,24 @@ class making:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, FileExistsError):
-            raise AlreadyExistsError(
-                "already exists; choose another name or ask to replace it", path=self._path
-            ) from error
+            raise AlreadyExistsError(path=self._path, hint="choose another name or ask to replace it") from error
         if isinstance(error, IsADirectoryError):
-            raise NotWrittenError("is a directory; expected the name of a file", path=self._path) from error
+            raise NotWrittenError(path=self._path, found="a folder", expected="a file") from error
         if isinstance(error, OSError):
-            raise NotWrittenError(
-                f"cannot be written: {error.strerror}; choose a folder that exists, is writable and has room",
-                path=self._path,
-            ) from error
+            hint = "choose a folder that exists, is writable and has room"
+            raise NotWrittenError(f"cannot be written: {error.strerror}", path=self._path, hint=hint) from error
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
-    """A path as the system takes it; ValueError for what is none."""
+    """Returns a path as the system takes it. Raises ValueError for an empty one or one with a null byte."""
     encoded = os.fsencode(path)
     if b"\0" in encoded or not encoded:
-        raise ValueError(f"path {os.fspath(path)!r}: expected the name of a file")
+        raise ValueError(f"path must be the name of a file, not {os.fspath(path)!r}")
     return encoded
 
 
 def json_bytes(manifest: dict[str, Any] | None) -> bytes:
-    """A manifest as the file keeps it; TypeError for what is no dictionary."""
+    """Returns a manifest as the file stores it. Raises TypeError unless it is a dictionary or None."""
     if not isinstance(manifest, dict | None):
-        raise TypeError(f"the description of a model is a dictionary, not {type(manifest).__name__}")
+        raise TypeError(f"model must be a dictionary, not {type(manifest).__name__}")
     return json.dumps(manifest or {}, ensure_ascii=False, allow_nan=False).encode(errors="surrogateescape")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +22,7 @@ from ..errors import CorruptFileError
 from ..search.base import Ids, Searchable, read_only
 from ..search.where import as_id_list
 from .builder import DatabaseBuilder, json_bytes, making, path_bytes
-from .items import Adding, Checksums, Stamps, Texts, class_names, columns, text_list
+from .items import Adding, Checksums, NewItems, Stamps, Texts, class_names, text_list
 
 FORMAT = 1
 _NAMED = 20  # labels that a message lists
@@ -52,7 +53,7 @@ class _Readable(Searchable):
             manifest = None
         if not isinstance(manifest, dict):
             raise CorruptFileError(
-                f"{getattr(self, 'path', 'the database')}: its manifest is no JSON object; set another one"
+                "its manifest is not a JSON object", path=getattr(self, "path", None), hint="set another one"
             )
         return manifest
 
@@ -111,6 +112,31 @@ class DatabaseSnapshot(_Readable):
         return f"DatabaseSnapshot(bits={self.bits}) of {len(self)} items"
 
 
+@dataclass(frozen=True)
+class Damage:
+    """A corrupt place of a database: what it is, and where in the file, in bytes."""
+
+    what: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of `Database.check`.
+
+    damage        the corrupt places
+    items         items that the file should hold
+    good_items    of these, items in segments without damage
+    torn          bytes of a write that never ended (harmless)
+    """
+
+    damage: tuple[Damage, ...]
+    items: int
+    good_items: int
+    torn: int
+
+
 class Database(_Readable, Adding):
     """A codes.bin: `create` a new one, or `open` one. A context manager both ways.
 
@@ -132,10 +158,11 @@ class Database(_Readable, Adding):
     def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
         """Map a database: mode "r" for searching, "r+" for changing it as well, which locks it against other writers.
 
-        IdcwhError for a file that is no whole codes.bin or that somebody else is writing to, OSError for none at all.
+        Raises CorruptFileError for a file that is not a whole codes.bin, LockedError while another handle writes to it,
+        NotSupportedError for a later format version, and FileNotFoundError or another OSError for none at all.
         """
         if mode not in ("r", "r+"):
-            raise ValueError(f"mode {mode!r}: expected 'r' or 'r+'; make a new database with Database.create")
+            raise ValueError(f"mode must be 'r' or 'r+', not {mode!r}; make a new database with Database.create")
         return cls(Path(path), _core.Database.open(path_bytes(path), mode == "r+"))
 
     @classmethod
@@ -186,8 +213,8 @@ class Database(_Readable, Adding):
 
     # changing
 
-    def _add(self, *given: Any) -> np.ndarray:
-        return self.update([], *given)
+    def _add(self, items: NewItems) -> np.ndarray:
+        return self._database.update(np.empty(0, np.int64), *items)
 
     def replace(
         self,
@@ -212,7 +239,7 @@ class Database(_Readable, Adding):
         checksums: Checksums = None,
     ) -> np.ndarray:
         """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
-        new = columns(self.bits, codes, ids, keys, labels, stamps, checksums)
+        new = NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums)
         return self._database.update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
@@ -265,20 +292,23 @@ class Database(_Readable, Adding):
             "manifest": self.manifest,
         }
 
-    def check(self, threads: int | None = None) -> dict[str, Any]:
-        """Read everything and report: `damage`, a list of (what, byte, length); `items` and, of these, `good_items`,
-        which lie in segments without damage; `torn`, bytes of a write that never ended (harmless)."""
-        return self._database.verify(threads)
+    def check(self, threads: int | None = None) -> Verification:
+        """Reads the whole file and returns a report of every corrupt place; see `verify`."""
+        found = self._database.check(threads)
+        damage = tuple(Damage(*place) for place in found["damage"])
+        return Verification(damage, found["items"], found["good_items"], found["torn"])
 
     def verify(self) -> None:
-        """Read and check everything; IdcwhError names the first place that is damaged and how much there is more."""
+        """Reads the whole file and raises CorruptFileError, with the first corrupt place, unless all of it is good."""
         found = self.check()
-        if found["damage"]:
-            what, place, _ = found["damage"][0]
-            more = f", and {len(found['damage']) - 1} more places" if len(found["damage"]) > 1 else ""
+        if found.damage:
+            first, more = found.damage[0], len(found.damage) - 1
             raise CorruptFileError(
-                f"{what.split('; ')[0]} is damaged (byte {place}){more}; {found['good_items']} of {found['items']} "
-                "items are in good segments; restore a copy or build it again"
+                f"is corrupt at byte {first.offset} ({first.what})" + (f" and {more} more places" if more else ""),
+                path=self.path,
+                found=f"{found.good_items} items in good segments",
+                expected=found.items,
+                hint="restore a copy or build it again",
             )
 
     def close(self) -> None:

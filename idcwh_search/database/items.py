@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,48 @@ Checksums = Sequence[Sequence[int] | None] | np.ndarray | None
 _MAX_STAMP = int(np.iinfo(np.uint32).max)
 
 
-class Adding:
-    """The one `add` of everything that items are added to."""
+class NewItems(NamedTuple):
+    """Codes and columns as _core takes them."""
 
-    def _add(self, *given: Any) -> np.ndarray:
+    codes: np.ndarray
+    ids: np.ndarray | None
+    keys: list[str | None] | None
+    labels: list[str | None] | None
+    stamps: np.ndarray | None
+    checksums: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        bits: int,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None,
+        keys: Texts,
+        labels: Texts,
+        stamps: Stamps,
+        checksums: Checksums,
+    ) -> NewItems:
+        """Returns the checked arguments of `Adding.add`."""
+        codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
+        return cls(
+            codes.reshape(-1, code_bytes(bits)),
+            None if ids is None else as_id_list(ids),
+            None if keys is None else _one_per_code("keys", keys),
+            None if labels is None else _one_per_code("labels", labels),
+            None if stamps is None else stamp_column(stamps),
+            None if checksums is None else checksum_column(checksums),
+        )
+
+
+class Adding:
+    """The `add` that databases and their builders share."""
+
+    @property
+    def bits(self) -> int:
+        """Code length."""
+        raise NotImplementedError
+
+    def _add(self, items: NewItems) -> np.ndarray:
         raise NotImplementedError
 
     def add(
@@ -39,33 +77,12 @@ class Adding:
         checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
         or (0, 0) marks an item without one.
         """
-        return self._add(codes, ids, keys, labels, stamps, checksums)
+        return self._add(NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums))
 
 
 def class_names(label: str) -> set[str]:
     """Returns the names that a label answers to: the text itself and, for several classes as in `a|b`, each of them."""
     return {label, *label.split("|")}
-
-
-def columns(
-    bits: int,
-    codes: np.ndarray,
-    ids: np.ndarray | Sequence[int] | None,
-    keys: Texts,
-    labels: Texts,
-    stamps: Stamps,
-    checksums: Checksums,
-) -> tuple[Any, ...]:
-    """The arguments of Adding.add as _core takes them."""
-    codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
-    return (
-        codes.reshape(-1, code_bytes(bits)),
-        None if ids is None else as_id_list(ids),
-        None if keys is None else _one_a_code("keys", keys),
-        None if labels is None else _one_a_code("labels", labels),
-        None if stamps is None else stamp_column(stamps),
-        None if checksums is None else checksum_column(checksums),
-    )
 
 
 def text_list(name: str, texts: Texts) -> list[str | None]:
@@ -75,7 +92,7 @@ def text_list(name: str, texts: Texts) -> list[str | None]:
     return texts.tolist() if isinstance(texts, np.ndarray) else list(texts or ())
 
 
-def _one_a_code(name: str, texts: Texts) -> list[str | None]:
+def _one_per_code(name: str, texts: Texts) -> list[str | None]:
     if isinstance(texts, set | frozenset):
         raise TypeError(f"{name}: a set has no order, so nobody knows whose texts they are; expected a list")
     return text_list(name, texts)

@@ -124,7 +124,7 @@ def read_beside(path: bytes, seconds: float) -> None:
         assert np.array_equal(found[0][0], distances[order])
         assert np.array_equal(found[1][0], ids[order])
         if seen % 20 == 0:
-            assert not _core.Database.open(path).verify()["damage"]
+            assert not _core.Database.open(path).check()["damage"]
     print(seen)
 
 
@@ -154,7 +154,7 @@ def test_writers_are_killed(tmp_path: Path) -> None:
             step += 1
         database = _core.Database.open(path)
         found = contents(database)
-        assert not database.verify()["damage"]
+        assert not database.check()["damage"]
         if found != model:
             model = after(step, model)
             step += 1
@@ -163,7 +163,7 @@ def test_writers_are_killed(tmp_path: Path) -> None:
     print(f"{KILLS} kills, {step} steps, {unacknowledged} done but not acknowledged, {len(model)} items")
     assert step >= KILLS // 2
     with_writer = _core.Database.open(path, True)  # what killed writers have left goes
-    assert not with_writer.verify()["damage"]
+    assert not with_writer.check()["damage"]
     assert [place.name for place in tmp_path.iterdir()] == ["codes.bin"]
 
 

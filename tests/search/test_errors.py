@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+import struct
 
 import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search import errors
+from idcwh_search import _core, errors
+from support.errors import raises
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ih.IdcwhError)]
 
@@ -61,14 +63,38 @@ def test_engine_error_codes_become_classes(tmp_path):
     codes = np.zeros((1, 1), np.uint8)
     with ih.Database.create(path, bits=8) as database:
         database.add(codes)
-        with pytest.raises(ih.LockedError):
+        with raises(ih.LockedError, path=path):
             ih.Database.open(path, "r+")
         with pytest.raises(KeyError):
             database.get([7])
-        with pytest.raises(ValueError, match="bits"):
+        with pytest.raises(ValueError, match=r"^bits"):
             ih.HammingIndex(bits=0)
-    path.write_bytes(b"x" * 100)
-    with pytest.raises(ih.CorruptFileError):
+    content = path.read_bytes()
+    header = struct.pack("<8sII", content[:8], 2, 8) + content[16:60]
+    path.write_bytes(header + struct.pack("<I", _core.crc32c(header)) + content[64:])
+    with raises(ih.NotSupportedError, path=path, found="2", expected="1"):
         ih.Database.open(path)
-    with pytest.raises(FileNotFoundError):
+    path.write_bytes(content[:50])
+    with raises(ih.CorruptFileError, path=path, found="50 bytes", expected="at least 64"):
+        ih.Database.open(path)
+    with pytest.raises(FileNotFoundError) as caught:
         ih.Database.open(tmp_path / "none.bin")
+    assert caught.value.filename == str(tmp_path / "none.bin")
+
+
+def test_engine_error_has_the_parts_of_its_message(tmp_path):
+    path = tmp_path / "caf\u00e9 \udcff.bin"
+    with ih.Database.create(path, bits=8), pytest.raises(ih.LockedError) as caught:
+        ih.Database.open(path, "r+")
+    error = caught.value
+    assert (error.path, error.problem, error.found, error.expected) == (str(path), error.default, None, None)
+    assert error.hint and str(error) == f"{path}: {error.default}; {error.hint}"
+
+
+def test_engine_error_survives_pickling(tmp_path):
+    path = tmp_path / "codes.bin"
+    path.write_bytes(b"text")
+    with raises(ih.CorruptFileError, path=path) as caught:
+        ih.Database.open(path)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert vars(again) == vars(caught.value) and str(again) == str(caught.value)

@@ -9,9 +9,10 @@
 // acknowledged, and nothing of what was not, or all of it. One process writes at a time; any number read. The file is
 // specified byte by byte in docs/codes-bin.md.
 //
-// Errors: SystemError for what the operating system refuses; Error(damaged) for a file that is not what it should be,
-// with the place; Error(locked) when somebody else is writing; Error(not_found) and Error(invalid_argument) for
-// arguments. After an error the database is as it was.
+// Errors: SystemError for what the operating system refuses; Error(damaged) for a corrupt file, with the place;
+// Error(locked) when another handle writes to it; Error(unsupported) for a file of a later format version;
+// Error(not_found) and Error(invalid_argument) for arguments. Errors about the file have its path. After an error the
+// database is as it was.
 #pragma once
 
 #include <cstddef>
@@ -69,9 +70,10 @@ public:
     }
     // Writes the checksums of all items, in the order of rows: size() of them.
     void checksums(Checksum* out) const;
-    // After texts of key() and label() were read: Error(damaged) when the file was cut off meanwhile, so that they may
-    // be zeros. All other functions look themselves.
-    void check() const;
+    // After texts of key() and label() were read: Error(damaged) if the file was cut off meanwhile, so that they may be
+    // zeros. All other functions check it themselves.
+    void check_intact() const;
+    [[deprecated("renamed to check_intact()")]] void check() const { check_intact(); }
     // All codes in one piece where they lie in the file, and null where they do not (several segments, or some
     // removed); valid as long as the snapshot. size() rows.
     const std::uint8_t* codes_in_place() const;
@@ -94,12 +96,13 @@ struct DatabaseInfo {
     std::uint64_t next_id;
 };
 
-// A place of the file that is damaged.
+// A corrupt place of the file.
 struct Damage {
-    std::string what;  // file, record, section, block
+    std::string what;  // record, section, block
     std::uint64_t offset, length;
 };
 
+// The result of Database::check().
 struct Verification {
     std::vector<Damage> damage;
     std::size_t items;       // that the file should hold
@@ -156,8 +159,9 @@ public:
     void optimize(const OptimizeOptions& options = {});
     void drop_structures();
 
-    // Reads everything and checks it.
-    Verification verify(unsigned threads = 0) const;
+    // Reads the whole file and reports every corrupt place.
+    Verification check(unsigned threads = 0) const;
+    [[deprecated("renamed to check()")]] Verification verify(unsigned threads = 0) const { return check(threads); }
 
     // Lets go of the file; snapshots stay as they are. Everything but closing again is then an error.
     void close();

@@ -1,6 +1,7 @@
 // The exceptions of the library. Nothing in it aborts, and nothing prints.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -9,36 +10,50 @@
 namespace idcwh {
 
 enum class ErrorCode {
-    invalid_argument = 1,  // a shape, range or value that cannot be: the message says what was expected and what came
-    unsupported = 2,       // a valid wish that this machine or build cannot fulfil (an instruction set it lacks)
-    not_found = 3,         // an id that the index does not hold
-    interrupted = 4,       // the caller's Interrupt asked the search to end
+    invalid_argument = 1,  // an invalid shape, range or value
+    unsupported = 2,       // a valid request that this machine or build does not support, such as an instruction set
+    not_found = 3,         // an id or key that is missing
+    interrupted = 4,       // the caller's Interrupt ended the search
     system = 5,            // the system refused a file operation (SystemError has its errno)
-    damaged = 6,           // a file that is not what it should be: where and what
-    locked = 7,            // somebody else is writing to the database
+    damaged = 6,           // a file that is corrupt
+    locked = 7,            // another handle or process writes to the database
+};
+
+// What a message, "<path>: <problem> (found X, expected Y); <hint>", is made of. Empty parts are left out.
+struct ErrorParts {
+    std::string path = {};     // the file, folder or argument that the error is about
+    std::string problem = {};  // what is wrong with it; empty: what the code says, such as "is corrupt"
+    std::string found = {}, expected = {};
+    std::string hint = {};  // what to do
 };
 
 class IDCWH_API Error : public std::runtime_error {
 public:
-    Error(ErrorCode code, const std::string& message);
+    Error(ErrorCode code, ErrorParts parts);
+    Error(ErrorCode code, const std::string& problem);
     ~Error() override;
     ErrorCode code() const noexcept { return code_; }
+    const std::string& path() const noexcept { return parts_->path; }
+    const std::string& problem() const noexcept { return parts_->problem; }
+    const std::string& found() const noexcept { return parts_->found; }
+    const std::string& expected() const noexcept { return parts_->expected; }
+    const std::string& hint() const noexcept { return parts_->hint; }
 
 private:
+    Error(ErrorCode code, std::shared_ptr<const ErrorParts> parts);
     ErrorCode code_;
+    std::shared_ptr<const ErrorParts> parts_;  // shared: copying an exception must not throw
 };
 
-// What the operating system refused: error_number() is its errno, path() the file.
+// A file operation that the operating system refused: error_number() is its errno, path() the file.
 class IDCWH_API SystemError : public Error {
 public:
     SystemError(int error_number, const std::string& path, const std::string& what);
     ~SystemError() override;
     int error_number() const noexcept { return error_number_; }
-    const std::string& path() const noexcept { return path_; }
 
 private:
     int error_number_;
-    std::string path_;
 };
 
 }  // namespace idcwh

@@ -41,6 +41,9 @@ enum {
 // The message of the last call that failed on this thread, "" before the first; valid until the next failure on it.
 IDCWH_API const char* idcwh_last_error(void);
 
+// The file that the error of that call is about, or "".
+IDCWH_API const char* idcwh_last_error_path(void);
+
 // The errno of that call where it failed with IDCWH_SYSTEM, and else 0.
 IDCWH_API int idcwh_last_errno(void);
 

@@ -29,7 +29,8 @@ typedef struct idcwh_items {
 } idcwh_items;
 
 // Opens the file at path, for reading, or for writing where write is not 0. IDCWH_LOCKED: somebody else is writing.
-// IDCWH_DAMAGED: it is no database, or not what it should be. IDCWH_SYSTEM: as idcwh_last_errno says.
+// IDCWH_DAMAGED: it is no database, or corrupt. IDCWH_UNSUPPORTED: a later format version. IDCWH_SYSTEM: as
+// idcwh_last_errno says.
 IDCWH_API int idcwh_database_open(const char* path, int write, idcwh_database** database);
 
 // A new database without items, open for writing. Where replace is not 0 it takes the place, and the permissions, of a
@@ -100,8 +101,13 @@ typedef struct idcwh_verification {
     uint64_t torn;      // bytes behind the last commit, of a write that never ended; the next writer removes them
 } idcwh_verification;
 
-// Reads everything and checks it: IDCWH_OK whatever it finds. text receives a line for each damaged place, "byte
-// OFFSET, LENGTH bytes: WHAT", as idcwh_snapshot_explain_topk does. threads: 0 for as many as the process may use.
+// Reads the whole file and reports every corrupt place: IDCWH_OK whatever it finds. text receives a line for each,
+// "byte OFFSET, LENGTH bytes: WHAT", as idcwh_snapshot_explain_topk does. threads: 0 for as many as the process may
+// use.
+IDCWH_API int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh_verification* result,
+                                   char* text, size_t capacity, size_t* length);
+
+// Deprecated name of idcwh_database_check.
 IDCWH_API int idcwh_database_verify(const idcwh_database* database, unsigned threads, idcwh_verification* result,
                                     char* text, size_t capacity, size_t* length);
 
@@ -148,8 +154,7 @@ IDCWH_API int idcwh_snapshot_each(const idcwh_snapshot* snapshot, idcwh_each_ite
 // (several segments, or some removed).
 IDCWH_API int idcwh_snapshot_codes_in_place(const idcwh_snapshot* snapshot, const uint8_t** codes);
 
-// ---- Builder: a database that appears under its name when it is whole, or never
-// ----------------------------------------
+// ---- Builder: a database that appears under its name when it is whole, or never -------------------------------------
 
 typedef struct idcwh_builder idcwh_builder;
 

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <limits>
 
+#include "fail.hpp"
+
 namespace idcwh {
 namespace {
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 // The whole file at once, so that what is fingerprinted is what runs.
 std::string read(const std::string& path) {
@@ -36,12 +36,15 @@ std::string read(const std::string& path) {
 Examined examined(const std::string& path, const std::string& model, const EncoderOptions& options) {
     Examined found = examine(model);
     if (const std::string place = external_data(model); !place.empty())
-        throw Error(ErrorCode::damaged, path + ": some of its weights are in another file, " + place +
-                                            ", which its fingerprint does not cover; write it with idcwh-export, or as "
-                                            "one file with onnx.save_model");
-    if (found.seal == Seal::broken && !options.preprocess)
         throw Error(ErrorCode::damaged,
-                    path + ": was changed after idcwh-export wrote it, by damage or by a tool; " + without_metadata);
+                    {.path = path,
+                     .problem = "some of its weights are in another file, which its fingerprint does not cover",
+                     .found = place,
+                     .hint = "write it with idcwh-export, or as one file with onnx.save_model"});
+    if (found.seal == Seal::broken && !options.preprocess)
+        throw Error(ErrorCode::damaged, {.path = path,
+                                         .problem = "was changed after idcwh-export wrote it, by damage or by a tool",
+                                         .hint = without_metadata});
     return found;
 }
 
@@ -76,9 +79,11 @@ void Encoder::Parts::try_out() const {
     for (std::size_t i = 0; i < logits.size(); ++i)
         if (logits[i] >= 0) expected[i / 8] |= static_cast<std::uint8_t>(1 << i % 8);
     if (code != expected)
-        throw Error(ErrorCode::damaged, path +
-                                            ": its codes are not its logits >= 0, packed eight to a byte, the first in "
-                                            "the lowest bit; write it with idcwh-export");
+        throw Error(
+            ErrorCode::damaged,
+            {.path = path,
+             .problem = "its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit",
+             .hint = "write it with idcwh-export"});
 }
 
 Encoder::Encoder(const std::string& path, const EncoderOptions& options)

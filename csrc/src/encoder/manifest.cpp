@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "fail.hpp"
+
 namespace idcwh {
 namespace {
 
@@ -53,23 +55,27 @@ void Encoder::check_manifest(std::string_view manifest) const {
         const json::Value* said_bits = model ? model->find("bits") : nullptr;
         if (said_bits) width = said_bits->text;
     } catch (const Error& error) {
-        throw Error(ErrorCode::invalid_argument, "the manifest of the database is " + std::string(error.what()));
+        fail("the manifest of the database is " + std::string(error.what()));
     }
     // The same file may be used in another way: EncoderOptions overrule its metadata.
     if (found == fingerprint() && !pixels.empty() && pixels != preprocess().to_json())
-        throw Error(ErrorCode::invalid_argument, path() + ": is given pictures with " + preprocess().to_json() +
-                                                     ", but the codes in the database were made with " + pixels +
-                                                     "; leave EncoderOptions::preprocess out, or build the database "
-                                                     "again");
+        fail({.path = path(),
+              .problem = "its preprocessing does not match that of the codes in the database",
+              .found = preprocess().to_json(),
+              .expected = pixels,
+              .hint = "leave EncoderOptions::preprocess out, or build the database again"});
     if (found == fingerprint() && !width.empty() && width != std::to_string(bits()))
-        throw Error(ErrorCode::invalid_argument, path() + ": is taken to make codes of " + std::to_string(bits()) +
-                                                     " bits, but the codes in the database were made with " + width +
-                                                     "; leave EncoderOptions::bits out, or build the database again");
+        fail({.path = path(),
+              .problem = "its code length does not match that of the codes in the database",
+              .found = std::to_string(bits()) + " bits",
+              .expected = width,
+              .hint = "leave EncoderOptions::bits out, or build the database again"});
     if (found == fingerprint()) return;
-    throw Error(ErrorCode::invalid_argument, path() + ": its fingerprint is " + fingerprint() +
-                                                 ", but the codes in the database were made " +
-                                                 (found.empty() ? "without a model" : "by the model " + found) +
-                                                 "; take the model that made them, or build the database again");
+    fail({.path = path(),
+          .problem = "its fingerprint does not match the model that made the codes in the database",
+          .found = fingerprint(),
+          .expected = found.empty() ? "no model" : found,
+          .hint = "use the model that made them, or build the database again"});
 }
 
 }  // namespace idcwh

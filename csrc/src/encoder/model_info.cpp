@@ -57,15 +57,15 @@ public:
     }
 
 private:
-    [[noreturn]] void fail(const std::string& message) const {
-        throw Error(ErrorCode::damaged, name_ + ": " + message);
+    [[noreturn]] void fail(const std::string& problem, const std::string& found = {},
+                           const std::string& expected = {}) const {
+        throw Error(ErrorCode::damaged, {.path = name_, .problem = problem, .found = found, .expected = expected});
     }
 
     void fixed(const char* key, const char* expected) const {
         const auto value = session_.metadata(key);
         if (!value || *value != expected)
-            fail(std::string(key) + " is " + (value ? "'" + *value + "'" : "missing") + "; expected '" + expected +
-                 "'");
+            fail(key, value ? "'" + *value + "'" : "nothing", "'" + std::string(expected) + "'");
     }
 
     unsigned bits() const {
@@ -73,7 +73,7 @@ private:
         const bool digits = !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == text.npos;
         const unsigned long value = digits ? std::stoul(text) : 0;
         if (value < 1 || value > max_bits)
-            fail("idcwh_bits is '" + text + "'; expected a whole number from 1 to " + std::to_string(max_bits));
+            fail("idcwh_bits", "'" + text + "'", "a whole number from 1 to " + std::to_string(max_bits));
         return static_cast<unsigned>(value);
     }
 
@@ -99,8 +99,7 @@ private:
         } catch (const Error&) {
             fail(std::string(key) + " is missing or not JSON; export the model again");
         }
-        if (value.kind != kind)
-            fail(std::string(key) + " is " + value.kind_name() + "; expected " + expected.kind_name());
+        if (value.kind != kind) fail(key, value.kind_name(), expected.kind_name());
         return value;
     }
 
@@ -127,11 +126,9 @@ private:
         const bool fits = tensor.shape.size() == expected.size() &&
                           std::equal(expected.begin() + 1, expected.end(), tensor.shape.begin() + 1);
         if (tensor.type != type || !fits)
-            fail(tensor.name + " is " + tensor.type + " " + shape(tensor.shape) + "; expected " + type + " " +
-                 shape(expected));
+            fail(tensor.name, tensor.type + " " + shape(tensor.shape), std::string(type) + " " + shape(expected));
         if (tensor.shape[0] >= 0)
-            fail(tensor.name + " takes exactly " + std::to_string(tensor.shape[0]) +
-                 " images at a time; expected any number");
+            fail(tensor.name, std::to_string(tensor.shape[0]) + " images at a time", "any number");
     }
 
     const Session& session_;

@@ -111,13 +111,19 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
     // For cuda too: if the model itself is at fault, this says so.
     const std::string fault = p.open(model, options, false);
     if (!fault.empty() && model.substr(0, 4) == "PK\3\4" && model.find("data.pkl") != model.npos)
-        throw Error(ErrorCode::damaged,
-                    name + ": is a PyTorch file; expected a model.onnx: run idcwh-export " + name + " --onnx");
+        throw Error(ErrorCode::damaged, {.path = name,
+                                         .problem = "is not an ONNX model",
+                                         .found = "a PyTorch file",
+                                         .expected = "a model.onnx",
+                                         .hint = "run idcwh-export " + name + " --onnx"});
     if (!fault.empty())
         throw Error(ErrorCode::damaged,
-                    name + ": not an ONNX model that ONNX Runtime " + p.api.version() + " can run (" + fault + ")");
+                    {.path = name,
+                     .problem = "is not an ONNX model that ONNX Runtime " + p.api.version() + " can run",
+                     .found = fault});
     if (options.device == Device::cuda)
-        throw Error(ErrorCode::unsupported, "device cuda cannot be used, choose cpu or automatic: " + p.why);
+        throw Error(ErrorCode::unsupported,
+                    {.path = "device cuda", .problem = "cannot be used: " + p.why, .hint = "choose cpu or automatic"});
 }
 
 std::optional<std::string> Session::metadata(const std::string& key) const {

@@ -7,13 +7,12 @@
 #include <limits>
 
 #include "encoder/json.hpp"
+#include "fail.hpp"
 #include "images/axis.hpp"
 #include "images/passes.hpp"
 
 namespace idcwh {
 namespace {
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 constexpr const char* names[] = {"bilinear", "bicubic", "lanczos", "box"};  // in the order of Interpolation
 

@@ -7,10 +7,12 @@
 #include <limits>
 #include <string>
 
+#include "fail.hpp"
 #include "given_ids.hpp"
 #include "index/compact.hpp"
 #include "index/state.hpp"
 #include "index/structures.hpp"
+#include "plan.hpp"
 
 namespace idcwh {
 namespace {
@@ -21,8 +23,6 @@ using detail::IndexState;
 using detail::Segment;
 
 constexpr std::int64_t max_id = std::numeric_limits<std::int64_t>::max();
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 std::size_t grown(std::size_t room, std::size_t needed) {
     return needed <= room ? room : std::max({needed, room + room / 2, std::size_t{64}});
@@ -54,15 +54,6 @@ void store_ids(Contents& contents) {
     contents.ids = std::make_shared<Buffer>(contents.room() * sizeof(std::int64_t));
     auto* ids = reinterpret_cast<std::int64_t*>(contents.ids->data());
     for (std::size_t row = 0; row < contents.rows; ++row) ids[row] = static_cast<std::int64_t>(row);
-}
-
-void check_ids(const Contents& contents, const std::int64_t* ids, std::size_t n) {
-    check_given_ids(ids, n);
-    const std::int64_t least = n ? *std::min_element(ids, ids + n) : max_id;
-    if (n == 0 || static_cast<std::uint64_t>(least) >= contents.next_id) return;
-    const Segment segment = contents.segment();
-    for (std::size_t i = 0; i < n; ++i)
-        if (segment.row_of(ids[i])) fail("ids must be new, but " + std::to_string(ids[i]) + " is in the index already");
 }
 
 // The codes are in their rows; now their ids, and what finds them.
@@ -97,8 +88,7 @@ void append_ids(Contents& contents, const std::int64_t* ids, std::size_t n) {
 }  // namespace
 
 Index::Index(unsigned bits) {
-    if (bits < 1 || bits > max_bits)
-        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
+    check_bits(bits);
     auto contents = std::make_unique<Contents>();
     contents->bits = bits;
     state_ = std::make_shared<IndexState>(std::move(contents));
@@ -126,7 +116,9 @@ void Index::add(const std::uint8_t* codes, std::size_t n, const std::int64_t* id
         fail("codes have bits set behind the last of their " + std::to_string(now.bits) +
              " bits; padding must be zero");
     if (ids) {
-        check_ids(now, ids, n);
+        check_given_ids(
+            ids, n, now.next_id, [segment = now.segment()](std::int64_t id) { return segment.row_of(id).has_value(); },
+            "index");
     } else if (static_cast<std::uint64_t>(max_id) + 1 - now.next_id < n) {
         fail("ids: none are left after " + std::to_string(now.next_id - 1) + "; give them explicitly");
     }

@@ -23,11 +23,9 @@ namespace {
 
 constexpr std::uint64_t least_unused = std::uint64_t{16} << 20;  // bytes for which compacting is not worth the while
 
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
-
-// What would be written now, nobody would find.
+// Changes would be lost: no path leads to this file.
 [[noreturn]] void fail_replaced(const std::string& path) {
-    throw Error(ErrorCode::damaged, path + ": is not the file any more that was opened, or is gone; open it again");
+    storage::fail_corrupt(path, "was removed or replaced while it was open", {}, {}, "open it again");
 }
 
 }  // namespace
@@ -35,19 +33,19 @@ constexpr std::uint64_t least_unused = std::uint64_t{16} << 20;  // bytes for wh
 File storage::locked(const std::string& path, bool write) {
     for (;;) {
         File file = File::open(path, write);
-        if (!file.lock())
-            throw Error(ErrorCode::locked,
-                        path + ": somebody else is writing to it; try again when they have closed it");
+        if (!file.lock()) throw Error(ErrorCode::locked, {.path = path, .hint = "try again when it is closed"});
         if (file.is_at(path)) return file;  // else it was compacted or replaced between opening and locking
     }
 }
 
 void Database::Impl::check_writable() const {
     newest();  // or it is closed
-    if (!writing) fail(path + ": is open for reading; open it for writing to change it");
-    if (process != getpid()) fail(path + ": was opened for writing before a fork; the child must open it for itself");
+    if (!writing) fail({.path = path, .problem = "is open for reading", .hint = "open it for writing to change it"});
+    if (process != getpid())
+        fail({.path = path, .problem = "was opened for writing before a fork", .hint = "open it in the child"});
     if (!file.is_at(place)) fail_replaced(path);
-    if (!writer->usable()) fail(path + ": a write has failed and could not be undone; open it again");
+    if (!writer->usable())
+        fail({.path = path, .problem = "a write has failed and could not be undone", .hint = "open it again"});
     check_untouched();
 }
 
@@ -56,7 +54,7 @@ void Database::Impl::check_untouched() const {
     const auto now = newest();
     now->check_identity();
     if (!storage::ends_with(file, header, now->commit()))
-        throw Error(ErrorCode::damaged, path + ": was overwritten while it was open; open it again");
+        storage::fail_corrupt(path, "was overwritten while it was open", {}, {}, "open it again");
 }
 
 void Database::Impl::change(const Change& what) {
@@ -201,9 +199,9 @@ bool Database::refresh() {
         file.call(impl.path);
         const storage::Header header = storage::read_header(file);
         if (header.bits != impl.header.bits)
-            throw Error(ErrorCode::damaged, impl.path + ": was replaced by a database of " +
-                                                std::to_string(header.bits) + " bits, not " +
-                                                std::to_string(impl.header.bits) + "; open it anew");
+            storage::fail_corrupt(impl.path, "was replaced by a database of another code length",
+                                  std::to_string(header.bits) + " bits", std::to_string(impl.header.bits),
+                                  "open it again");
         auto view = std::make_shared<const FileView>(file, header, storage::newest_commit(file, header), nullptr);
         impl.file = std::move(file);
         impl.header = header;
@@ -215,8 +213,7 @@ bool Database::refresh() {
     Commit commit = storage::newest_commit(impl.file, impl.header);
     if (commit.number == known) return false;
     if (commit.number < known)
-        throw Error(ErrorCode::damaged,
-                    impl.path + ": was overwritten by an older copy while it was open; open it again");
+        storage::fail_corrupt(impl.path, "was overwritten by an older copy while it was open", {}, {}, "open it again");
     impl.show(std::move(commit));
     impl.maintain(false);
     return true;
@@ -240,7 +237,8 @@ std::size_t Database::remove_keys(const std::string_view* keys, std::size_t coun
     for (const auto id : ids) found.insert(view.key(id));
     for (std::size_t i = 0; i < count; ++i)
         if (!found.contains(keys[i]))
-            throw Error(ErrorCode::not_found, "no item has the key " + std::string(keys[i]) + " in " + impl.path);
+            throw Error(ErrorCode::not_found,
+                        {.path = impl.path, .problem = "no item has the key " + std::string(keys[i])});
     return impl.update(ids.data(), ids.size(), {}, nullptr);
 }
 
@@ -262,15 +260,12 @@ std::size_t Database::Impl::update(const std::int64_t* removed, std::size_t remo
     check_writable();
     if (removed_count && !removed) fail("ids is null, but count is " + std::to_string(removed_count));
     const auto view = newest();
-    storage::check_items(items, header.bits, view->next_id);
     Change change;
     std::unordered_set<std::int64_t> gone;
     for (std::size_t i = 0; i < removed_count; ++i)
         if (gone.insert(removed[i]).second) change.removed.push_back(view->at(removed[i]));
-    for (std::size_t i = 0; items.ids && i < items.size; ++i)
-        if (static_cast<std::uint64_t>(items.ids[i]) < view->next_id && !gone.contains(items.ids[i]) &&
-            view->find(items.ids[i]))
-            fail("ids must be new, but " + std::to_string(items.ids[i]) + " is in the database already");
+    storage::check_items(items, header.bits, view->next_id,
+                         [&](std::int64_t id) { return !gone.contains(id) && view->find(id); });
     if (items.size == 0 && change.removed.empty()) return 0;
     const std::uint64_t first = view->next_id;
     const NewSource source(items, header.bits, static_cast<std::int64_t>(first));
@@ -312,7 +307,7 @@ void Database::drop_structures() {
     impl.show(storage::without_structures(*impl.newest()));
 }
 
-Verification Database::verify(unsigned threads) const {
+Verification Database::check(unsigned threads) const {
     const Impl& impl = open_impl();
     Verification result{};
     std::vector<storage::Fault> faults;
@@ -331,7 +326,7 @@ Verification Database::verify(unsigned threads) const {
             if (!impl.writing) result.torn = size - std::min(size, newest_commit(impl.file, impl.header).end);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::damaged) throw;
-            faults.push_back({error.what(), 0, size});
+            faults.push_back({storage::described(error), 0, size});
             view.reset();
         }
     }

@@ -1,14 +1,14 @@
 // DatabaseBuilder: a file that grows under a hidden name until it is whole.
 #include <idcwh/database.hpp>
 
-#include <algorithm>
 #include <cerrno>
-#include <unordered_set>
 #include <utility>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "given_ids.hpp"
+#include "plan.hpp"
 #include "storage/database_impl.hpp"
 #include "storage/new_items.hpp"
 
@@ -20,41 +20,6 @@ using storage::FileView;
 using storage::NewSource;
 
 namespace {
-
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
-
-void check_bits(unsigned bits) {
-    if (bits < 1 || bits > max_bits)
-        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
-}
-
-// Ids given so far: runs of consecutive ones, and the rest one by one.
-class GivenIds {
-public:
-    std::uint64_t next() const { return next_; }
-    bool contains(std::int64_t id) const {
-        const auto after = std::upper_bound(runs_.begin(), runs_.end(), id,
-                                            [](std::int64_t value, const auto& run) { return value < run.first; });
-        return (after != runs_.begin() && id <= std::prev(after)->second) || single_.contains(id);
-    }
-    // Nothing may have it yet.
-    void insert(std::int64_t id) {
-        if (static_cast<std::uint64_t>(id) < next_) {
-            single_.insert(id);
-            return;
-        }
-        if (!runs_.empty() && runs_.back().second == id - 1)
-            runs_.back().second = id;
-        else
-            runs_.push_back({id, id});
-        next_ = static_cast<std::uint64_t>(id) + 1;
-    }
-
-private:
-    std::uint64_t next_ = 0;
-    std::vector<std::pair<std::int64_t, std::int64_t>> runs_;  // first and last, ascending
-    std::unordered_set<std::int64_t> single_;
-};
 
 constexpr std::size_t pending_items = std::size_t{1} << 22;
 constexpr std::size_t pending_bytes = std::size_t{1} << 28;
@@ -81,7 +46,8 @@ struct DatabaseBuilder::Impl {
     std::vector<Checksum> checksums;
 
     void check_process() const {
-        if (process != getpid()) fail(path + ": was begun before a fork; the parent has to end it");
+        if (process != getpid())
+            fail({.path = path, .problem = "was begun before a fork", .hint = "end it in the parent"});
     }
     void flush() {
         const std::size_t size = pending_ids.size();
@@ -115,7 +81,7 @@ DatabaseBuilder::DatabaseBuilder(const std::string& path, unsigned bits, std::st
     struct stat status;
     if (stat(place.c_str(), &status) == 0) {
         if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be made");
-        if (!S_ISREG(status.st_mode)) fail(path + ": is a device or a pipe; expected the name of a file");
+        if (!S_ISREG(status.st_mode)) fail({.path = path, .found = "a device or a pipe", .expected = "a file"});
     }
     if (!replace && access(place.c_str(), F_OK) == 0) throw SystemError(EEXIST, path, "cannot be made");
     storage::check_replaced(place);  // now, and when it is replaced
@@ -143,10 +109,8 @@ void DatabaseBuilder::add(const NewItems& items, std::int64_t* assigned) {
     if (!impl_) fail("the database is published or given up; nothing can be added to it");
     impl_->check_process();
     Impl& impl = *impl_;
-    storage::check_items(items, impl.header.bits, impl.ids.next());
-    for (std::size_t i = 0; items.ids && i < items.size; ++i)
-        if (impl.ids.contains(items.ids[i]))
-            fail("ids must be new, but " + std::to_string(items.ids[i]) + " is in the database already");
+    storage::check_items(items, impl.header.bits, impl.ids.next(),
+                         [&](std::int64_t id) { return impl.ids.contains(id); });
     const std::uint64_t first = impl.ids.next();
     const std::size_t bytes = code_bytes(impl.header.bits);
     if (items.size) impl.codes.insert(impl.codes.end(), items.codes, items.codes + items.size * bytes);

@@ -12,6 +12,7 @@
 
 #include <unistd.h>
 
+#include "fail.hpp"
 #include "storage/writer.hpp"
 
 namespace idcwh {
@@ -48,7 +49,7 @@ struct Database::Impl {
     }
     std::shared_ptr<const storage::FileView> newest() const {
         const std::lock_guard turn(looking);
-        if (!view) throw Error(ErrorCode::invalid_argument, path + ": the database is closed; open it again");
+        if (!view) fail({.path = path, .problem = "the database is closed", .hint = "open it again"});
         return view;
     }
     void show(storage::Commit commit) {

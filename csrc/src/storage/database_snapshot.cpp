@@ -49,7 +49,7 @@ void DatabaseSnapshot::checksums(Checksum* out) const {
 const std::string& DatabaseSnapshot::manifest() const { return view_->manifest(); }
 std::uint64_t DatabaseSnapshot::commit() const { return view_->commit().number; }
 
-void DatabaseSnapshot::check() const { view_->check(); }
+void DatabaseSnapshot::check_intact() const { view_->check(); }
 
 void DatabaseSnapshot::visit(Visitor visitor, void* context) const {
     const auto segments = view_->id_segments();

@@ -71,6 +71,12 @@ int sync_handle(int handle) {
 
 }  // namespace
 
+void fail_corrupt(const std::string& path, const std::string& problem, const std::string& found,
+                  const std::string& expected, const std::string& hint) {
+    throw Error(ErrorCode::damaged,
+                {.path = path, .problem = problem, .found = found, .expected = expected, .hint = hint});
+}
+
 void File::fail(const char* what) const { throw SystemError(errno, path_, what); }
 
 File File::open(const std::string& path, bool write) {
@@ -85,8 +91,7 @@ File File::open(const std::string& path, bool write) {
         errno = EISDIR;
         file.fail("cannot be opened");
     }
-    if (!S_ISREG(status.st_mode))
-        throw Error(ErrorCode::damaged, path + ": is a device or a pipe; expected a codes.bin");
+    if (!S_ISREG(status.st_mode)) fail_corrupt(path, "is not a codes.bin", "a device or a pipe", "a file", "");
     return file;
 }
 
@@ -135,9 +140,7 @@ void File::read(std::uint64_t offset, void* out, std::size_t size) const {
     while (size) {
         const ssize_t got = retried([&] { return pread(handle_, at, size, static_cast<off_t>(offset)); });
         if (got < 0) fail("cannot be read");
-        if (got == 0)
-            throw Error(ErrorCode::damaged, path_ + ": was cut off: nothing at byte " + std::to_string(offset) +
-                                                "; restore a copy or build it again");
+        if (got == 0) fail_corrupt(path_, "was cut off before byte " + std::to_string(offset));
         at += got, offset += static_cast<std::uint64_t>(got), size -= static_cast<std::size_t>(got);
     }
 }
@@ -191,9 +194,8 @@ void check_replaced(const std::string& path) {
     const std::uint64_t size = file.size();
     if (size >= sizeof magic) file.read(0, begins, sizeof begins);
     if (size && std::memcmp(begins, magic, sizeof magic))
-        throw Error(ErrorCode::damaged, path +
-                                            ": already exists and is no codes.bin database, so it is not replaced; "
-                                            "remove it or choose another name");
+        fail_corrupt(path, "already exists and is not a codes.bin, so it is not replaced", {}, {},
+                     "remove it or choose another name");
 }
 
 void rename(const std::string& from, const std::string& to, bool replace) {
@@ -259,7 +261,7 @@ std::string resolved(const std::string& path) {
     char* found = realpath(path.c_str(), nullptr);
     struct stat status;
     if (!found && lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
-        throw Error(ErrorCode::damaged, path + ": is a link that leads nowhere; remove it or choose another name");
+        fail_corrupt(path, "is a link that leads nowhere", {}, {}, "remove it or choose another name");
     if (!found) return path;
     std::string result = found;
     std::free(found);

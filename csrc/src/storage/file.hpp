@@ -8,6 +8,11 @@
 
 namespace idcwh::storage {
 
+// Throws Error(damaged) about the file at this path. hint: by default, to restore it.
+[[noreturn]] void fail_corrupt(const std::string& path, const std::string& problem, const std::string& found = {},
+                               const std::string& expected = {},
+                               const std::string& hint = "restore a copy or build it again");
+
 class File {
 public:
     File() = default;

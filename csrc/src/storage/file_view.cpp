@@ -19,18 +19,15 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
     bits = header.bits;
     next_id = commit_.next_id;
     const std::uint64_t size = file.size();
+    const std::string its = "the commit at byte " + std::to_string(commit_.offset);
     commit_record_ = Record::read(file, header.crc, commit_.offset, size, identity_);
     used_ = first_record + commit_record_->head().length;
     for (const std::uint64_t offset : commit_.records) {
         if (offset >= commit_.offset)
-            throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) +
-                                                " names a record at byte " + std::to_string(offset) + " behind it" +
-                                                remedy);
+            fail_corrupt(path_, its + " names a record at byte " + std::to_string(offset) + " behind it");
         // Before it is read: records that overlap could claim any amount of memory.
         const auto peeked = Record::peek(file, header.crc, offset, size);
-        if (peeked && (used_ += peeked->length) > size)
-            throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) +
-                                                " names more than the file holds" + remedy);
+        if (peeked && (used_ += peeked->length) > size) fail_corrupt(path_, its + " names more than the file holds");
         if (older && peeked) {
             // The same place may hold another record since, when a write failed; not of the same commit.
             const auto& known = older->entries_;
@@ -60,12 +57,11 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
             target->removals.push_back(std::move(record));
         }  // Others are of later versions, and may be ignored.
     }
-    if (!manifest_record_) throw Error(ErrorCode::damaged, path_ + ": has no manifest" + remedy);
+    if (!manifest_record_) fail_corrupt(path_, "its manifest is missing");
     for (const Entry& entry : entries_) live += entry.items->rows() - entry.dead;
     if (live != commit_.items)
-        throw Error(ErrorCode::damaged, path_ + ": the commit at byte " + std::to_string(commit_.offset) + " seals " +
-                                            std::to_string(commit_.items) + " items, but there are " +
-                                            std::to_string(live) + remedy);
+        fail_corrupt(path_, its + " does not match its records", std::to_string(live) + " items",
+                     std::to_string(commit_.items));
 }
 
 FileView::FileView(const FileView& view, std::vector<Entry> entries)
@@ -150,15 +146,10 @@ std::span<const detail::Segment> FileView::segments() const {
 
 void FileView::check() const {
     check_identity();
-    const auto check_record = [](const Record& record) {
-        if (record.lost())
-            throw Error(ErrorCode::damaged,
-                        record.name() + " was cut off while it was read; open it again, or restore a copy");
-    };
-    check_record(*manifest_record_);
+    manifest_record_->check_whole();
     for (const Entry& entry : entries_) {
-        check_record(entry.items->record());
-        for (const auto& record : entry.removals) check_record(*record);
+        entry.items->record().check_whole();
+        for (const auto& record : entry.removals) record->check_whole();
     }
 }
 
@@ -196,8 +187,9 @@ std::optional<FileView::Place> FileView::find(std::int64_t id) const {
 FileView::Place FileView::at(std::int64_t id) const {
     const auto place = find(id);
     if (!place)
-        throw Error(ErrorCode::not_found, "no item has id " + std::to_string(id) + " in " + path_ + ", which holds " +
-                                              std::to_string(live) + " items");
+        throw Error(
+            ErrorCode::not_found,
+            {.path = path_, .problem = "no item has id " + std::to_string(id) + " among " + std::to_string(live)});
     return *place;
 }
 
@@ -232,15 +224,14 @@ std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads) const
                     if (segment.is_alive(row)) ids.push_back(segment.id(row));
             std::sort(ids.begin(), ids.end());
             const auto twice = std::adjacent_find(ids.begin(), ids.end());
-            if (twice != ids.end())
-                throw Error(ErrorCode::damaged, path_ + ": an id occurs twice: " + std::to_string(*twice) + remedy);
+            if (twice != ids.end()) fail_corrupt(path_, "the id " + std::to_string(*twice) + " occurs twice");
         }
         if (live && static_cast<std::uint64_t>(last) >= next_id)
-            throw Error(ErrorCode::damaged, path_ + ": holds the id " + std::to_string(last) +
-                                                ", but the next is said to be " + std::to_string(next_id) + remedy);
+            fail_corrupt(path_, "its largest id does not match its commit", std::to_string(last),
+                         "less than " + std::to_string(next_id));
         check();
     } catch (const Error& error) {
-        faults.push_back({error.what(), commit_.offset, commit_.end - commit_.offset});
+        faults.push_back({described(error), commit_.offset, commit_.end - commit_.offset});
         return 0;
     }
     return good;

@@ -36,8 +36,8 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
     const auto expect = [&](const Section* section, const char* name, std::uint64_t size) {
         if (!section) record_->fail(std::string("has no ") + name);
         if (section->size() != size * items)
-            record_->fail("has " + std::to_string(section->size()) + " bytes of " + name + ", expected " +
-                          std::to_string(size * items) + " for " + std::to_string(items) + " items");
+            record_->fail(std::string("has ") + name + " of another size than its " + std::to_string(items) + " items",
+                          std::to_string(section->size()) + " bytes", std::to_string(size * items));
     };
     expect(codes_, "codes", code_bytes(bits));
     if (id_runs_) {
@@ -126,7 +126,7 @@ void Items::read_runs() const {
         for (std::uint64_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int64_t>(next++));
     }
     if (ids.size() != rows_)
-        record_->fail("has id runs of " + std::to_string(ids.size()) + " ids, expected " + std::to_string(rows_));
+        record_->fail("has id runs of too few ids", std::to_string(ids.size()), std::to_string(rows_));
     id_copy_ = std::move(ids);
 }
 
@@ -229,7 +229,7 @@ void Items::verify(std::vector<Fault>& faults, unsigned threads) const {
         if (labels_)
             for (std::size_t row = 0; row < rows_; ++row) label_number(row);
     } catch (const Error& error) {
-        faults.push_back({error.what(), offset(), record_->head().length});
+        faults.push_back({described(error), offset(), record_->head().length});
     }
 }
 

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::uint64_t max_next_id = std::uint64_t{1} << 63;
 
-[[noreturn]] void damaged(const File& file, const std::string& what) {
-    throw Error(ErrorCode::damaged, file.path() + ": " + what);
-}
-
 bool is_zero(const Mark& mark) {
     static constexpr Mark never{};
     return std::memcmp(&mark, &never, sizeof mark) == 0;
@@ -78,21 +74,24 @@ Header read_header(const File& file) {
     const std::uint64_t size = file.size();
     Header header;
     if (size < sizeof header)
-        damaged(file, "not a codes.bin: " + std::to_string(size) + " bytes, shorter than its header");
+        fail_corrupt(file.path(), "is not a codes.bin", std::to_string(size) + " bytes",
+                     "at least " + std::to_string(sizeof header), "");
     file.read(0, &header, sizeof header);
     if (std::memcmp(header.magic, magic, sizeof magic))
-        damaged(file, "not a codes.bin; expected a file that begins with \\x89IDCWH");
+        fail_corrupt(file.path(), "is not a codes.bin", {}, "a file that begins with \\x89IDCWH", "");
     if (crc32c(&header, sizeof header - 4) != header.crc)
-        damaged(file, std::string("damaged: header (byte 0) does not match its checksum") + remedy);
+        fail_corrupt(file.path(), "its header (byte 0) does not match its checksum");
     if (header.version != version)
-        damaged(file, "codes.bin of format version " + std::to_string(header.version) +
-                          "; this program reads version " + std::to_string(version));
+        throw Error(ErrorCode::unsupported, {.path = file.path(),
+                                             .problem = "has a format version that is not supported",
+                                             .found = std::to_string(header.version),
+                                             .expected = std::to_string(version)});
     if (header.bits < 1 || header.bits > max_bits)
-        damaged(file,
-                "a code length of " + std::to_string(header.bits) + " bits; expected 1 to " + std::to_string(max_bits));
+        fail_corrupt(file.path(), "its code length is invalid", std::to_string(header.bits) + " bits",
+                     "1 to " + std::to_string(max_bits));
     if (size < first_record)
-        damaged(file, "was cut off: " + std::to_string(size) + " bytes, its first record begins at byte " +
-                          std::to_string(first_record) + remedy);
+        fail_corrupt(file.path(), "was cut off before its first record", std::to_string(size) + " bytes",
+                     "at least " + std::to_string(first_record));
     return header;
 }
 
@@ -110,12 +109,12 @@ Commit newest_commit(const File& file, const Header& header) {
     const std::uint64_t size = file.size();  // after the marks: a writer may be at work
     if (mark) {
         if (mark->end > size)
-            damaged(file, "was cut off: " + std::to_string(size) + " bytes, but commit " +
-                              std::to_string(mark->commit) + " ends at byte " + std::to_string(mark->end) + remedy);
+            fail_corrupt(file.path(), "was cut off before the end of commit " + std::to_string(mark->commit),
+                         std::to_string(size) + " bytes", "at least " + std::to_string(mark->end));
         newest = parse(*Record::read(file, header.crc, mark->offset, size));
         if (newest.number != mark->commit || newest.end != mark->end)
-            damaged(file, "damaged: the commit at byte " + std::to_string(mark->offset) + " is number " +
-                              std::to_string(newest.number) + ", expected " + std::to_string(mark->commit) + remedy);
+            fail_corrupt(file.path(), "the commit at byte " + std::to_string(mark->offset) + " does not match its mark",
+                         "number " + std::to_string(newest.number), "number " + std::to_string(mark->commit));
     }
     // Commits whose mark did not reach the disk, or that another process is about to mark. Their numbers grow, but one
     // may be missing: that of a write that failed.
@@ -132,9 +131,9 @@ Commit newest_commit(const File& file, const Header& header) {
     // A mark is written when its commit is on the disk: one that was torn, or is being written, has its commit behind
     // that of the other. Where there is none the file has lost a commit that was acknowledged. Two are never torn.
     if (corrupt.size() == 2 || (!corrupt.empty() && mark && newest.number == mark->commit))
-        damaged(file, "is corrupt: the mark at byte " + std::to_string(corrupt[0]) +
-                          " does not match its checksum, and the commit that it noted is not there" + remedy);
-    if (newest.number == 0) damaged(file, std::string("incomplete: it holds no whole commit") + remedy);
+        fail_corrupt(file.path(), "the mark at byte " + std::to_string(corrupt[0]) +
+                                      " does not match its checksum, and the commit that it noted is missing");
+    if (newest.number == 0) fail_corrupt(file.path(), "is incomplete: it holds no whole commit");
     return newest;
 }
 
@@ -146,7 +145,7 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
     std::vector<unsigned char> page(first_record);
     file.read(0, page.data(), page.size());
     if (std::memcmp(page.data(), &header, sizeof header))
-        faults.push_back({file.path() + ": header: is not what it was when the file was opened", 0, sizeof header});
+        faults.push_back({"header: is not what it was when the file was opened", 0, sizeof header});
     for (const std::uint64_t offset : mark_offsets) {
         Mark mark;
         bool good = false;
@@ -154,14 +153,13 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
             file.read(offset, &mark, sizeof mark);
             good = is_zero(mark) || read_mark(file, header, offset);
         }
-        if (!good) faults.push_back({file.path() + ": mark: does not match its checksum", offset, sizeof mark});
+        if (!good) faults.push_back({"mark: does not match its checksum", offset, sizeof mark});
     }
     std::fill_n(page.begin(), sizeof(Header), 0);
     for (const std::uint64_t offset : mark_offsets)
         std::fill_n(page.begin() + static_cast<std::ptrdiff_t>(offset), sizeof(Mark), 0);
     if (const auto at = std::find_if(page.begin(), page.end(), [](auto byte) { return byte != 0; }); at != page.end())
-        faults.push_back(
-            {file.path() + ": header page: a gap that is not zero", static_cast<std::uint64_t>(at - page.begin()), 1});
+        faults.push_back({"header page: a gap that is not zero", static_cast<std::uint64_t>(at - page.begin()), 1});
 }
 
 bool is_another(const File& file, const Header& header) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "fail.hpp"
 #include "given_ids.hpp"
 #include "storage/format.hpp"
 
@@ -12,11 +13,10 @@ namespace {
 
 constexpr std::int64_t max_id = std::numeric_limits<std::int64_t>::max();
 
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
-
 }  // namespace
 
-void check_items(const NewItems& items, unsigned bits, std::uint64_t next_id) {
+void check_items(const NewItems& items, unsigned bits, std::uint64_t next_id,
+                 const std::function<bool(std::int64_t)>& taken) {
     if (items.size && !items.codes) fail("codes is null, but size is " + std::to_string(items.size));
     if (items.size > static_cast<std::size_t>(max_id) / 8 / code_bytes(bits))
         fail("size is " + std::to_string(items.size) + ": more codes than the address space holds");
@@ -27,7 +27,7 @@ void check_items(const NewItems& items, unsigned bits, std::uint64_t next_id) {
     for (std::size_t i = 0; items.labels && i < items.size; ++i)
         if (items.labels[i].size() > max_text / 2) fail("labels: one has more than 2 GiB");
     if (items.ids)
-        check_given_ids(items.ids, items.size);
+        check_given_ids(items.ids, items.size, next_id, taken, "database");
     else if (static_cast<std::uint64_t>(max_id) + 1 - next_id < items.size)
         fail("ids: none are left after " + std::to_string(next_id - 1) + "; give them explicitly");
 }

@@ -93,14 +93,20 @@ bool Identity::overwritten() const {
 
 void Identity::check() const {
     if (overwritten())
-        throw Error(ErrorCode::damaged, path_ + ": was overwritten by another file while it was open; open it again");
+        fail_corrupt(path_, "was overwritten by another file while it was open", {}, {}, "open it again");
 }
 
-Section::Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes,
-                 const Identity* identity)
+std::string described(const Error& error) {
+    return Error(error.code(), {.problem = error.problem(), .found = error.found(), .expected = error.expected()})
+        .what();
+}
+
+Section::Section(const SectionHead& head, std::uint64_t record, const std::string& name, const std::string& path,
+                 const std::uint8_t* bytes, const Identity* identity)
     : head_(head),
       record_(record),
-      name_(std::move(name) + ", " + name_of(head.part)),
+      name_(name + ", " + name_of(head.part)),
+      path_(path),
       data_(bytes + head.offset),
       table_(bytes + head.table),
       identity_(identity),
@@ -124,8 +130,7 @@ bool Section::block_is_good(std::uint64_t number) const {
 
 void Section::fail(const Fault& fault) const {
     if (identity_) identity_->check();
-    throw Error(ErrorCode::damaged,
-                fault.what + " (byte " + std::to_string(fault.offset) + ") does not match its checksum" + remedy);
+    fail_corrupt(path_, fault.what + " (byte " + std::to_string(fault.offset) + ") does not match its checksum");
 }
 
 const std::uint8_t* Section::read(std::uint64_t begin, std::uint64_t end, unsigned threads) const {
@@ -185,18 +190,16 @@ std::shared_ptr<const Record> Record::read(const File& file, std::uint32_t seed,
     const auto head = head_at(file, seed, offset, size, record->heads_);
     if (!head && record->identity_) record->identity_->check();
     if (!head)
-        throw Error(ErrorCode::damaged, file.path() + ": damaged: the head of the record at byte " +
-                                            std::to_string(offset) +
-                                            " does not match its checksum, or the file was "
-                                            "cut off" +
-                                            remedy);
+        fail_corrupt(file.path(), "the head of the record at byte " + std::to_string(offset) +
+                                      " does not match its checksum, or the file was cut off");
     record->head_ = *head;
-    record->name_ = file.path() + ": " + name_of(head->kind) + " record at byte " + std::to_string(offset);
+    record->path_ = file.path();
+    record->name_ = std::string(name_of(head->kind)) + " record at byte " + std::to_string(offset);
     if (const std::string wrong = wrong_sections(*head, record->heads_); !wrong.empty()) record->fail(wrong);
     record->memory_ = std::make_unique<Mapping>(file, offset, head->length);
     for (const SectionHead& section : record->heads_)
-        record->sections_.push_back(std::make_unique<Section>(section, offset, record->name_, record->memory_->data(),
-                                                              record->identity_.get()));
+        record->sections_.push_back(std::make_unique<Section>(section, offset, record->name_, record->path_,
+                                                              record->memory_->data(), record->identity_.get()));
     return record;
 }
 
@@ -212,9 +215,14 @@ const Section& Record::section(Part part) const {
     return *found;
 }
 
-void Record::fail(const std::string& what) const {
+void Record::fail(const std::string& what, const std::string& found, const std::string& expected) const {
     if (identity_) identity_->check();
-    throw Error(ErrorCode::damaged, name_ + " " + what + remedy);
+    fail_corrupt(path_, name_ + " " + what, found, expected);
+}
+
+void Record::check_whole() const {
+    if (memory_->lost())
+        fail_corrupt(path_, name_ + " was cut off while it was read", {}, {}, "open it again, or restore a copy");
 }
 
 void Record::verify(std::vector<Fault>& faults, unsigned threads) const {

@@ -10,16 +10,20 @@
 #include <string>
 #include <vector>
 
+#include <idcwh/error.hpp>
+
 #include "storage/format.hpp"
 #include "storage/mapping.hpp"
 
 namespace idcwh::storage {
 
-// A place of a file that is not what it should be.
+// A place of a file that is corrupt.
 struct Fault {
-    std::string what;
+    std::string what;              // record, section, block
     std::uint64_t offset, length;  // in the file
 };
+// What an error says, without the path and the hint.
+std::string described(const Error& error);
 
 // The header of a file that is open: when another file is copied over it, the header is the first to change.
 class Identity {
@@ -37,9 +41,10 @@ private:
 
 class Section {
 public:
-    // identity: of the file, or null. A block that is wrong because the file was overwritten is reported as that.
-    Section(const SectionHead& head, std::uint64_t record, std::string name, const std::uint8_t* bytes,
-            const Identity* identity);
+    // path: of the file, lives longer than the section. identity: of the file, or null. A block that is corrupt because
+    // the file was overwritten is reported as that.
+    Section(const SectionHead& head, std::uint64_t record, const std::string& name, const std::string& path,
+            const std::uint8_t* bytes, const Identity* identity);
 
     Part part() const { return head_.part; }
     std::uint64_t size() const { return head_.length; }
@@ -64,7 +69,8 @@ private:
 
     SectionHead head_;
     std::uint64_t record_;  // its offset in the file
-    std::string name_;      // file, record, section
+    std::string name_;      // record, section
+    const std::string& path_;
     const std::uint8_t *data_, *table_;
     const Identity* identity_;
     mutable std::atomic<bool> table_checked_{false};
@@ -82,26 +88,27 @@ public:
                                           std::uint64_t size);
 
     const RecordHead& head() const { return head_; }
-    const std::string& name() const { return name_; }  // file and place, for messages
+    const std::string& path() const { return path_; }
     const Section* find(Part part) const;
     // Error(damaged) when there is none.
     const Section& section(Part part) const;
-    bool lost() const { return memory_->lost(); }
     // Sections, their tables and the gaps between them.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
-    [[noreturn]] void fail(const std::string& what) const;
+    [[noreturn]] void fail(const std::string& what, const std::string& found = {},
+                           const std::string& expected = {}) const;
+    // Error(damaged) when the file was cut off while the record was read.
+    void check_whole() const;
 
 private:
     Record() = default;
     RecordHead head_{};
-    std::string name_;
+    std::string path_, name_;  // of the file; kind and place, for messages
     std::unique_ptr<Mapping> memory_;
     std::shared_ptr<const Identity> identity_;
     std::vector<SectionHead> heads_;
     std::vector<std::unique_ptr<Section>> sections_;
 };
 
-inline constexpr const char* remedy = "; restore a copy or build it again";
 const char* name_of(Kind kind);
 
 }  // namespace idcwh::storage

@@ -74,7 +74,6 @@ public:
     Checksum checksum(std::size_t i) const override { return items_->checksum(row(i)); }
     void codes(std::size_t begin, std::size_t end,
                const std::function<void(const std::uint8_t*, std::size_t)>& out) const override;
-    bool lost() const { return items_->record().lost(); }
 
 private:
     std::size_t row(std::size_t i) const { return rows_.empty() ? i : rows_[i]; }
