@@ -53,12 +53,12 @@ def open_encoder(
     path = model or _find(database, said)
     encoder = Encoder(path, device=device, threads=threads, batch_size=batch_size, preprocess=preprocess)
     if encoder.fingerprint != said.get("sha256"):
-        expected = f"by the model {said['sha256']}" if said.get("sha256") else "without a model"
         raise ModelMismatchError(
-            f"its fingerprint is {encoder.fingerprint}, "
-            f"but the codes in {database.path} were made {expected}; "
-            "give the model that made them with --model, or build the database again",
+            f"its fingerprint does not match the model that made the codes in {database.path}",
             path=encoder.path,
+            found=encoder.fingerprint,
+            expected=said.get("sha256") or "no model",
+            hint="give the model that made them with --model, or build the database again",
         )
     _check_same(database, said, encoder)
     return encoder
@@ -69,16 +69,20 @@ def _check_same(database: Database, said: dict[str, Any], encoder: Encoder) -> N
     wanted = said.get("preprocess")
     if isinstance(wanted, dict) and wanted != encoder.preprocess.to_dict():
         raise ModelMismatchError(
-            f"would be given pictures with {_words(encoder.preprocess.to_dict())}, but the codes in "
-            f"{database.path} were made with {_words(wanted)}; leave --preprocess out, or build the database again",
+            f"its preprocessing does not match the codes in {database.path}",
             path=encoder.path,
+            found=_words(encoder.preprocess.to_dict()),
+            expected=_words(wanted),
+            hint="leave --preprocess out, or build the database again",
         )
     bits = said.get("bits", database.bits)
     if bits != encoder.bits:
         raise ModelMismatchError(
-            f"is taken to make codes of {encoder.bits} bits, but the codes in {database.path} were "
-            f"made with {bits}; give the model that made them with --model, or build the database again",
+            f"its code length does not match the codes in {database.path}",
             path=encoder.path,
+            found=f"{encoder.bits} bits",
+            expected=bits,
+            hint="give the model that made them with --model, or build the database again",
         )
 
 
@@ -127,7 +131,7 @@ def image_roots(database: Database, given: str | None = None) -> list[Path]:
     if given is None:
         return list(_candidates(database, part(database.manifest, "images")))
     if not Path(given).is_dir():
-        raise NotFoundError(f"is no folder; expected the one with the images of {database.path}", path=given)
+        raise NotFoundError("is not a folder", path=given, expected=f"the folder with the images of {database.path}")
     return [Path(given)]
 
 
@@ -161,7 +165,10 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
         if root.is_dir():
             return root
     raise NotFoundError(
-        f"the images of {database.path} are not at {' nor at '.join(map(str, looked))}; say where they are with --root"
+        "its folder of images is missing",
+        path=database.path,
+        expected=" or ".join(map(str, looked)),
+        hint="give it with --root",
     )
 
 
@@ -240,7 +247,8 @@ def _find(database: Database, said: dict[str, str]) -> Path:
         if Path(path).is_file():
             return Path(path)
     if not looked:
-        raise InvalidInputError("names no model; give the one that made its codes with --model", path=database.path)
+        hint = "give the model that made its codes with --model"
+        raise InvalidInputError("names no model", path=database.path, hint=hint)
     raise NotFoundError(
-        f"the model of {database.path} is not at {' nor at '.join(looked)}; say where it is with --model"
+        "its model is missing", path=database.path, expected=" or ".join(looked), hint="give it with --model"
     )

@@ -73,9 +73,9 @@ def test_where_limits_every_search(small: Path) -> None:
             assert pairs(*(a[0] for a in db.rank(query, where=where))) == expected
             assert pairs(*db.range_search(query, 8, where=where)[1:]) == [pair for pair in expected if pair[0] <= 8]
         assert db.search(query, 10, where=[])[0].shape == (1, 0)
-        with pytest.raises(ValueError, match="expected 300, not"):
+        with pytest.raises(ValueError, match=r"^where"):
             db.search(query, 1, where=np.ones(299, bool))
-        with pytest.raises(TypeError, match="float64"):
+        with pytest.raises(TypeError, match=r"^where"):
             db.search(query, 1, where=np.array([1.0]))
 
 
@@ -137,27 +137,27 @@ def test_size_with_stamps_and_holes_in_the_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "arguments"),
+    ("error", "arguments"),
     [
-        (ValueError, r"\(2,\)", {"ids": [1, 2, 3]}),
-        (ValueError, "-5", {"ids": [1, -5]}),
-        (ValueError, "4 is given twice", {"ids": [4, 4]}),
-        (ValueError, "0 is in the database already", {"ids": [0, 9]}),
-        (ValueError, "70 is in the database already", {"ids": [70, 9]}),
-        (TypeError, "float64", {"ids": [1.5, 2.0]}),
-        (ValueError, str(2**64 - 1), {"ids": np.array([1, 2**64 - 1], np.uint64)}),
-        (ValueError, "keys: expected 2", {"keys": ["a"]}),
-        (ValueError, "labels: expected texts, one a code", {"labels": "ab"}),
-        (ValueError, "stamps must be", {"stamps": np.zeros(3, np.uint32)}),
-        (TypeError, "labels: expected texts, not int", {"labels": ["a", 3]}),
-        (TypeError, "keys: expected texts, not bytes", {"keys": [b"a", "b"]}),
+        (ValueError, {"ids": [1, 2, 3]}),
+        (ValueError, {"ids": [1, -5]}),
+        (ValueError, {"ids": [4, 4]}),
+        (ValueError, {"ids": [0, 9]}),
+        (ValueError, {"ids": [70, 9]}),
+        (TypeError, {"ids": [1.5, 2.0]}),
+        (ValueError, {"ids": np.array([1, 2**64 - 1], np.uint64)}),
+        (ValueError, {"keys": ["a"]}),
+        (ValueError, {"labels": "ab"}),
+        (ValueError, {"stamps": np.zeros(3, np.uint32)}),
+        (TypeError, {"labels": ["a", 3]}),
+        (TypeError, {"keys": [b"a", "b"]}),
     ],
 )
-def test_add_refuses(tmp_path: Path, error: type[Exception], message: str, arguments: dict) -> None:
+def test_add_refuses(tmp_path: Path, error: type[Exception], arguments: dict) -> None:
     with ih.Database.create(tmp_path / "c.bin", 16) as db:
         db.add(random_codes(2, 16))
         db.add(random_codes(1, 16), ids=[70])
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=f"^{next(iter(arguments))}"):
             db.add(random_codes(2, 16), **arguments)
         assert len(db) == 3
         assert db.add(random_codes(2, 16)).tolist() == [71, 72]
@@ -165,7 +165,7 @@ def test_add_refuses(tmp_path: Path, error: type[Exception], message: str, argum
 
 @pytest.mark.parametrize("bits", [0, -1, 70_000, 1.0, True, "8"])
 def test_create_refuses_a_code_length(tmp_path: Path, bits: object) -> None:
-    with pytest.raises((ValueError, TypeError), match="bits"):
+    with pytest.raises((ValueError, TypeError), match=r"^bits"):
         ih.Database.create(tmp_path / "c.bin", bits)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
@@ -179,9 +179,9 @@ def test_wrong_codes_and_queries_are_refused(small: Path, tmp_path: Path) -> Non
             [[1, 2, 3]],
             np.full((1, 3), 255, np.uint8),
         ):
-            with pytest.raises((ValueError, TypeError), match="queries"):
+            with pytest.raises((ValueError, TypeError), match=r"^queries"):
                 db.search(queries, 1)  # type: ignore[arg-type]
-    with ih.Database.create(tmp_path / "x.bin", 20) as db, pytest.raises(ValueError, match="padding"):
+    with ih.Database.create(tmp_path / "x.bin", 20) as db, pytest.raises(ValueError, match=r"^codes"):
         db.add(np.full((1, 3), 255, np.uint8))
 
 
@@ -192,7 +192,7 @@ def test_a_mask_may_be_a_list(small: Path) -> None:
         np.testing.assert_array_equal(
             db.search(query, 50, where=mask)[1], db.search(query, 50, where=np.array(mask))[1]
         )
-        with pytest.raises(ValueError, match="expected 300, not"):
+        with pytest.raises(ValueError, match=r"^where"):
             db.search(query, 1, where=mask[:100])
 
 
@@ -232,7 +232,7 @@ def test_closed_database_says_so_everywhere(small: Path) -> None:
         for name in [*public, "__len__", "__enter__"]:
             if name in ("open", "create", "build", "close", "path"):
                 continue
-            with pytest.raises(ValueError, match=f"^{small}: the database is closed; open it again$"):
+            with pytest.raises(ValueError, match=f"^{small}: "):
                 found = getattr(db, name)
                 found(*given.get(name, ()))
 
@@ -242,9 +242,7 @@ def test_closed_builder_says_so_everywhere(tmp_path: Path) -> None:
         builder = ih.Database.build(tmp_path / f"{end}.bin", bits=8)
         getattr(builder, end)()
         for use in (builder.__len__, builder.__enter__, lambda b=builder: b.add(np.zeros((1, 1), np.uint8))):
-            with pytest.raises(
-                ValueError, match=f"^{builder.path}: the database is closed or discarded; begin another"
-            ):
+            with pytest.raises(ValueError, match=f"^{builder.path}: "):
                 use()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError, LockedError
+from support.errors import raises
 
 
 def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
@@ -53,7 +55,7 @@ def test_remove_replace_and_update(small: Path) -> None:
                 wrong()
         with pytest.raises(KeyError):
             db.replace([0, 5], codes)
-        with pytest.raises(ValueError, match="either"):
+        with pytest.raises(ValueError, match=r"^remove"):
             db.remove()
         assert state(db) == expected
         db.verify()
@@ -85,7 +87,8 @@ def test_a_reader_sees_changes_when_it_refreshes(small: Path) -> None:
         writer.add(random_codes(1, 20))
         assert len(reader) == 303 and reader.refresh() and state(reader) == state(writer)
     assert len(kept) == 300 and kept.keys([0]) == ["a/0.png"] and not reader.refresh()
-    with ih.Database.create(small, 24, replace=True), pytest.raises(IdcwhError, match="24 bits, not 20"):
+    changed = raises(CorruptFileError, path=small, found="24 bits", expected="20")
+    with ih.Database.create(small, 24, replace=True), changed:
         reader.refresh()
     assert len(reader) == 304
 
@@ -93,12 +96,12 @@ def test_a_reader_sees_changes_when_it_refreshes(small: Path) -> None:
 def test_one_writer_at_a_time(small: Path) -> None:
     with ih.Database.open(small, "r+") as first:
         for _ in range(2):
-            with pytest.raises(IdcwhError, match="somebody else is writing"):
+            with raises(LockedError, path=small):
                 ih.Database.open(small, "r+")
             first.compact()  # the new file is as locked as the old one
     with ih.Database.open(small, "r+") as second:
         second.add(random_codes(1, 20))
-    with ih.Database.open(small) as reader, pytest.raises(ValueError, match="open for reading"):
+    with ih.Database.open(small) as reader, pytest.raises(ValueError, match=f"^{small}: "):
         reader.add(random_codes(1, 20))
 
 
@@ -141,12 +144,14 @@ def test_a_file_on_a_full_disk(small: Path) -> None:
             size = small.stat().st_size
             resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100_000, limits[1]))
             for use in (lambda: db.add(random_codes(200_000, 20)), lambda: db.add(random_codes(40_000, 20))):
-                with pytest.raises(OSError, match="large"):
+                with pytest.raises(OSError) as caught:
                     use()
+                assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(small))
                 assert state(db) == before == state(ih.Database.open(small)) and small.stat().st_size == size
             resource.setrlimit(resource.RLIMIT_FSIZE, (4500, limits[1]))
-            with pytest.raises(OSError, match="large"):
+            with pytest.raises(OSError) as caught:
                 db.compact()
+            assert caught.value.errno == errno.EFBIG
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             db.add(random_codes(1, 20))
             db.verify()
@@ -167,11 +172,11 @@ def test_a_writer_whose_file_was_replaced_writes_nothing(small: Path, tmp_path: 
         with ih.Database.open(small, "r+") as mine:
             mine.add(code)
             for use in (old.compact, lambda: old.add(code), lambda: old.remove([0])):
-                with pytest.raises(IdcwhError, match="not the file any more"):
+                with raises(CorruptFileError, path=small, problem="replaced"):
                     use()
             assert len(mine) == len(ih.Database.open(small)) == 2
         small.unlink()
-        with pytest.raises(IdcwhError, match="not the file any more"):
+        with raises(CorruptFileError, path=small, problem="removed"):
             old.add(code)
         assert len(old) == 300
 
@@ -194,7 +199,7 @@ def test_a_file_copied_over_an_open_database_is_reported(tmp_path: Path, own: in
         uses += [reader.refresh, reader.verify, lambda: reader.codes, reader.optimize]
         uses += [writer.compact, lambda: writer.add(code), lambda: writer.remove([0]), lambda: writer.set_manifest({})]
         for use in uses:
-            with pytest.raises(IdcwhError, match=r"live\.bin: was overwritten .*open it again"):
+            with raises(CorruptFileError, path=live, problem="overwritten"):
                 use()
         assert live.read_bytes() == other.read_bytes()
     assert live.read_bytes() == other.read_bytes() and len(list(tmp_path.iterdir())) == 2
@@ -212,7 +217,7 @@ def test_an_older_copy_over_an_open_database_is_kept(small: Path, tmp_path: Path
         assert reader.refresh()
         shutil.copyfile(backup, small)
         for use in (writer.compact, lambda: writer.add(code), lambda: writer.remove([0]), reader.refresh):
-            with pytest.raises(IdcwhError, match=r"was overwritten .*open it again"):
+            with raises(CorruptFileError, path=small, problem="overwritten"):
                 use()
     assert small.read_bytes() == backup.read_bytes()
 
@@ -354,22 +359,20 @@ def test_checksums_survive_every_change(tmp_path: Path, sums: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sums", "error", "message"),
+    ("sums", "error"),
     [
-        ([(1, 2)], ValueError, r"shape \(2, 2\)"),
-        ([(1, 2, 3), (1, 2, 3)], ValueError, "pairs of whole numbers"),
-        ([(1, 2**64), (1, 2)], ValueError, r"0 to 2\^64 - 1"),
-        ([(1, -1), (1, 2)], ValueError, r"0 to 2\^64 - 1"),
-        ([(1, 0.5), (1, 2)], TypeError, "pairs of whole numbers"),
-        (np.zeros((2, 2), np.int64), TypeError, "uint64, not int64"),
-        (np.zeros(4, np.uint64), ValueError, r"\(n, 2\), not \(4,\)"),
+        ([(1, 2)], ValueError),
+        ([(1, 2, 3), (1, 2, 3)], ValueError),
+        ([(1, 2**64), (1, 2)], ValueError),
+        ([(1, -1), (1, 2)], ValueError),
+        ([(1, 0.5), (1, 2)], TypeError),
+        (np.zeros((2, 2), np.int64), TypeError),
+        (np.zeros(4, np.uint64), ValueError),
     ],
 )
-def test_checksums_of_another_kind_are_refused(
-    tmp_path: Path, sums: object, error: type[Exception], message: str
-) -> None:
+def test_checksums_of_another_kind_are_refused(tmp_path: Path, sums: object, error: type[Exception]) -> None:
     with ih.Database.create(tmp_path / "a.bin", 8) as db:
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=r"^checksums"):
             db.add(random_codes(2, 8), checksums=sums)
         assert len(db) == 0
 
@@ -393,21 +396,22 @@ def test_stamps_are_given_as_other_columns_are(tmp_path: Path, stamps: object) -
 
 
 @pytest.mark.parametrize(
-    ("columns", "error", "message"),
+    ("columns", "error"),
     [
-        ({"stamps": [1, 2**32]}, ValueError, "stamps must be 0 to 4294967295, not 4294967296"),
-        ({"stamps": [-1, 2]}, ValueError, "not -1"),
-        ({"stamps": [1]}, ValueError, r"shape \(2,\)"),
-        ({"stamps": [1.5, 2]}, TypeError, "whole numbers, not float64"),
-        ({"stamps": ["a", "b"]}, TypeError, "whole numbers"),
-        ({"stamps": [True, False]}, TypeError, "whole numbers, not bool"),
-        ({"stamps": [[1], [2]]}, ValueError, "one dimension"),
-        ({"keys": {"a", "b"}}, TypeError, "keys: a set has no order"),
-        ({"labels": frozenset("ab")}, TypeError, "labels: a set has no order"),
+        ({"stamps": [1, 2**32]}, ValueError),
+        ({"stamps": [-1, 2]}, ValueError),
+        ({"stamps": [1]}, ValueError),
+        ({"stamps": [1.5, 2]}, TypeError),
+        ({"stamps": ["a", "b"]}, TypeError),
+        ({"stamps": [True, False]}, TypeError),
+        ({"stamps": [[1], [2]]}, ValueError),
+        ({"keys": {"a", "b"}}, TypeError),
+        ({"labels": frozenset("ab")}, TypeError),
     ],
 )
-def test_columns_that_cannot_be(tmp_path: Path, columns: dict, error: type[Exception], message: str) -> None:
+def test_columns_of_another_kind_are_refused(tmp_path: Path, columns: dict, error: type[Exception]) -> None:
     codes = random_codes(2, 16)
+    message = f"^{next(iter(columns))}"
     with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:
         for use in (lambda: db.add(codes, **columns), lambda: built.add(codes, **columns)):
             with pytest.raises(error, match=message):

@@ -79,8 +79,8 @@ def test_the_current_folder_does_not_matter(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("model", ["resnet", ["a"], 7])
 def test_a_manifest_is_a_dictionary(tmp_path: Path, model: object) -> None:
-    with pytest.raises(TypeError, match="dictionary"):
+    with pytest.raises(TypeError, match=r"^model"):
         ih.Database.create(tmp_path / "c.bin", 8, model)  # type: ignore[arg-type]
     for path in ("", "c.bin\0x"):
-        with pytest.raises(ValueError, match="name of a file"):
+        with pytest.raises(ValueError, match=r"^path"):
             ih.Database.open(path)

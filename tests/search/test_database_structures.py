@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError
+from support.errors import raises
 
 
 def learned(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
@@ -85,15 +86,15 @@ def test_what_optimize_refuses(tmp_path: Path) -> None:
     with ih.Database.create(path, 8) as db:
         db.optimize()
         assert db.structures() == [] and len(db) == 0
-        with pytest.raises(ValueError, match="memory"):
+        with pytest.raises(ValueError, match=r"^memory"):
             db.optimize(memory=-1)
-        with pytest.raises(ValueError, match="threads"):
+        with pytest.raises(ValueError, match=r"^threads"):
             db.optimize(threads=5000)
         db.add(np.zeros((200_000, 1), np.uint8))
     cut = ih.Database.open(path)
     with path.open("r+b") as file:
         file.truncate(100_000)
-    with pytest.raises(IdcwhError, match="cut off"):
+    with raises(CorruptFileError, path=path, problem="cut off"):
         cut.optimize()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(ValueError, match=f"^{path}: "):
         db.optimize()

@@ -39,13 +39,13 @@ def test_codes_and_queries(codes, error, words):
     [(-1, ValueError), (-(2**70), ValueError)] + [(value, TypeError) for value in (24.5, 24.0, "3", True, None)],
 )
 def test_radius_and_k_are_whole_numbers(value, error):
-    with pytest.raises(error, match="radius"):
+    with pytest.raises(error, match=r"^radius"):
         _core.radius(CODES, BITS, CODES, value)
-    with pytest.raises(error, match="radius"):
+    with pytest.raises(error, match=r"^radius"):
         _core.count(CODES, BITS, CODES, value)
-    with pytest.raises(error, match="k must"):
+    with pytest.raises(error, match=r"^k "):
         _core.topk(CODES, BITS, CODES, value)
-    with pytest.raises(error, match="k must"):
+    with pytest.raises(error, match=r"^k "):
         _core.topk_ties(CODES, BITS, CODES, value)
 
 
@@ -56,7 +56,7 @@ def test_radius_of_all_bits_and_more_takes_in_everything():
 
 @pytest.mark.parametrize(("bits", "error"), [(0, ValueError), (-8, ValueError), (65536, ValueError), (4.0, TypeError)])
 def test_bits(bits, error):
-    with pytest.raises(error, match="bits must be"):
+    with pytest.raises(error, match=r"^bits"):
         _core.topk(CODES, bits, CODES, 1)
 
 
@@ -68,36 +68,36 @@ def test_ids_and_threads():
         (np.zeros((10, 1), np.int64), ValueError),
         (np.zeros(20, np.int64)[::2], ValueError),
     ):
-        with pytest.raises(error, match=r"ids must be C-contiguous int64 of shape \(10,\)"):
+        with pytest.raises(error, match=r"^ids"):
             _core.topk(CODES, BITS, CODES, 1, ids=ids)
     for threads, error in ((-1, ValueError), (1025, ValueError), (1.5, TypeError)):
-        with pytest.raises(error, match="threads must be"):
+        with pytest.raises(error, match=r"^threads"):
             _core.topk(CODES, BITS, CODES, 1, threads=threads)
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "words"),
+    ("rows", "error"),
     [
-        ([True] * 10, TypeError, "rows must be None, .* not list"),
-        (np.zeros(10, np.int32), TypeError, "rows must be .* not int32"),
-        (np.zeros(10, np.int8), TypeError, "rows must be .* not int8"),
-        (range(3), TypeError, "rows must be .* not range"),
-        (np.zeros(9, bool), ValueError, r"rows must be C-contiguous bool or uint8 of shape \(10,\).* not bool"),
-        (np.zeros((10, 1), bool), ValueError, "one for each code, not bool of shape"),
-        (np.zeros(20, np.uint8)[::2], ValueError, "not C-contiguous"),
-        (np.zeros((2, 2), np.int64), ValueError, "rows must be C-contiguous int64 of one dimension"),
-        (np.arange(8)[::2], ValueError, "not C-contiguous"),
-        (np.array([3, 3]), ValueError, "entry 1 is 3 after 3"),
-        (np.array([4, 3]), ValueError, "entry 1 is 3 after 4"),
-        (np.array([3, 10]), ValueError, "rows from 0 to 10, the last excluded, but 10"),
-        (np.array([-1, 3]), ValueError, "but -1"),
-        ((1, 2, 3), TypeError, "not a tuple of 3"),
-        ((1, 2.0), TypeError, r"rows\[1\] must be a whole number"),
-        ((-1, 2), ValueError, r"rows\[0\] must be at least 0, not -1"),
-        ((4, 2), ValueError, "4 and 2"),
+        ([True] * 10, TypeError),
+        (np.zeros(10, np.int32), TypeError),
+        (np.zeros(10, np.int8), TypeError),
+        (range(3), TypeError),
+        (np.zeros(9, bool), ValueError),
+        (np.zeros((10, 1), bool), ValueError),
+        (np.zeros(20, np.uint8)[::2], ValueError),
+        (np.zeros((2, 2), np.int64), ValueError),
+        (np.arange(8)[::2], ValueError),
+        (np.array([3, 3]), ValueError),
+        (np.array([4, 3]), ValueError),
+        (np.array([3, 10]), ValueError),
+        (np.array([-1, 3]), ValueError),
+        ((1, 2, 3), TypeError),
+        ((1, 2.0), TypeError),
+        ((-1, 2), ValueError),
+        ((4, 2), ValueError),
     ],
 )
-def test_rows(rows, error, words):
+def test_rows(rows, error):
     for call in (
         lambda: _core.topk(CODES, BITS, CODES, 1, rows=rows),
         lambda: _core.topk_ties(CODES, BITS, CODES, 1, rows=rows),
@@ -106,7 +106,7 @@ def test_rows(rows, error, words):
         lambda: _core.histogram(CODES, BITS, CODES, rows=rows),
         lambda: _core.rank(CODES, BITS, CODES, rows=rows),
     ):
-        with pytest.raises(error, match=words):
+        with pytest.raises(error, match=r"^rows"):
             call()
 
 

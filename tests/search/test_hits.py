@@ -99,11 +99,11 @@ def test_select_by_key_prefix_and_label_takes_both(database: Path) -> None:
 
 def test_select_of_nothing_names_what_there_is(database: Path) -> None:
     with ih.Database.open(database) as db:
-        with pytest.raises(ValueError, match=r"label 'brd' is missing \(found a, a\|b\|bird, b, bird, cat, cat\|dog"):
+        with pytest.raises(ValueError, match=r"^label 'brd' .*a, a\|b\|bird, b, bird, cat, cat\|dog"):
             db.select(labels=["cat", "brd"])
-        with pytest.raises(ValueError, match=r"key prefix 'c/' is missing \(found keys such as 'a/000.jpg'\)"):
+        with pytest.raises(ValueError, match=r"^key prefix 'c/' .*'a/000.jpg'"):
             db.select(key_prefixes=["a/", "c/"])
-        with pytest.raises(ValueError, match="labels: expected texts"):
+        with pytest.raises(ValueError, match=r"^labels"):
             db.select(labels="cat")
 
 

@@ -140,7 +140,7 @@ def test_explain_names_the_path_and_why(rng):
     assert "not scan" in str(chosen)
     assert index.explain(radius=2, queries=100).path in ("table", "scan")
     for wrong in ({}, {"k": 1, "radius": 1}):
-        with pytest.raises(ValueError, match="either k or radius"):
+        with pytest.raises(ValueError, match=r"^explain"):
             index.explain(**wrong)
 
 
@@ -197,7 +197,7 @@ def test_searches_beside_a_writer_see_whole_changes(rng, code_maker):
 
 
 def test_threads_of_an_index(rng, code_maker):
-    with pytest.raises(ValueError, match="threads must be 0 to 1024, not 2000"):
+    with pytest.raises(ValueError, match=r"^threads"):
         ih.HammingIndex(8, threads=2000)
     index = ih.HammingIndex(8, threads=2)
     index.add(code_maker.random(rng, 10, 8))
