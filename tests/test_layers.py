@@ -84,6 +84,13 @@ def test_imports_go_one_way_between_packages():
         assert {other.split(".")[0] for other in others} <= MAY_IMPORT[package], module
 
 
+def test_util_imports_no_other_folder():
+    for module, others in GRAPH.items():
+        if module.startswith("idcwh_search._util"):
+            folders = {other.split(".")[1] for other in others if other.count(".")}
+            assert folders <= {"_util", "_core", "errors"}, module
+
+
 def test_libraries_do_not_import_command_lines():
     for module, others in GRAPH.items():
         if not {"cli", "__main__"} & set(module.split(".")):

@@ -23,6 +23,6 @@ def get_include() -> str:
 def get_library_dir() -> str:
     """The folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`.
 
-    Beside them `libidcwh_encoder` in the same forms: pictures to pixels and codes.
+    Beside them `libidcwh_encoder` in the same forms: images to pixels and codes.
     """
     return str(_PACKAGE / "lib")

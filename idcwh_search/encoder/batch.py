@@ -1,8 +1,8 @@
-"""Many pictures to codes with every core busy, in order, in bounded memory, whatever some of the files turn out to be.
+"""Codes of many images, in order and in bounded memory, with every core busy.
 
-The pictures are cut into chunks of one batch. A thread takes a chunk, decodes its pictures and runs the model on them.
-On a CPU there are as many threads as cores and each runs the model with one thread, so that decoding and inference
-overlap with no queue between them and without waiting for one another. On a GPU the threads take turns at the model.
+The images are cut into chunks of one batch. A thread takes a chunk, decodes its images and runs the model on them.
+On a CPU each core has a thread that runs the model with one thread. So decoding and inference overlap with no queue
+between them. On a GPU the threads take turns at the model.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ from .._util.hardware import available_cores
 from .._util.wording import counted
 from ..images.decoding import UnreadableImage
 from ..images.preprocess import Pixels
-from .types import Codes, Logits, Picture
+from .types import Codes, ImageInput, Logits
 
 if TYPE_CHECKING:
     from .encoder import Encoder
 
 OnSkip = Callable[[str, str], object]  # (path, reason)
-Progress = Callable[[int], object]  # how many pictures have been dealt with since the last call
+Progress = Callable[[int], object]  # (number of images encoded or skipped since the last call)
 Run = Callable[[Pixels], tuple[Codes, Logits]]
 
-_FEW = 16  # pictures a thread, below which opening another session takes longer than it saves
+_FEW = 16  # images per thread below which opening another session takes longer than it saves
 
 
 @dataclass
 class Summary:
-    """What a run did; grows while it goes on.
+    """The counts and times of a run so far.
 
-    `images` were encoded, `skipped` could not be read. `seconds` is the wall time so far;
-    `decode_seconds` and `inference_seconds` add up what the threads spent reading pictures and inside the model.
+    Attributes:
+        images: images encoded.
+        skipped: images that could not be read.
+        seconds: wall time.
+        decode_seconds, inference_seconds: time of all threads in reading images and in the model.
     """
 
     images: int = 0
@@ -51,12 +54,12 @@ class Summary:
 
     @property
     def images_per_second(self) -> float:
-        """Encoded pictures a second of wall time."""
+        """Returns the images encoded per second of wall time."""
         return self.images / self.seconds if self.seconds else 0.0
 
     @property
     def inference_share(self) -> float:
-        """Of the threads' working time, the part inside the model, 0 to 1; the rest read pictures."""
+        """Returns the share of the threads' time in the model, 0 to 1; the rest read images."""
         busy = self.decode_seconds + self.inference_seconds
         return self.inference_seconds / busy if busy else 0.0
 
@@ -64,13 +67,13 @@ class Summary:
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return (
             f"{counted(self.images, 'image')}{skipped} in {self.seconds:.1f} s, {self.images_per_second:.0f} images/s "
-            f"({100 * self.inference_share:.0f} % of the work in the model, the rest reading pictures)"
+            f"({100 * self.inference_share:.0f} % of the work in the model, the rest reading images)"
         )
 
 
 @dataclass
 class _Chunk:
-    """One batch, done: which pictures, their codes, and the ones left out."""
+    """One encoded batch: positions of its images, their codes, and the images that were skipped."""
 
     positions: npt.NDArray[np.int64]
     codes: Codes
@@ -80,10 +83,10 @@ class _Chunk:
 
 
 class EncodeRun:
-    """Iterate to get `(positions int64 [m], codes uint8 [m, bytes])`: readable pictures, in the order they were given.
+    """An iterable of `(positions int64 [m], codes uint8 [m, bytes])` of the readable images, in their order.
 
-    `positions` index the pictures that were given. `summary` is up to date after every step. Stopping early (break, an
-    exception, Ctrl-C) ends the threads before anything else happens.
+    `positions` index the images of the call. `summary` is current after every step. A break, an exception or Ctrl-C
+    ends the threads first.
     """
 
     def __init__(
@@ -117,7 +120,7 @@ class EncodeRun:
                 yield chunk.positions, chunk.codes
 
     def _chunks(self) -> Iterator[_Chunk]:
-        """The chunks in order; a window of them is under way, so that one slow file does not hold up the others."""
+        """Yields the chunks in order; a window of them is in work, so that one slow file does not delay the others."""
         size = max(1, min(self._encoder.batch_size, -(-self._count // self._workers)))
         starts = range(0, self._count, size)
         few = self._count < _FEW * self._workers
@@ -135,7 +138,7 @@ class EncodeRun:
                 while pending:
                     yield pending.popleft().result()
             finally:
-                stop.set()  # chunks under way end at their next picture, those in the queue at once
+                stop.set()  # chunks in work end at their next image, those in the queue at once
 
     def _work(self, members: range, run: Run, turns: threading.Semaphore, stop: threading.Event) -> _Chunk:
         side = self._encoder.preprocess.crop
@@ -170,20 +173,21 @@ class EncodeRun:
 
 def encode_files(
     encoder: Encoder,
-    pictures: Sequence[Picture],
+    images: Sequence[ImageInput],
     *,
     workers: int | None = None,
     on_skip: OnSkip | None = None,
     progress: Progress | None = None,
 ) -> EncodeRun:
-    """Encode files (or PIL images, or arrays uint8 [h, w, 3]); iterate over the result.
+    """Returns the run that encodes files, PIL images, or arrays uint8 [h, w, 3].
 
-    workers: threads that decode, and on a CPU run the model; by default as many as there are cores.
-    on_skip: called as on_skip(path, reason) for each file that cannot be read, in order, in the iterating thread;
-    without it the first such file raises its UnreadableImage.
-    progress: called with the number of pictures dealt with since the last call, skipped ones included.
+    Args:
+        workers: threads that decode, and on a CPU run the model; by default one per core.
+        on_skip: called as on_skip(path, reason) for each file that cannot be read, in order, in the iterating thread.
+            Without it the first such file raises its UnreadableImage.
+        progress: called with the number of images encoded or skipped since the last call.
     """
-    return EncodeRun(encoder, len(pictures), lambda i: encoder.pixels(pictures[i]), workers, on_skip, progress)
+    return EncodeRun(encoder, len(images), lambda i: encoder.pixels(images[i]), workers, on_skip, progress)
 
 
 def encode_loaded(
@@ -195,8 +199,9 @@ def encode_loaded(
     on_skip: OnSkip | None = None,
     progress: Progress | None = None,
 ) -> EncodeRun:
-    """The same for `count` pictures from anywhere: load(i) gives the preprocessed pixels uint8 [H, W, 3] of picture i.
+    """Returns the run that encodes `count` images, whose preprocessed pixels uint8 [H, W, 3] are load(0), load(1), ...
 
-    `load` is called from several threads; an UnreadableImage that it raises is a picture to skip.
+    `load` is called from several threads. An UnreadableImage that it raises is an image to skip. The other arguments
+    are those of `encode_files`.
     """
     return EncodeRun(encoder, count, load, workers, on_skip, progress)

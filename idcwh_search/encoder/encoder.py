@@ -26,7 +26,7 @@ from .batch import encode_files
 from .cuda import FixedShapes, Use
 from .metadata import checked
 from .model_file import LoadedModel, Seal
-from .types import ENCODED, Codes, Logits, Picture
+from .types import ENCODED, Codes, ImageInput, Logits
 
 # Images per run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
 # gain nothing. A GPU needs more.
@@ -119,34 +119,34 @@ class Encoder:
         """Returns how to open the same file again, for pickling and copying."""
         return _reopened, (self.path, self.fingerprint, self._options)
 
-    def __call__(self, pictures: Picture | Iterable[Picture]) -> Codes:
+    def __call__(self, images: ImageInput | Iterable[ImageInput]) -> Codes:
         """Returns codes uint8 [n, ceil(bits / 8)] of one image or several.
 
         An image is a path, the bytes of an image file, a file opened in binary mode, a PIL image, or an array
         uint8 [h, w, 3] RGB. Raises UnreadableImage for the first that cannot be read; `batch.encode_files` skips
         such files.
         """
-        one = isinstance(pictures, (Image.Image, *ENCODED)) or hasattr(pictures, "read")
-        if isinstance(pictures, np.ndarray) and pictures.ndim not in (3, 4):
-            self.pixels(pictures)  # raises the error of a wrong image
-        if one or (isinstance(pictures, np.ndarray) and pictures.ndim == 3):
-            pictures = [pictures]  # type: ignore[list-item]
-        parts = [codes for _, codes in encode_files(self, list(pictures), on_skip=None)]  # type: ignore[arg-type]
+        one = isinstance(images, (Image.Image, *ENCODED)) or hasattr(images, "read")
+        if isinstance(images, np.ndarray) and images.ndim not in (3, 4):
+            self.pixels(images)  # raises the error of a wrong image
+        if one or (isinstance(images, np.ndarray) and images.ndim == 3):
+            images = [images]  # type: ignore[list-item]
+        parts = [codes for _, codes in encode_files(self, list(images), on_skip=None)]  # type: ignore[arg-type]
         return np.concatenate(parts) if parts else np.empty((0, self.code_bytes), np.uint8)
 
-    def pixels(self, picture: Picture) -> Pixels:
+    def pixels(self, image: ImageInput) -> Pixels:
         """Returns one image as the input of the model: uint8 [H, W, 3]. Raises UnreadableImage."""
-        if isinstance(picture, np.ndarray):
-            if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-                raise TypeError(f"image must be uint8 [h, w, 3], not {picture.dtype} {list(picture.shape)}")
-            picture = Image.fromarray(picture)
-        if isinstance(picture, Image.Image):
-            return to_pixels(picture, self.preprocess)
-        if isinstance(picture, ENCODED) or hasattr(picture, "read"):
-            return load_image(picture, self.preprocess)
+        if isinstance(image, np.ndarray):
+            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+                raise TypeError(f"image must be uint8 [h, w, 3], not {image.dtype} {list(image.shape)}")
+            image = Image.fromarray(image)
+        if isinstance(image, Image.Image):
+            return to_pixels(image, self.preprocess)
+        if isinstance(image, ENCODED) or hasattr(image, "read"):
+            return load_image(image, self.preprocess)
         raise TypeError(
             "image must be a path, the bytes of an image file, a file opened in binary mode, a PIL image or an "
-            f"array, not {type(picture).__name__}"
+            f"array, not {type(image).__name__}"
         )
 
     def encode(self, pixels: Pixels) -> Codes:

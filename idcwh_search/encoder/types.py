@@ -12,6 +12,6 @@ from ..images.preprocess import Encoded
 
 Codes = npt.NDArray[np.uint8]
 Logits = npt.NDArray[np.float32]
-Picture = Encoded | Image.Image | npt.NDArray[np.uint8]  # an array is one image, uint8 [h, w, 3]
+ImageInput = Encoded | Image.Image | npt.NDArray[np.uint8]  # an array is one image, uint8 [h, w, 3]
 ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)
 """Types of an encoded image: a path, or the bytes of a file. Objects with `read` are encoded images, too."""
