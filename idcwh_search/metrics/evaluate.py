@@ -71,7 +71,7 @@ def evaluate(
     used = np.flatnonzero(total)
     if not len(used):
         raise ValueError(
-            f"expected queries that share a label with a database item, but none of the {len(queries)} does; "
+            f"query_labels: none of the {len(queries)} queries shares a label with a database item; "
             "are both numbered by the same classes?"
         )
     repeats = np.bincount(counts.row, minlength=len(total))[used]  # queries that share each row of counts

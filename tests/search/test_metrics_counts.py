@@ -115,27 +115,27 @@ def test_the_number_of_different_codes():
 
 
 WRONG = {
-    "labels of another length": (dict(query_labels=np.zeros(2, np.int64)), ValueError, r"query_labels.*\(3,\).*\(2,\)"),
-    "int32 labels": (dict(database_labels=np.zeros(5, np.int32)), TypeError, r"database_labels.*int64.*int32"),
+    "labels of another length": (dict(query_labels=np.zeros(2, np.int64)), ValueError, "query_labels"),
+    "int32 labels": (dict(database_labels=np.zeros(5, np.int32)), TypeError, "database_labels"),
     "sets of another width": (
         dict(classes=9, query_labels=np.zeros((3, 1), np.uint8), database_labels=np.zeros((5, 2), np.uint8)),
         ValueError,
-        r"query_labels.*\(3, 2\) for 9 classes.*\(3, 1\)",
+        "query_labels",
     ),
     "a class beyond the last": (
         dict(classes=9, query_labels=np.full((3, 2), 2, np.uint8), database_labels=np.zeros((5, 2), np.uint8)),
         ValueError,
-        r"queries.labels.sets has a bit behind class 8 in row 0",
+        "queries",
     ),
-    "descending cuts": (dict(cuts=(5, 4)), ValueError, r"cuts\[1\] is 4"),
-    "cut 0": (dict(cuts=(0,)), ValueError, r"cuts must be at least 1, not 0"),
-    "padding": (dict(database=np.full((5, 2), 255, np.uint8)), ValueError, r"database.codes has padding bits"),
+    "descending cuts": (dict(cuts=(5, 4)), ValueError, "cuts"),
+    "cut 0": (dict(cuts=(0,)), ValueError, "cuts"),
+    "padding": (dict(database=np.full((5, 2), 255, np.uint8)), ValueError, "database"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_refused(name):
-    change, error, message = WRONG[name]
+def test_count_pairs_of_a_wrong_value_names_the_argument(name):
+    change, error, argument = WRONG[name]
     good = {
         "queries": np.zeros((3, 2), np.uint8),
         "query_labels": np.zeros(3, np.int64),
@@ -143,5 +143,5 @@ def test_refused(name):
         "database_labels": np.zeros(5, np.int64),
         "bits": 12,
     }
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=rf"^{argument}\b"):
         _core.count_pairs(**{**good, **change})
