@@ -24,7 +24,7 @@ _H = np.array([0.0, *(float(h) for h in accumulate(Fraction(1, t) for t in range
 
 
 def harmonic_difference(start: Ints, count: Ints) -> Floats:
-    """H(start + count) - H(start), to a relative accuracy near that of float64, for any start >= 0 and count >= 0.
+    """Returns H(start + count) - H(start), to a relative accuracy near that of float64, for start, count >= 0.
 
     A difference of two tabled H would lose the digits that matter (H(10^6) is 14.4, one step there 10^-6), so: exact
     values up to 64, and beyond them the expansion H(N) = gamma + ln x + 1/(24 x^2) - 7/(960 x^4) + ..., x = N + 1/2,
@@ -44,7 +44,7 @@ def _correction(n: Ints) -> Floats:
 class TiedRankings:
     """The rankings of some queries as far as distances decide them.
 
-    items (the n) and relevant (the p): int64 [queries, distances]. Every method returns float64, a row a query.
+    items (the n) and relevant (the p): int64 [queries, distances]. Every method returns float64, one row per query.
     """
 
     def __init__(self, items: Ints, relevant: Ints) -> None:
@@ -60,14 +60,16 @@ class TiedRankings:
         self._up_to = self._running(_tied(n, p, nearer, hits, n))
 
     def sum(self) -> Floats:
-        """Mean over all orders of ties of the sum of (relevant so far / rank) over the relevant items: divided by R,
-        the tie-aware AP.
+        """Returns the mean over all orders of ties of the sum of (relevant so far / rank) over the relevant items.
+
+        Divided by R it is the tie-aware AP.
         """
         return self._up_to[:, -1]
 
     def sum_at(self, cut: int) -> Floats:
-        """The same over the relevant items in the first `cut`: divided by min(R, cut) or R, the tie-aware AP at a
-        cut.
+        """Returns the same over the relevant items in the first `cut`.
+
+        Divided by min(R, cut) or R it is the tie-aware AP at a cut.
         """
         query = np.arange(len(self.items))
         at = self._holding(np.full((len(query), 1), cut))[:, 0]
@@ -76,25 +78,26 @@ class TiedRankings:
         return whole + _tied(n, p, nearer, hits, np.clip(cut - nearer, 0, n))
 
     def optimistic_sum(self) -> Floats:
-        """As `sum`, with the relevant items first among equals: the best of all orders."""
+        """Returns `sum` with the relevant items first among equals: the best of all orders."""
         _, p, nearer, hits = self._terms
         return self._running(_run(nearer, hits, p))[:, -1]
 
     def pessimistic_sum(self) -> Floats:
-        """As `sum`, with the relevant items last among equals: the worst of all orders."""
+        """Returns `sum` with the relevant items last among equals: the worst of all orders."""
         n, p, nearer, hits = self._terms
         return self._running(_run(nearer + n - p, hits, p))[:, -1]
 
     def expected_hits(self, cuts: Ints) -> Floats:
-        """Mean number of relevant items among the first cuts[0], cuts[1], ... (each >= 1), over all orders of ties:
-        [queries, cuts].
+        """Returns the mean number of relevant items among the first cuts[0], cuts[1], ... over all orders of ties.
+
+        The shape is [queries, cuts]; each cut is >= 1.
         """
         query = np.arange(len(self.items))[:, None]
         n, p, nearer, hits = self._take((query, self._holding(np.broadcast_to(cuts, (len(query), len(cuts))))))
         return hits + p * (np.clip(cuts - nearer, 0, n) / np.maximum(n, 1))
 
     def precision_at_recall(self, steps: int) -> Floats:
-        """Precision where recall reaches 1/steps, 2/steps, ..., 1: [queries, steps]. Needs R > 0.
+        """Returns the precision where recall reaches 1/steps, 2/steps, ..., 1: [queries, steps]. Needs R > 0.
 
         The relevant items at one distance are spread evenly among the items there, so the rank at which h of R are
         found is N + n (h - P) / p and the precision h over that.
@@ -107,23 +110,23 @@ class TiedRankings:
         return goal / (nearer + n * ((goal - hits) / p))
 
     def _holding(self, ranks: Ints) -> Ints:
-        """The distance of the items at these ranks (from 1; beyond the last, that of the last): [queries, m]."""
+        """Returns the distance of the items at these ranks (from 1, at most the last rank): [queries, m]."""
         return _first_to_reach(self.within, np.minimum(ranks, self.within[:, -1:]))
 
     def _take(self, index: tuple[Ints, ...]) -> tuple[Ints, Ints, Ints, Ints]:
-        """n, p, N and P of these queries and distances."""
+        """Returns n, p, N and P of these queries and distances."""
         n, p = self.items[index], self.relevant[index]
         return n, p, self.within[index] - n, self.found[index] - p
 
     def _running(self, terms: Floats) -> Floats:
-        """Sums of the terms up to each distance: [queries, distances]."""
+        """Returns the sums of the terms up to each distance: [queries, distances]."""
         table = np.zeros(self.items.shape)
         table[self._holders] = terms
         return np.cumsum(table, axis=1)
 
 
 def _first_to_reach(running: Ints, goals: Ints) -> Ints:
-    """For each row of counts that never fall, where it first reaches each of its goals (1 to its last): [rows, m]."""
+    """Returns the position where each row of growing counts first reaches each of its goals: [rows, m]."""
     # one search for all: each row lifted above the one before
     lift = np.arange(len(running))[:, None] * (running[:, -1].max() + 1)
     at = np.searchsorted((running + lift).ravel(), (goals + lift).ravel()).reshape(goals.shape)
@@ -131,7 +134,7 @@ def _first_to_reach(running: Ints, goals: Ints) -> Ints:
 
 
 def _tied(n: Ints, p: Ints, nearer: Ints, hits: Ints, m: Ints) -> Floats:
-    """What the first m of n tied items add to the tie-aware sum."""
+    """Returns the part of the tie-aware sum that the first m of n tied items add."""
     # b is the chance that another tied item is relevant, given that one is; for n = 1 it has no effect, and 1 keeps a
     # ranking without ties bit for bit equal to its optimistic and pessimistic readings
     b = np.where(n > 1, (p - 1) / np.maximum(n - 1, 1), 1.0)
@@ -140,5 +143,5 @@ def _tied(n: Ints, p: Ints, nearer: Ints, hits: Ints, m: Ints) -> Floats:
 
 
 def _run(rank: Ints, hits: Ints, length: Ints) -> Floats:
-    """Sum over t = 1..length of (hits + t) / (rank + t): relevant items in a row behind `rank` others."""
+    """Returns the sum over t = 1..length of (hits + t) / (rank + t): relevant items in a row behind `rank` others."""
     return length + (hits - rank) * harmonic_difference(rank, length)

@@ -1,4 +1,4 @@
-"""Code health: what the codes look like, whatever they retrieve. A collapsed or wasteful code shows here first."""
+"""Statistics of codes, independent of what they retrieve. A collapsed or wasteful code shows here first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CodeHealth:
         return _mean_distance(self.distances_between)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python, for JSON; NaN is None."""
+        """Returns plain Python, for JSON; NaN is None."""
         return {
             "distinct_database": self.distinct_database,
             "distinct_queries": self.distinct_queries,
@@ -73,7 +73,7 @@ def code_health(
     between: Ints,
     threads: int | None = None,
 ) -> CodeHealth:
-    """Health of packed codes uint8 [n, ceil(bits/8)], with the distances that were counted for the metrics."""
+    """Returns the statistics of packed codes uint8 [n, ceil(bits/8)], with the distances counted for the metrics."""
     n, ones = len(database), _ones(database, bits)
     changing = np.flatnonzero((ones > 0) & (ones < n))
     chosen = changing

@@ -1,8 +1,7 @@
 """`evaluate`: retrieval metrics of binary codes under Hamming ranking.
 
-One pass of the engine counts (`histograms.py`), closed formulas turn the counts into averages (`average_precision.py`);
-this file checks the arguments and takes the means. What it returns is in `result.py`; definitions and conventions
-are in docs/metrics.md.
+One pass of the engine counts (histograms.py), closed formulas turn the counts into averages (average_precision.py).
+This module checks the arguments and takes the means. result.py has the result, docs/metrics.md the definitions.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def evaluate(
     radius: int = 2,
     threads: int | None = None,
 ) -> Evaluation:
-    """Rank the database by Hamming distance for every query and measure what comes first. Relevant: shares a label.
+    """Returns the retrieval metrics of a ranking by Hamming distance. Relevant items share a label with the query.
 
     query_codes, database_codes    packed codes, uint8 [n, ceil(bits/8)], padding bits zero; ids are the row numbers
     query_labels, database_labels  integers >= 0 [n], or bool [n, C] for items with several labels or none
@@ -93,7 +92,7 @@ def evaluate(
 def _averages(
     counts: Histograms, used: NDArray[np.intp], repeats: Ints, cuts: tuple[int, ...], **given: Any
 ) -> Evaluation:
-    """Everything that is a mean over queries, from the rows of counts `used`, each of which stands for some queries."""
+    """Returns the means over queries, from the rows of counts `used`, each of which stands for some queries."""
     means = _Means(repeats)
     grid = _grid(int(counts.items[0].sum()))
     marks = np.array([min(k, grid[-1]) for k in cuts], np.int64)
@@ -144,12 +143,12 @@ def _averages(
 
 
 def _grid(database: int) -> NDArray[np.int64]:
-    """1 to the size of the database in some fifty steps of equal ratio."""
+    """Returns 1 to the size of the database in some fifty steps of equal ratio."""
     return np.unique(np.geomspace(1, database, 50).round().astype(np.int64))
 
 
 def _share(part: Floats, whole: Ints | np.int64) -> Floats:
-    """part / whole of each query; rounding may leave a perfect one an ulp above 1, which is taken off."""
+    """Returns part / whole of each query, at most 1: rounding may leave a perfect one an ulp above."""
     return np.minimum(part / whole, 1.0)
 
 
@@ -163,7 +162,7 @@ class _Means:
         self._rows: dict[str, int] = defaultdict(int)
 
     def add(self, name: str, values: Floats) -> None:
-        """One value a row, [rows]."""
+        """Adds one value per row, [rows]."""
         self._values[name].append(values)
 
     def values(self, name: str) -> Floats:
@@ -174,19 +173,19 @@ class _Means:
         return math.fsum(values) / len(values)  # correctly rounded, so the order of the queries does not show either
 
     def add_rows(self, name: str, rows: NDArray[Any]) -> None:
-        """An array a row, [rows, m]; only their sum is kept."""
+        """Adds an array per row, [rows, m], and keeps only the sum."""
         start = self._rows[name]
         self._rows[name] += len(rows)
         repeats = self._repeats[start : self._rows[name], None]
         self._sums[name] = self._sums.get(name, 0.0) + (repeats * rows).sum(axis=0)
 
     def rows(self, name: str) -> Floats:
-        """Mean array, [m]."""
+        """Returns the mean array, [m]."""
         return np.minimum(self._sums[name] / self._repeats.sum(), 1.0)
 
 
 def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:
-    """Packed codes as a contiguous array, or ValueError."""
+    """Returns packed codes as a contiguous array. Raises ValueError."""
     array = np.asarray(as_array(codes, name))
     width = -(-bits // 8)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:

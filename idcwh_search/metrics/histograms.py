@@ -1,6 +1,6 @@
 """The counts that every metric is computed from, made by the engine in one pass over queries x database.
 
-What the numbers mean is decided in `average_precision.py` and `evaluate.py`.
+average_precision.py and evaluate.py turn them into metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """What one pass leaves. Queries with the same code and the same label share a row.
+    """The counts of one pass. Queries with the same code and the same label share a row.
 
     row             int64 [queries]: the row of each query in the arrays below
     items           int64 [rows, bits + 1]: database items at distance 0, 1, ..., bits
@@ -45,7 +45,7 @@ def histograms(
     cuts: Sequence[int] = (),
     threads: int | None = None,
 ) -> Histograms:
-    """Count, for packed codes uint8 [n, ceil(bits/8)] whose padding bits are zero; cuts ascend, each >= 1.
+    """Returns the counts of packed codes uint8 [n, ceil(bits/8)] whose padding bits are zero; cuts ascend, each >= 1.
 
     Memory: O(rows x bits + database x threads).
     """

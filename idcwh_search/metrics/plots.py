@@ -1,4 +1,4 @@
-"""Evaluations as pictures: PNG files by matplotlib, which is imported only here and only when something is drawn."""
+"""Plots of evaluations: PNG files by matplotlib, which is imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = ("map.png", "pr_curve.png", "precision_at_n.png", "within_radius.png", "
 
 
 def prepare(folder: Path, names: Sequence[str] = ()) -> None:
-    """Make the folder, find matplotlib, check what is replaced, or IdcwhError; for commands, before their work."""
+    """Makes the folder and checks matplotlib and the files to replace, for commands before their work."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -47,13 +47,13 @@ def prepare(folder: Path, names: Sequence[str] = ()) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise NotWrittenError(f"cannot be a folder for plots: {error.strerror}", path=folder) from error
+        raise NotWrittenError(path=folder, found=error.strerror, expected="a folder for plots") from error
     for name in names:
         check_target(folder / name, PNG)
 
 
 def save(evaluations: Evaluations, folder: Path) -> list[Path]:
-    """Draw every plot into `folder`, made if need be; the files written, in reading order."""
+    """Draws every plot into `folder`, which is made if missing. Returns the files, in reading order."""
     prepare(folder)
     drawings = (mean_average_precision, precision_recall, precision_at_n, within_radius, distances)
     for name, draw in zip(NAMES, drawings, strict=True):
@@ -62,7 +62,7 @@ def save(evaluations: Evaluations, folder: Path) -> list[Path]:
 
 
 def mean_average_precision(evaluations: Evaluations) -> Any:
-    """Tie-aware MAP with the range between the pessimistic and the optimistic order of ties."""
+    """Returns a figure of the tie-aware MAP with the range between the pessimistic and the optimistic order of ties."""
     figure, axes = new_figure(7.5, 1.6 + 0.5 * len(evaluations))
     for row, (colour, evaluation) in enumerate(zip(cycle(COLOURS), evaluations.values(), strict=False)):
         ends = [evaluation.map_pessimistic, evaluation.map_optimistic]
@@ -78,7 +78,7 @@ def mean_average_precision(evaluations: Evaluations) -> Any:
 
 
 def precision_recall(evaluations: Evaluations) -> Any:
-    """PR curve of the Hamming ranking."""
+    """Returns a figure of the PR curve of the Hamming ranking."""
     figure, axes = new_figure()
     for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         axes.plot(evaluation.pr_curve.recall, evaluation.pr_curve.precision, label=name, **style)
@@ -89,7 +89,7 @@ def precision_recall(evaluations: Evaluations) -> Any:
 
 
 def precision_at_n(evaluations: Evaluations) -> Any:
-    """P@N over N, N on a logarithmic axis."""
+    """Returns a figure of P@N over N, N on a logarithmic axis."""
     figure, axes = new_figure()
     for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         axes.plot(evaluation.ranking.n, evaluation.ranking.precision, label=name, **style)
@@ -102,7 +102,7 @@ def precision_at_n(evaluations: Evaluations) -> Any:
 
 
 def within_radius(evaluations: Evaluations) -> Any:
-    """P@H<=r and R@H<=r over the radius r, as far as the last one needs to find everything."""
+    """Returns a figure of P@H<=r and R@H<=r over the radius r, up to the first that finds everything."""
     figure, (left, right) = new_figure(11, 4.6, columns=2)
     reach = max(int(np.argmax(e.lookup.recall >= 1 - 1e-12)) for e in evaluations.values())
     for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
@@ -119,8 +119,9 @@ def within_radius(evaluations: Evaluations) -> Any:
 
 
 def distances(evaluations: Evaluations) -> Any:
-    """Distances of pairs that share a label and of pairs that do not, a panel a set of codes, each histogram
-    summing to 1.
+    """Returns a figure of the distances of pairs that share a label and of pairs that do not.
+
+    Each set of codes has a panel, and each histogram sums to 1.
     """
     columns = min(len(evaluations), 2 if len(evaluations) == 4 else 3)
     rows = -(-len(evaluations) // columns)
@@ -151,7 +152,7 @@ def distances(evaluations: Evaluations) -> Any:
 
 
 def new_figure(width: float = 7.0, height: float = 5.0, *, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    """A figure that no window system and no global state knows of, and its axes."""
+    """Returns a figure without a window system or global state, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
@@ -159,7 +160,7 @@ def new_figure(width: float = 7.0, height: float = 5.0, *, rows: int = 1, column
 
 
 def styles() -> Iterator[dict[str, str]]:
-    """Colour and dashes together: four and seven have no common factor, so 28 curves differ."""
+    """Yields colours and dashes: four and seven have no common factor, so 28 curves differ."""
     for number in count():
         yield {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 

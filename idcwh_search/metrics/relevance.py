@@ -19,9 +19,9 @@ from ..codes import as_array
 class Relevance:
     """The labels of queries and database.
 
-    query, database   one class an item: int64 [n]; several or none: packed sets, uint8 [n, ceil(classes/8)], class c in
+    query, database   one class per item: int64 [n]; else packed sets, uint8 [n, ceil(classes/8)], class c in
                       byte c // 8 at position c % 8
-    classes           how many classes the sets have; None for one class an item
+    classes           how many classes the sets have; None for one class per item
     """
 
     query: NDArray[Any]
@@ -30,11 +30,11 @@ class Relevance:
 
 
 def relevance(query_labels: Any, database_labels: Any) -> Relevance:
-    """Check both label arrays and pair them.
+    """Returns both label arrays as the engine takes them, after a check.
 
-    query_labels, database_labels: integers >= 0 of shape [n], one class an item; or booleans (or integers 0 and 1) of
+    query_labels, database_labels: integers >= 0 of shape [n], one class per item; or booleans (or integers 0 and 1) of
     shape [n, C], where an all-zero row is an item without a label, relevant to nothing. Both in the same form.
-    ValueError otherwise.
+    Raises ValueError otherwise.
     """
     query, database = _labels(query_labels, "query_labels"), _labels(database_labels, "database_labels")
     if query.ndim != database.ndim:
@@ -60,7 +60,7 @@ def _labels(labels: Any, name: str) -> NDArray[Any]:
     array = np.asarray(as_array(labels, name))
     if array.dtype.kind not in "biu" or array.ndim not in (1, 2) or (array.ndim == 1 and array.dtype.kind == "b"):
         raise ValueError(
-            f"{name}: expected integers [n] (one class an item) or bool [n, C] (any number of classes), "
+            f"{name}: expected integers [n] (one class per item) or bool [n, C] (any number of classes), "
             f"not {describe(array)}"
         )
     if array.ndim == 2:
@@ -78,5 +78,5 @@ def _labels(labels: Any, name: str) -> NDArray[Any]:
 
 
 def describe(array: NDArray[Any]) -> str:
-    """dtype and shape, for messages."""
+    """Returns dtype and shape, for messages."""
     return f"{array.dtype} {list(array.shape)}"

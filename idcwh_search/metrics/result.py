@@ -1,6 +1,4 @@
-"""What `metrics.evaluate` returns: the numbers, by name. How each is defined: docs/metrics.md; how it is computed:
-`evaluate.py`.
-"""
+"""The result of `evaluate`: the metrics by name. docs/metrics.md defines them, evaluate.py computes them."""
 
 from __future__ import annotations
 
@@ -123,13 +121,11 @@ class Evaluation:
 
     @property
     def spread(self) -> float:
-        """Optimistic minus pessimistic MAP: differences between methods smaller than this may be nothing but the
-        order of ties.
-        """
+        """Optimistic minus pessimistic MAP: smaller differences between methods may be the order of ties alone."""
         return self.map_optimistic - self.map_pessimistic
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the AP per query, as plain Python that json.dumps takes with allow_nan=False."""
+        """Returns everything but the AP per query, as plain Python that json.dumps takes with allow_nan=False."""
         return {
             "bits": self.bits,
             "queries": self.queries,
@@ -155,7 +151,7 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Evaluation:
-        """Of what `to_dict` gave. The AP of each query is not in it: `average_precision` is empty."""
+        """Returns the evaluation of a `to_dict`. It lacks the AP of each query: `average_precision` is empty."""
         health = {**content["health"], "bit_correlation": _or_nan(content["health"]["bit_correlation"])}
         given = {**content, "average_precision": [], "health": _arrays(CodeHealth, health)}
         for name, kind in (("lookup", Lookup), ("ranking", Ranking), ("pr_curve", PrecisionRecall)):
@@ -167,7 +163,7 @@ class Evaluation:
         return result
 
     def table(self) -> str:
-        """The numbers as aligned text, one a line."""
+        """Returns the numbers as aligned text, one per line."""
         return table({f"{self.bits} bits": self})
 
 
@@ -176,7 +172,7 @@ def _lists(curves: Lookup | Ranking | PrecisionRecall) -> dict[str, list[float]]
 
 
 def _arrays(kind: Any, content: dict[str, Any]) -> Any:
-    """An instance of the dataclass, lists as arrays; what is no field is left out."""
+    """Returns an instance of a dataclass, with arrays for lists. Keys that are no fields are left out."""
     values = {column.name: content[column.name] for column in fields(kind)}
     return kind(**{name: np.array(v) if isinstance(v, list) else v for name, v in values.items()})
 

@@ -1,4 +1,4 @@
-"""Evaluations as text: one column a set of codes, one line a number, aligned for a terminal."""
+"""Evaluations as text: one column per set of codes, one line per number, aligned for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Line: TypeAlias = "tuple[str, Callable[[Evaluation], str]]"
 
 
 def table(evaluations: Mapping[str, Evaluation]) -> str:
-    """Text without a final line break. Evaluations may differ in bits, sizes and cuts; what one lacks is left blank."""
+    """Returns text without a final line break. Numbers that an evaluation lacks, such as a cut, are left blank."""
     lines = list(_lines(evaluations))
     columns = [[name, *(cell(evaluation) for _, cell in lines)] for name, evaluation in evaluations.items()]
     first = ["", *(label for label, _ in lines)]

@@ -1,4 +1,4 @@
-"""idcwh::Preprocess gives the bytes that Pillow gives, on real pictures and on thousands of random ones."""
+"""idcwh::Preprocess gives the bytes that Pillow gives, on photographs and on thousands of random ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(cpp, pixels: np.ndarray, preprocess: Preprocess) -> None:
         pytest.fail(f"{pixels.shape}, {preprocess}: {(differ > 0).sum()} bytes differ, by at most {differ.max()}")
 
 
-def random_picture(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+def random_image(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
     """Noise, or black and white, where the filters overshoot most, or nearly flat, where every rounding shows."""
     pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
     kind = rng.integers(0, 4)
@@ -36,7 +36,7 @@ def random_picture(rng: np.random.Generator, height: int, width: int) -> np.ndar
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
-def test_random_pictures_of_any_size(cpp, interpolation: str) -> None:
+def test_random_images_of_any_size_equal_python(cpp, interpolation: str) -> None:
     rng = np.random.default_rng(FILTERS.index(interpolation))
     shapes = {
         "tiny": lambda: rng.integers(1, 12, 2),
@@ -50,7 +50,7 @@ def test_random_pictures_of_any_size(cpp, interpolation: str) -> None:
             height, width = map(int, shape())
             resize = int(rng.integers(1, 130))
             crop = resize if rng.random() < 0.2 else int(rng.integers(1, resize + 1))
-            check(cpp, random_picture(rng, height, width), Preprocess(resize, crop, interpolation))
+            check(cpp, random_image(rng, height, width), Preprocess(resize, crop, interpolation))
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
@@ -58,18 +58,18 @@ def test_random_pictures_of_any_size(cpp, interpolation: str) -> None:
     ("height", "width"), [(1, 1), (1, 10_000), (10_000, 1), (3, 5000), (5000, 3), (375, 500), (500, 375), (799, 100)]
 )
 def test_odd_sizes(cpp, height: int, width: int, interpolation: str) -> None:
-    pixels = random_picture(np.random.default_rng(height * width), height, width)
+    pixels = random_image(np.random.default_rng(height * width), height, width)
     for resize, crop in ((240, 224), (224, 224), (32, 32), (7, 3), (1, 1)):
         check(cpp, pixels, Preprocess(resize, crop, interpolation))
 
 
-def test_pictures_cut_out_of_larger_ones_and_upside_down(cpp) -> None:
+def test_images_with_strides_equal_python(cpp) -> None:
     whole = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
     for view in (whole[10:70, 20:100], whole[::-1], whole[80:20:-2, 5:]):
         check(cpp, view, Preprocess(40, 32))
 
 
-def test_more_than_single_precision_can_name(cpp) -> None:
+def test_very_tall_images_equal_python(cpp) -> None:
     """Beyond 2^24 rows or columns, a box in single precision falls between pixels; both sides must fall alike."""
     rng = np.random.default_rng(1)
     long = rng.integers(0, 256, (1, 17_000_000, 3), dtype=np.uint8)
@@ -77,7 +77,7 @@ def test_more_than_single_precision_can_name(cpp) -> None:
     check(cpp, long.reshape(17_000_000, 1, 3), Preprocess(10, 8, "lanczos"))
 
 
-def test_real_photographs(cpp) -> None:
+def test_photographs_equal_python(cpp) -> None:
     paths = list_images(REPOSITORY / "demo" / "cifar10")[::25]
     assert len(paths) >= 30
     for path in paths:
@@ -96,7 +96,7 @@ def test_real_photographs(cpp) -> None:
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
-def test_the_passes_are_pillows_own(interpolation: str) -> None:
+def test_passes_equal_pillow(interpolation: str) -> None:
     """The oracle of the oracle: one call of Pillow, where no version disputes the order of its two passes."""
     pixels = np.random.default_rng(3).integers(0, 256, (200, 301, 3), dtype=np.uint8)
     image, how = Image.fromarray(pixels), getattr(Image.Resampling, interpolation.upper())
@@ -105,8 +105,8 @@ def test_the_passes_are_pillows_own(interpolation: str) -> None:
     assert np.array_equal(to_pixels(image, Preprocess(64, 60, interpolation)), image.resize((60, 60), how, box=box))
 
 
-def test_tall_pictures_do_not_depend_on_the_version_of_pillow() -> None:
-    """Pillow 13 resizes a tall picture down its columns first, older versions along its rows: ours has one order."""
+def test_tall_images_do_not_depend_on_pillow_version() -> None:
+    """Pillow 13 resizes a tall image down its columns first, older versions along its rows: ours has one order."""
     pixels = np.random.default_rng(4).integers(0, 256, (350, 171, 3), dtype=np.uint8)
     image, how = Image.fromarray(pixels), Image.Resampling.BILINEAR
     rows = image.resize((32, 350), how, box=(0, 0, 171, 350))
@@ -129,7 +129,7 @@ def test_tall_pictures_do_not_depend_on_the_version_of_pillow() -> None:
         ({"antialias": True}, 'expected the fields crop, interpolation and resize, not ["antialias"'),
     ],
 )
-def test_what_python_refuses_is_refused(cpp, change: dict, complaint: str) -> None:
+def test_fields_that_python_rejects_are_rejected(cpp, change: dict, complaint: str) -> None:
     values = {"resize": 240, "crop": 224, "interpolation": "bilinear", **change}
     with pytest.raises((ValueError, TypeError)):
         Preprocess.from_dict(values)
@@ -138,7 +138,7 @@ def test_what_python_refuses_is_refused(cpp, change: dict, complaint: str) -> No
     assert complaint in str(caught.value) and caught.value.status == 1
 
 
-def test_damaged_json_is_refused(cpp) -> None:
+def test_corrupt_json_is_rejected(cpp) -> None:
     """Wherever Python's own reader sees no dictionary of ours, neither do we; and nothing crashes."""
     good = json.dumps(Preprocess().to_dict())
     rng = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from support.errors import raises
 PRE = Preprocess(12, 8)
 
 
-def picture(path: Path, colour: tuple[int, int, int] = (10, 200, 30)) -> Path:
+def write_image(path: Path, colour: tuple[int, int, int] = (10, 200, 30)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (20, 16), colour).save(path)
     return path
@@ -29,16 +29,16 @@ def picture(path: Path, colour: tuple[int, int, int] = (10, 200, 30)) -> Path:
 
 def manifest(folder: Path, text: str, name: str = "set.csv") -> str:
     for stem in "abc":
-        picture(folder / f"{stem}.png")
+        write_image(folder / f"{stem}.png")
     (folder / "b").mkdir(exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
 
 
-def test_folder_of_classes_with_sub_folders(tmp_path):
+def test_folder_of_classes_includes_sub_folders(tmp_path):
     for name in ("dog/1.png", "cat/2.JPG", "cat/indoor/3.webp", "cat/.hidden.png", ".git/4.png"):
-        picture(tmp_path / name)
-    (tmp_path / "cat" / "notes.txt").write_text("not a picture")
+        write_image(tmp_path / name)
+    (tmp_path / "cat" / "notes.txt").write_text("not an image")
     found = datasets.load(str(tmp_path))
     assert found.keys == ["cat/2.JPG", "cat/indoor/3.webp", "dog/1.png"]
     assert found.classes == ["cat", "dog"]
@@ -48,44 +48,44 @@ def test_folder_of_classes_with_sub_folders(tmp_path):
     assert found.path(2) == tmp_path / "dog/1.png"
 
 
-def test_train_and_test_folders(tmp_path):
+def test_train_and_test_folders_are_a_split(tmp_path):
     for name in ("train/cat/1.png", "train/dog/1.png", "test/cat/9.png", "test/eel/1.png"):
-        picture(tmp_path / name)
+        write_image(tmp_path / name)
     found = datasets.load(str(tmp_path))
     assert found.keys == ["train/cat/1.png", "train/dog/1.png", "test/cat/9.png", "test/eel/1.png"]
     assert found.split == ["train", "train", "test", "test"] and found.has_split
     assert found.classes == ["cat", "dog", "eel"] and found.labels.tolist() == [0, 1, 0, 2]
 
 
-def test_a_class_called_train_among_others(tmp_path):
+def test_class_called_train_among_others_is_a_class(tmp_path):
     for name in ("train/1.png", "plane/1.png"):
-        picture(tmp_path / name)
+        write_image(tmp_path / name)
     assert datasets.load(str(tmp_path)).classes == ["plane", "train"]
 
 
-def test_numbered_classes_in_order_of_number(tmp_path):
+def test_numbered_classes_are_in_numeric_order(tmp_path):
     for name in ("10/1.png", "2/1.png", "0/1.png"):
-        picture(tmp_path / name)
+        write_image(tmp_path / name)
     assert datasets.load(str(tmp_path)).classes == ["0", "2", "10"]
 
 
-def test_numbers_that_are_equal_have_one_order(tmp_path):
+def test_classes_of_equal_numbers_have_one_order(tmp_path):
     for name in ("1", "01", "001", "0"):
-        picture(tmp_path / name / "1.png")
+        write_image(tmp_path / name / "1.png")
     assert datasets.load(str(tmp_path)).classes == ["0", "001", "01", "1"]
 
 
-def test_one_picture(tmp_path):
-    picture(tmp_path / "cat" / "deep" / "er" / "1.png")
+def test_dataset_of_one_image_cannot_be_split(tmp_path):
+    write_image(tmp_path / "cat" / "deep" / "er" / "1.png")
     found = datasets.load(str(tmp_path))
     assert found.keys == ["cat/deep/er/1.png"] and found.labels.tolist() == [0]
     with raises(InvalidInputError, path="protocol per-class", problem="train"):
         protocols.split(found, SplitOptions(query_per_class=1))
 
 
-def test_folders_without_pictures_are_named(tmp_path):
+def test_folders_without_images_are_named(tmp_path):
     for name in ("train/cat/1.png", "test/cat/1.png"):
-        picture(tmp_path / name)
+        write_image(tmp_path / name)
     assert datasets.load(str(tmp_path)).note == ""
     for name in ("train/dog", "test/dog", "train/eel"):
         (tmp_path / name).mkdir()
@@ -98,12 +98,12 @@ def test_folder_named_like_a_manifest_is_a_folder(tmp_path):
     (tmp_path / "set.csv").mkdir()
     with raises(InvalidInputError, path=tmp_path / "set.csv"):
         datasets.load(str(tmp_path / "set.csv"))
-    picture(tmp_path / "set.csv" / "cat" / "1.png")
+    write_image(tmp_path / "set.csv" / "cat" / "1.png")
     assert datasets.load(str(tmp_path / "set.csv")).classes == ["cat"]
 
 
-def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
-    picture(tmp_path / "only" / "1.png")
+def test_folder_with_a_link_to_itself_is_listed_once(tmp_path):
+    write_image(tmp_path / "only" / "1.png")
     (tmp_path / "only" / "again").symlink_to(tmp_path / "only", target_is_directory=True)
     found = datasets.load(str(tmp_path))
     assert found.classes == ["only"] and len(found) == 1
@@ -120,20 +120,20 @@ def test_one_class_is_fine_and_links_in_circles_end(tmp_path):
 )
 def test_folder_without_class_folders_raises(tmp_path, files, about, found):
     for name in files:
-        made = picture(tmp_path / f"{name}.png")
+        made = write_image(tmp_path / f"{name}.png")
         made.rename(tmp_path / name)
     with raises(InvalidInputError, path=tmp_path / about, found=found):
         datasets.load(str(tmp_path))
 
 
 @pytest.mark.parametrize("header", ["", "path,label\n", "\ufeffpath,label\n"])
-def test_csv_with_and_without_header(tmp_path, header):
+def test_csv_is_read_with_and_without_a_header(tmp_path, header):
     found = datasets.load(manifest(tmp_path, header + "b.png,dog\n\na.png, cat \n"))
     assert found.keys == ["b.png", "a.png"] and found.classes == ["cat", "dog"] and found.labels.tolist() == [1, 0]
     np.testing.assert_array_equal(found.image(0, PRE), load_image(tmp_path / "b.png", PRE))
 
 
-def test_csv_columns_in_any_order_and_a_split(tmp_path):
+def test_csv_columns_are_read_in_any_order(tmp_path):
     text = "size,split,path,label\n3,train,a.png,x\n4,query,b.png,y\n5,database,c.png,x\n"
     found = datasets.load(manifest(tmp_path, text))
     assert found.split == ["train", "test", ""]
@@ -153,7 +153,7 @@ def test_several_labels_make_a_matrix(tmp_path):
         assert found.label_matrix() is found.labels
 
 
-def test_a_repeated_label_is_one_label(tmp_path):
+def test_repeated_label_is_one_label(tmp_path):
     for text, name in (
         ("a.png,x,x\nb.png,y\n", "set.csv"),
         ('{"path": "a.png", "label": ["x", " x"]}\n{"path": "b.png", "label": ["y", ""]}', "set.jsonl"),
@@ -162,12 +162,12 @@ def test_a_repeated_label_is_one_label(tmp_path):
         assert found.labels.dtype == np.int64 and found.labels.tolist() == [0, 1] and found.classes == ["x", "y"]
 
 
-def test_label_matrix_of_single_labels(tmp_path):
+def test_label_matrix_of_single_labels_has_one_per_row(tmp_path):
     found = datasets.load(manifest(tmp_path, "a.png,x\nb.png,y\nc.png,x\n"))
     assert found.label_matrix().tolist() == [[True, False], [False, True], [True, False]]
 
 
-def test_jsonl_with_numbers_and_split(tmp_path):
+def test_jsonl_with_numbers_and_split_is_read(tmp_path):
     lines = [{"path": "a.png", "label": 10, "split": "train"}, {"path": "b.png", "labels": [2], "split": "test"}]
     found = datasets.load(manifest(tmp_path, "\n".join(map(json.dumps, lines)), "set.jsonl"))
     assert found.classes == ["2", "10"] and found.labels.tolist() == [1, 0] and found.split == ["train", "test"]
@@ -224,8 +224,8 @@ def test_manifest_in_utf16_names_the_encoding(tmp_path, encoding, found):
             datasets.load(path)
 
 
-def test_bad_pictures_show_when_they_are_read(tmp_path):
-    picture(tmp_path / "cat" / "1.png")
+def test_corrupt_or_missing_image_raises_when_it_is_read(tmp_path):
+    write_image(tmp_path / "cat" / "1.png")
     (tmp_path / "cat" / "2.png").write_text("hello")
     found = datasets.load(str(tmp_path))
     assert len(found) == 2
@@ -236,7 +236,7 @@ def test_bad_pictures_show_when_they_are_read(tmp_path):
         found.image(0, PRE)
 
 
-def test_arrays_go_through_the_same_preprocessing_as_files(tmp_path):
+def test_arrays_have_the_same_pixels_as_files(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
     held = datasets.LabelledImages(["a", "b"], np.array([0, 1]), ["x", "y"], pixels, ["", ""])
     for i in range(2):
@@ -266,7 +266,7 @@ def test_spec_of_no_dataset_raises(spec, kind, path):
         datasets.load(spec)
 
 
-def test_registered_source(monkeypatch):
+def test_registered_source_is_loaded(monkeypatch):
     class Entry:
         name = "mine"
 
@@ -280,13 +280,13 @@ def test_registered_source(monkeypatch):
         datasets.load("other:x")
 
 
-def test_identity_follows_keys_labels_and_classes(tmp_path):
+def test_sha256_depends_on_keys_labels_and_classes(tmp_path):
     for name in ("a/1.png", "a/2.png", "b/1.png"):
-        picture(tmp_path / "one" / name)
-        picture(tmp_path / "two" / name, (0, 0, 0))
+        write_image(tmp_path / "one" / name)
+        write_image(tmp_path / "two" / name, (0, 0, 0))
     one, two = datasets.load(str(tmp_path / "one")), datasets.load(str(tmp_path / "two"))
     assert one.sha256() == two.sha256(), "where a set lies and its pixels do not matter to row numbers"
-    picture(tmp_path / "two" / "b" / "3.png")
+    write_image(tmp_path / "two" / "b" / "3.png")
     assert datasets.load(str(tmp_path / "two")).sha256() != one.sha256()
 
 

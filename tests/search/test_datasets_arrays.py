@@ -27,7 +27,7 @@ def archive(path: Path, save=np.savez, **content: object) -> str:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_set_with_a_split(tmp_path, save):
+def test_archive_with_a_split_is_loaded(tmp_path, save):
     spec = archive(tmp_path, save, x_train=X[:3], y_train=Y[:3], x_test=X[3:], y_test=Y[3:])
     found = datasets.load(spec)
     assert found.keys == ["train/00000", "train/00001", "train/00002", "test/00000", "test/00001"]
@@ -38,25 +38,25 @@ def test_a_set_with_a_split(tmp_path, save):
     assert protocols.split(found).query.tolist() == [3, 4]
 
 
-def test_a_set_without_a_split_and_with_names(tmp_path):
+def test_archive_with_class_names_is_loaded(tmp_path):
     found = datasets.load(archive(tmp_path, x=X, y=Y.astype(np.uint8)[:, None], classes=["cat", "dog", "eel"]))
     assert found.keys == ["00000", "00001", "00002", "00003", "00004"] and not found.has_split
     assert found.classes == ["cat", "dog", "eel"] and found.labels.tolist() == Y.tolist()
 
 
-def test_labels_that_begin_at_one_or_leave_numbers_out_are_their_own_names(tmp_path):
+def test_labels_with_gaps_are_their_own_class_names(tmp_path):
     found = datasets.load(archive(tmp_path, x=X, y=np.array([10, 1, 2, 1, 10])))
     assert found.classes == ["1", "2", "10"] and found.labels.tolist() == [2, 0, 1, 0, 2]
 
 
-def test_several_labels_a_picture(tmp_path):
+def test_bool_labels_are_multi_label(tmp_path):
     y = np.array([[1, 0], [1, 1], [0, 0], [0, 1], [1, 0]], bool)
     found = datasets.load(archive(tmp_path, x=X, y=y))
     assert found.multi_label and found.classes == ["0", "1"]
     np.testing.assert_array_equal(found.labels, y)
 
 
-def test_a_class_that_no_picture_has_may_be_named(tmp_path):
+def test_archive_may_name_a_class_without_images(tmp_path):
     assert datasets.load(archive(tmp_path, x=X, y=Y, classes=["a", "b", "c", "d"])).classes == ["a", "b", "c", "d"]
 
 
@@ -164,13 +164,13 @@ def test_array_with_a_huge_header_takes_no_memory(tmp_path):
         datasets.load(str(tmp_path / "set.npz"))
 
 
-def test_arrays_in_fortran_order(tmp_path):
+def test_arrays_in_fortran_order_are_loaded(tmp_path):
     found = datasets.load(archive(tmp_path, x=np.asfortranarray(X), y=Y))
     np.testing.assert_array_equal(found.pictures, X)
-    assert found.pictures.flags.c_contiguous, "so that a picture lies in one piece"
+    assert found.pictures.flags.c_contiguous, "so that an image is contiguous"
 
 
-def test_a_fingerprint_sees_pixels_and_a_listing_does_not(tmp_path):
+def test_fingerprint_depends_on_pixels_and_sha256_does_not(tmp_path):
     before = datasets.load(archive(tmp_path, x=X, y=Y))
     other = X.copy()
     other[-1, 0, 0, 0] ^= 1
@@ -179,7 +179,7 @@ def test_a_fingerprint_sees_pixels_and_a_listing_does_not(tmp_path):
     assert before.fingerprint() == datasets.load(archive(tmp_path, x=X, y=Y)).fingerprint()
 
 
-def test_a_fingerprint_sees_the_sizes_of_files(tmp_path):
+def test_fingerprint_depends_on_file_sizes(tmp_path):
     (tmp_path / "a").mkdir()
     for name in ("1.png", "2.png"):
         Image.fromarray(X[0]).save(tmp_path / "a" / name)

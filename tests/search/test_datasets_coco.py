@@ -24,7 +24,7 @@ IDS = {"airplane": 90, "bird": 4, "cat": 17, "dog": 18, "ship": 9}
 
 
 def mosaic(names: list[str], path: Path) -> None:
-    """A strip of one picture of each class named."""
+    """Writes a strip of one image of each class named."""
     path.parent.mkdir(parents=True, exist_ok=True)
     strip = Image.new("RGB", (32 * max(1, len(names)), 32))
     for i, name in enumerate(names):
@@ -34,7 +34,7 @@ def mosaic(names: list[str], path: Path) -> None:
 
 
 def annotated(names: list[list[str]], first: int = 1) -> dict:
-    """The content of an annotation file for pictures {id}.png."""
+    """Returns the content of an annotation file for images {id}.png."""
     return {
         "info": {"year": 2014},
         "images": [{"id": first + i, "file_name": f"{first + i}.png", "height": 32} for i in range(len(names))],
@@ -63,7 +63,7 @@ def official(root: Path, year: str = "2014", pictures: str = "") -> Path:
 
 @pytest.mark.parametrize("year", ["2014", "2017"])
 @pytest.mark.parametrize("pictures", ["", "images"])
-def test_the_official_layout(tmp_path, year, pictures):
+def test_official_coco_layout_is_read(tmp_path, year, pictures):
     found = datasets.load(f"coco:{official(tmp_path, year, pictures)}")
     assert found.classes == ["bird", "ship", "cat", "dog", "airplane"], "in the order of the category ids"
     below = f"{pictures}/" if pictures else ""
@@ -77,7 +77,7 @@ def test_the_official_layout(tmp_path, year, pictures):
         np.testing.assert_array_equal(found.image(1, Preprocess(32, 32)), np.asarray(ship.convert("RGB")))
 
 
-def test_2014_before_2017_and_one_part_alone(tmp_path):
+def test_coco_2014_is_read_before_2017(tmp_path):
     official(official(tmp_path, "2017"))
     assert datasets.load(f"coco:{tmp_path}").keys[0] == "train2014/1.png"
     (tmp_path / "annotations" / "instances_train2014.json").unlink()
@@ -86,7 +86,7 @@ def test_2014_before_2017_and_one_part_alone(tmp_path):
 
 
 @pytest.mark.parametrize("beside", ["", "images/"])
-def test_one_file_beside_the_pictures(tmp_path, beside):
+def test_one_coco_file_beside_the_images_is_read(tmp_path, beside):
     content = annotated(VAL)
     for i, image in enumerate(content["images"]):
         image["file_name"] = f"deep/{i}.png"
@@ -190,7 +190,7 @@ def test_corrupt_image_is_an_error_when_it_is_read(tmp_path):
 
 
 def test_coco_protocol_splits_a_small_dataset(tmp_path):
-    """2 to 4 pictures a mosaic, as many queries and training images as fit; saved, and read again."""
+    """2 to 4 images per mosaic, as many queries and training images as fit; saved, and read again."""
     rng, names = np.random.default_rng(2), sorted(IDS)
     some = [list(rng.choice(names, rng.integers(2, 5), replace=False)) for _ in range(30)] + [[]] * 3
     for i, content in enumerate(some):

@@ -138,7 +138,7 @@ def test_image_with_too_many_pixels_is_not_decoded(
         load_image(tmp_path / "bomb.png", SMALL)
 
 
-def test_commands_keep_pillow_quiet_and_nothing_else_does(tmp_path: Path) -> None:
+def test_pillow_warnings_are_silent_only_in_commands(tmp_path: Path) -> None:
     image = Image.new("P", (8, 8))
     image.save(tmp_path / "p.png", transparency=bytes([0, 128]))  # Pillow warns of this kind
     Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")  # and of this size

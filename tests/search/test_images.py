@@ -19,7 +19,7 @@ SMALL = Preprocess(resize=24, crop=20)
 
 
 def as_is(side: int) -> Preprocess:
-    """Takes a square picture of this side as it is, so that only the conversion to RGB is at work."""
+    """Returns a preprocess that keeps a square image of this side, so that only the conversion to RGB is tested."""
     return Preprocess(resize=side, crop=side)
 
 
@@ -29,7 +29,7 @@ def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarr
 
 
 def smooth(height: int, width: int) -> Image.Image:
-    """A picture whose eight orientations all differ, gentle enough for JPEG."""
+    """Returns an image whose eight orientations all differ, gentle enough for JPEG."""
     y, x = np.mgrid[0:height, 0:width]
     channels = [255 * x / width, 255 * y / height, 127 + 100 * np.sin(x / 9)]
     return Image.fromarray(np.stack(channels, -1).astype(np.uint8))
@@ -60,7 +60,7 @@ def test_long_sides_equal_resize_then_crop(height: int, width: int) -> None:
     assert np.abs(got - np.asarray(expected, np.int16)).max() <= 1
 
 
-def test_nothing_is_resampled_when_nothing_has_to_be() -> None:
+def test_image_of_the_crop_size_is_not_resampled() -> None:
     pixels = noise(32, 32)
     assert np.array_equal(to_pixels(Image.fromarray(pixels), as_is(32)), pixels)
 
@@ -79,14 +79,14 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
     assert got.shape == (224, 224, 3) and (got == (10, 200, 30)).all()
 
 
-def test_the_middle_of_a_tall_picture_is_found_where_single_precision_names_no_odd_row() -> None:
+def test_centre_of_a_very_tall_image_is_exact() -> None:
     middle, tall = Image.fromarray(noise(40, 1)), Image.new("RGB", (1, 36_000_000))
     tall.paste(middle, (0, 18_000_000 - 20))
     for resize in (10, 9, 8):  # whose first row is odd or even
         assert np.array_equal(to_pixels(tall, Preprocess(resize, 8)), to_pixels(middle, Preprocess(resize, 8)))
 
 
-def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
+def test_load_image_in_threads_gives_the_same_pixels(tmp_path: Path) -> None:
     for i in range(12):
         Image.fromarray(noise(50, 70, seed=i)).save(tmp_path / f"{i}.jpg")
     paths = [tmp_path / f"{i}.jpg" for i in range(12)]
@@ -103,7 +103,7 @@ def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------ orientation
 
-STORED = {  # how an upright picture lies in a file that is marked with this orientation
+STORED = {  # how an upright image is stored in a file that is marked with this orientation
     1: None,
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -131,7 +131,7 @@ def test_orientation_gives_the_upright_pixels(orientation: int, suffix: str, tmp
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_orientation_of_a_jpeg(orientation: int, tmp_path: Path) -> None:
+def test_orientation_of_a_jpeg_is_applied(orientation: int, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = tmp_path / "turned.jpg"
@@ -140,7 +140,7 @@ def test_orientation_of_a_jpeg(orientation: int, tmp_path: Path) -> None:
     assert np.array_equal(load_image(path, SMALL), expected)
 
 
-def test_orientation_of_a_png_from_before_it_had_a_chunk_for_exif(tmp_path: Path) -> None:
+def test_orientation_in_the_text_chunk_of_a_png_is_applied(tmp_path: Path) -> None:
     """In a text, as ImageMagick wrote it: its length, then its bytes in hexadecimal, 36 a line."""
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -152,14 +152,14 @@ def test_orientation_of_a_png_from_before_it_had_a_chunk_for_exif(tmp_path: Path
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
-def test_a_meaningless_orientation_is_none(orientation: int, tmp_path: Path) -> None:
+def test_meaningless_orientation_is_ignored(orientation: int, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     smooth(48, 80).save(tmp_path / "a.png", exif=exif)
     assert np.array_equal(load_image(tmp_path / "a.png", SMALL), to_pixels(smooth(48, 80), SMALL))
 
 
-def test_damaged_exif_does_not_cost_the_picture(tmp_path: Path) -> None:
+def test_corrupt_exif_is_ignored(tmp_path: Path) -> None:
     smooth(48, 80).save(tmp_path / "a.jpg", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff rubbish")
     assert load_image(tmp_path / "a.jpg", SMALL).shape == (20, 20, 3)
 
@@ -168,7 +168,7 @@ XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif", ".webp"])
-def test_an_orientation_that_only_xmp_has_is_ignored(suffix: str, tmp_path: Path) -> None:
+def test_orientation_in_xmp_is_ignored(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     image = smooth(48, 80)
     if suffix == ".tif":
@@ -219,7 +219,7 @@ def png(width: int, height: int, depth: int, colour: int, rows: bytes, *extra: b
     return b"\x89PNG\r\n\x1a\n" + b"".join(body)
 
 
-def test_16_bit_rgb_agrees_with_16_bit_grey(tmp_path: Path) -> None:
+def test_16_bit_rgb_equals_16_bit_grey(tmp_path: Path) -> None:
     samples = np.random.default_rng(2).integers(0, 65536, (8, 8), dtype=np.uint16)
     rows = b"".join(b"\0" + np.repeat(row[:, None], 3, 1).astype(">u2").tobytes() for row in samples)
     (tmp_path / "rgb.png").write_bytes(png(8, 8, 16, 2, rows))
@@ -227,7 +227,7 @@ def test_16_bit_rgb_agrees_with_16_bit_grey(tmp_path: Path) -> None:
     assert np.array_equal(load_image(tmp_path / "rgb.png", as_is(8)), load_image(tmp_path / "grey.png", as_is(8)))
 
 
-def test_the_transparent_sample_of_16_bit_grey_is_white(tmp_path: Path) -> None:
+def test_transparent_sample_of_16_bit_grey_is_white(tmp_path: Path) -> None:
     samples = np.array([[1000, 30000], [30001, 65535]], np.uint16)
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
     (tmp_path / "t.png").write_bytes(png(2, 2, 16, 0, rows, chunk(b"tRNS", struct.pack(">H", 30000))))
@@ -236,7 +236,7 @@ def test_the_transparent_sample_of_16_bit_grey_is_white(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 8])
-def test_the_transparent_sample_of_grey_is_white(depth: int, tmp_path: Path) -> None:
+def test_transparent_sample_of_grey_is_white(depth: int, tmp_path: Path) -> None:
     most = 2**depth - 1
     samples = np.random.default_rng(depth).integers(0, most + 1, (8, 8))
     chosen = 1  # not 0, which stays 0 whatever the depth
@@ -246,12 +246,12 @@ def test_the_transparent_sample_of_grey_is_white(depth: int, tmp_path: Path) -> 
     (tmp_path / "t.png").write_bytes(png(8, 8, depth, 0, rows, chunk(b"tRNS", struct.pack(">H", chosen))))
     grey = np.where(samples == chosen, 255, samples * 255 // most)
     assert np.array_equal(load_image(tmp_path / "t.png", as_is(8)), np.repeat(grey[..., None], 3, -1))
-    with Image.open(tmp_path / "t.png") as image:  # and the caller's picture stays as it is
+    with Image.open(tmp_path / "t.png") as image:  # and the caller's image stays as it is
         assert np.array_equal(to_pixels(image, as_is(8))[..., 0], grey)
         assert image.info["transparency"] == (255 * chosen if depth == 1 else chosen)
 
 
-def test_the_transparent_colour_of_16_bit_rgb_is_white(tmp_path: Path) -> None:
+def test_transparent_colour_of_16_bit_rgb_is_white(tmp_path: Path) -> None:
     samples = np.random.default_rng(4).integers(0, 65536, (4, 4, 3), dtype=np.uint16)
     samples[1, 2] = samples[0, 0]
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
@@ -270,7 +270,7 @@ def test_the_transparent_colour_of_16_bit_rgb_is_white(tmp_path: Path) -> None:
         (np.array([[0.5, np.nan], [1.0, 0.25]], np.float32), [[128, 0], [255, 64]]),
     ],
 )
-def test_floats(samples: np.ndarray, expected: list[list[int]], tmp_path: Path) -> None:
+def test_float_samples_are_scaled_or_clipped(samples: np.ndarray, expected: list[list[int]], tmp_path: Path) -> None:
     Image.fromarray(samples).save(tmp_path / "f.tif")
     assert load_image(tmp_path / "f.tif", as_is(2))[..., 0].tolist() == expected
 
@@ -286,7 +286,7 @@ def test_opaque_modes_are_converted_as_pillow_does(mode: str) -> None:
     assert np.array_equal(to_pixels(image, as_is(16)), np.asarray(image.convert("RGB")))
 
 
-def test_a_cmyk_jpeg(tmp_path: Path) -> None:
+def test_cmyk_jpeg_is_converted(tmp_path: Path) -> None:
     smooth(16, 16).convert("CMYK").save(tmp_path / "c.jpg")
     with Image.open(tmp_path / "c.jpg") as image:
         assert image.mode == "CMYK"
@@ -294,7 +294,7 @@ def test_a_cmyk_jpeg(tmp_path: Path) -> None:
     assert np.array_equal(load_image(tmp_path / "c.jpg", as_is(16)), expected)
 
 
-def test_lab_is_the_colour_it_was(tmp_path: Path) -> None:
+def test_lab_is_converted_to_its_colour(tmp_path: Path) -> None:
     from PIL import ImageCms
 
     lab = ImageCms.profileToProfile(
@@ -329,7 +329,7 @@ def test_alpha_is_laid_over_white(mode: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".png", ".gif"])
-def test_a_transparent_palette_entry_is_white(suffix: str, tmp_path: Path) -> None:
+def test_transparent_palette_entry_is_white(suffix: str, tmp_path: Path) -> None:
     image = Image.new("P", (4, 4), 1)
     image.putpalette([0, 0, 0, 200, 10, 10, 10, 200, 10])
     image.putpixel((0, 0), 2)
@@ -338,7 +338,7 @@ def test_a_transparent_palette_entry_is_white(suffix: str, tmp_path: Path) -> No
     assert got[0, 0].tolist() == [10, 200, 10] and (got.reshape(-1, 3)[1:] == 255).all()
 
 
-def test_a_palette_with_partial_transparency(tmp_path: Path) -> None:
+def test_palette_with_partial_transparency_is_blended(tmp_path: Path) -> None:
     image = Image.new("P", (2, 2))
     image.putpalette([0, 0, 0, 200, 100, 0])
     image.putpixel((1, 0), 1)
@@ -347,7 +347,7 @@ def test_a_palette_with_partial_transparency(tmp_path: Path) -> None:
     assert got[0].tolist() == [[255, 255, 255], [227, 177, 127]]  # 200, 100, 0 at 128 / 255 over white
 
 
-def test_a_transparent_colour_of_rgb_is_white(tmp_path: Path) -> None:
+def test_transparent_colour_of_rgb_is_white(tmp_path: Path) -> None:
     image = Image.new("RGB", (2, 2), (9, 9, 9))
     image.putpixel((0, 0), (1, 2, 3))
     image.save(tmp_path / "t.png", transparency=(1, 2, 3))
@@ -356,7 +356,7 @@ def test_a_transparent_colour_of_rgb_is_white(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".webp", ".png", ".tif"])
-def test_only_the_first_frame_counts(suffix: str, tmp_path: Path) -> None:
+def test_first_frame_is_decoded(suffix: str, tmp_path: Path) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "lime", "blue")]
     options = {"lossless": True} if suffix == ".webp" else {}
     frames[0].save(tmp_path / f"a{suffix}", save_all=True, append_images=frames[1:], **options)
@@ -366,7 +366,7 @@ def test_only_the_first_frame_counts(suffix: str, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ Preprocess
 
 
-def test_preprocess_goes_through_a_dictionary() -> None:
+def test_preprocess_to_dict_and_back_is_equal() -> None:
     made = Preprocess(64, 60, "bicubic")
     assert Preprocess.from_dict(made.to_dict()) == made
     assert Preprocess.from_dict({"crop": 60, "interpolation": "bicubic", "resize": 64}) == made

@@ -78,7 +78,7 @@ CASES = {
 
 
 def is_opened(name: str, photometric: int, order: str) -> bool:
-    """Whether Pillow opens such a file; it says so where it does not."""
+    """Returns whether Pillow opens such a file."""
     if photometric == WHITE_IS_ZERO:
         return name in ("8 bits", "floats") or (name, order) == ("16 bits", "<")
     return order == "<" or name not in ("32 bits", "32 bits, small")
@@ -131,7 +131,7 @@ def test_pgm_is_scaled_by_its_largest_sample(largest: int, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("photometric", "channels", "bits"), [(RGB, 3, 8), (RGB, 3, 16), (CMYK, 4, 16), (BLACK_IS_ZERO, 2, 8)]
 )
-def test_tiff_of_separate_planes_is_right_or_refused(
+def test_tiff_of_separate_planes_is_right_or_unreadable(
     photometric: int, channels: int, bits: int, order: str, deflate: bool, tmp_path: Path
 ) -> None:
     planes = [

@@ -46,7 +46,7 @@ def mean(values):
     return sum(values, Fraction(0)) / len(values)
 
 
-def test_every_reading_is_what_all_orders_of_ties_give():
+def test_map_readings_equal_the_mean_over_all_orders_of_ties():
     rng = np.random.default_rng(1)
     for _ in range(150):
         n = int(rng.integers(1, 7))
@@ -79,7 +79,7 @@ def sample(bits, nq=23, n=400, classes=4, noise=0.15, seed=0):
 
 @pytest.mark.parametrize("bits", [1, 7, 12, 24, 48, 64, 100, 255, 256, 300])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_random_codes_against_plain_loops(bits, threads):
+def test_evaluate_random_codes_equals_plain_loops(bits, threads):
     q, ql, x, xl = sample(bits)
     r = ih.evaluate(pack(q), ql, pack(x), xl, bits=bits, at=(1, 10, 100, 1000), radius=3, threads=threads)
     n = len(x)
@@ -127,7 +127,7 @@ def test_random_codes_against_plain_loops(bits, threads):
     assert r.empty_within == np.mean(empty)
 
 
-def test_lookup_curves_against_loops_at_every_radius():
+def test_lookup_equals_loops_at_every_radius():
     q, ql, x, xl = sample(12)
     r = ih.evaluate(pack(q), ql, pack(x), xl, bits=12)
     distance = (q[:, None] != x[None]).sum(axis=2)
@@ -142,7 +142,7 @@ def test_lookup_curves_against_loops_at_every_radius():
     assert len(r.lookup.precision) == len(r.lookup.recall) == len(r.lookup.empty) == 13
 
 
-def test_pr_curve_without_ties_is_the_precision_at_each_hit():
+def test_pr_curve_without_ties_is_precision_at_each_hit():
     """100 relevant items, no two items at one distance: recall i/100 is reached at hit i."""
     rng = np.random.default_rng(3)
     flags = np.zeros(150, int)
@@ -163,18 +163,18 @@ def test_pr_curve_spreads_ties_evenly():
 
 @pytest.mark.parametrize("start", [0, 1, 5, 63, 64, 65, 1000, 10**6 - 3, 10**6])
 @pytest.mark.parametrize("count", [0, 1, 2, 63, 64, 1000, 10**6])
-def test_harmonic_differences_keep_their_digits(start, count):
+def test_harmonic_difference_of_large_numbers_keeps_digits(start, count):
     expected = math.fsum(1 / t for t in range(start + 1, start + count + 1))  # fsum: no rounding but that of 1/t
     assert harmonic_difference(np.array(start), np.array(count)) == pytest.approx(expected, rel=1e-13, abs=0)
 
 
-def test_harmonic_differences_against_fractions():
+def test_harmonic_difference_equals_fractions():
     for start, count in ((0, 200), (3, 7), (60, 10), (64, 1), (500, 300)):
         exact = sum((Fraction(1, t) for t in range(start + 1, start + count + 1)), Fraction(0))
         assert harmonic_difference(np.array(start), np.array(count)) == pytest.approx(float(exact), rel=2e-15, abs=0)
 
 
-def test_a_million_equal_codes():
+def test_million_equal_codes_have_exact_map():
     """One tie of 10^6 items: the closed form against the sum of its million terms."""
     n, p = 10**6, 1000
     labels = np.zeros(n, int)
@@ -187,7 +187,7 @@ def test_a_million_equal_codes():
     assert r.map_pessimistic == pytest.approx(r.map_ranked, rel=1e-12)
 
 
-def test_perfect_codes_give_exactly_one():
+def test_perfect_codes_have_map_of_exactly_one():
     labels = np.repeat(np.arange(7), 137)
     codes = pack((labels[:, None] >> np.arange(3)) & 1)
     r = ih.evaluate(codes, labels, codes, labels, bits=3, at=(1, 137))
@@ -195,7 +195,7 @@ def test_perfect_codes_give_exactly_one():
     assert r.map_at[137].relevant == r.map_at[137].relevant_tie_aware == r.precision_at[137] == r.recall_at[137] == 1.0
 
 
-def test_a_sorted_database_of_equal_codes_scores_as_a_shuffled_one():
+def test_map_of_a_sorted_database_equals_the_shuffled_one():
     """Class-sorted equal codes: by id, class 0 looks perfect and the last class hopeless; tie-aware sees chance."""
     labels = np.repeat(np.arange(10), 50)
     codes = np.full((500, 2), 0x0F, np.uint8)
@@ -209,7 +209,7 @@ def test_a_sorted_database_of_equal_codes_scores_as_a_shuffled_one():
     assert a.map == b.map and a.spread == b.spread
 
 
-def test_rows_without_labels_are_left_out_and_counted():
+def test_queries_without_labels_are_left_out_and_counted():
     q, ql, x, xl = sample(24)
     hot = np.eye(4, dtype=np.uint8)
     alone = ih.evaluate(pack(q), hot[ql], pack(x), hot[xl], bits=24)
@@ -226,14 +226,14 @@ def test_rows_without_labels_are_left_out_and_counted():
     assert wider.recall_within == alone.recall_within
 
 
-def test_one_label_an_item_is_the_same_in_both_forms():
+def test_single_labels_as_integers_or_bool_are_equal():
     q, ql, x, xl = sample(24)
     single = ih.evaluate(pack(q), ql, pack(x), xl, bits=24)
     multi = ih.evaluate(pack(q), np.eye(4, dtype=bool)[ql], pack(x), np.eye(4, dtype=bool)[xl], bits=24)
     assert single.to_dict() == multi.to_dict()
 
 
-def test_sharing_any_label_is_relevant():
+def test_items_that_share_any_label_are_relevant():
     rng = np.random.default_rng(5)
     q, x = rng.integers(0, 2, (9, 16)), rng.integers(0, 2, (80, 16))
     ql, xl = rng.random((9, 6)) < 0.4, rng.random((80, 6)) < 0.3
@@ -251,7 +251,7 @@ def test_sharing_any_label_is_relevant():
 
 
 @pytest.mark.parametrize("bits", [255, 256, 512, 1024])
-def test_all_ones_against_all_zeros(bits):
+def test_all_ones_against_all_zeros_do_not_overflow(bits):
     """The largest distance of all: no counter wraps round to 0."""
     x = pack([[1] * bits, [0] * bits, [0] * (bits - 1) + [1]])
     r = ih.evaluate(pack([[0] * bits]), [1], x, [1, 0, 0], bits=bits)
@@ -260,21 +260,21 @@ def test_all_ones_against_all_zeros(bits):
     assert r.lookup.recall[-2:].tolist() == [0, 1]
 
 
-def test_class_numbers_may_be_anything():
+def test_class_numbers_of_any_size_are_taken():
     q, ql, x, xl = sample(24)
     big = np.array([5, 2**62, 0, 40_000])
     a, b = ih.evaluate(pack(q), ql, pack(x), xl, bits=24), ih.evaluate(pack(q), big[ql], pack(x), big[xl], bits=24)
     assert a.to_dict() == b.to_dict()
 
 
-def test_forty_thousand_classes():
+def test_forty_thousand_classes_are_taken():
     labels = np.arange(40_000)
     codes = pack((labels[:, None] >> np.arange(16)) & 1)
     r = ih.evaluate(codes[:50], labels[:50], codes, labels, bits=16)
     assert r.map == 1.0
 
 
-def test_health_of_known_codes():
+def test_health_of_known_codes_is_known():
     """Bit 0 constant, bit 1 = bit 2 inverted, bit 3 independent of both."""
     x = np.array([[1, 0, 1, 0], [1, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 1]])
     r = ih.evaluate(pack(x[:1]), [0], pack(x), [0, 0, 1, 1], bits=4)
@@ -285,7 +285,7 @@ def test_health_of_known_codes():
     assert (h.d_w, h.d_b) == (0.5, 2.5)
 
 
-def test_health_against_numpy():
+def test_health_equals_numpy():
     q, ql, x, xl = sample(48, n=1500)
     h = ih.evaluate(pack(q), ql, pack(x), xl, bits=48).health
     correlation = np.abs(np.corrcoef(x.T))
@@ -308,7 +308,7 @@ def test_health_of_long_codes_samples_bits_for_correlation(monkeypatch):
     assert np.allclose(h.bit_balance, x.mean(axis=0))
 
 
-def test_constant_codes_and_one_class():
+def test_constant_codes_of_one_class_are_measured():
     codes = np.zeros((30, 2), np.uint8)
     r = ih.evaluate(codes[:4], [0] * 4, codes, [0] * 30, bits=12)
     assert r.map == r.map_pessimistic == 1.0
@@ -334,7 +334,7 @@ def test_radius_beyond_the_bits_finds_everything():
     assert r.recall_within == 1.0 and r.empty_within == 0.0
 
 
-def test_table_and_json_say_the_same():
+def test_table_and_json_have_the_same_numbers():
     q, ql, x, xl = sample(24)
     r = ih.evaluate(pack(q), ql, pack(x), xl, bits=24, at=(50,), radius=1)
     text = r.table()

@@ -51,7 +51,7 @@ def codes_of(kind, n, bits, rng):
 @pytest.mark.parametrize("form", ["one class", "sets"])
 @pytest.mark.parametrize("kind", ["random", "learned", "equal"])
 @pytest.mark.parametrize("bits", [1, 12, 48, 100, 256])
-def test_counts(bits, kind, form):
+def test_count_pairs_equals_numpy(bits, kind, form):
     rng = np.random.default_rng(bits)
     ql, q = codes_of(kind, 60, bits, rng)
     xl, x = codes_of(kind, 2500, bits, rng)
@@ -69,7 +69,7 @@ def test_counts(bits, kind, form):
         assert len(found.items) == len(pairs)  # equal queries share a row
 
 
-def test_without_ranks_the_counts_are_the_same():
+def test_count_pairs_without_ranks_has_the_same_counts():
     rng = np.random.default_rng(3)
     ql, q = codes_of("learned", 40, 48, rng)
     xl, x = codes_of("learned", 3000, 48, rng)
@@ -80,7 +80,7 @@ def test_without_ranks_the_counts_are_the_same():
     assert plain[3].shape == (0, 1) and plain[4].shape == (0, 0)
 
 
-def test_a_class_sorted_database_of_few_codes_scores_as_a_permuted_one():
+def test_map_of_few_codes_does_not_depend_on_row_order():
     """The three readings that do not rank by id are exactly the same, and the fourth lies between its bounds."""
     rng = np.random.default_rng(4)
     xl = np.sort(rng.integers(0, 10, 4000))
@@ -96,7 +96,7 @@ def test_a_class_sorted_database_of_few_codes_scores_as_a_permuted_one():
 
 @pytest.mark.parametrize("bits", [12, 24, 48, 100])
 @pytest.mark.parametrize("classes", [1, 40_000])
-def test_any_number_of_classes_at_any_width(bits, classes):
+def test_evaluate_takes_more_classes_than_codes(bits, classes):
     """40,000 classes are more than 12 bits can tell apart."""
     rng = np.random.default_rng([bits, classes])
     labels = np.arange(40_000) % classes
@@ -107,7 +107,7 @@ def test_any_number_of_classes_at_any_width(bits, classes):
     assert r.recall_within > 0  # each query finds itself
 
 
-def test_the_number_of_different_codes():
+def test_count_distinct_equals_a_set():
     rng = np.random.default_rng(6)
     for bits in (1, 12, 64, 300):
         x = pack(rng.integers(0, 2, (50, bits)))[rng.integers(0, 50, 3000)]

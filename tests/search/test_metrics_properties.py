@@ -63,7 +63,7 @@ def test_bounds_order_and_permutation(case, random):
 
 @given(cases())
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_the_order_of_the_queries_does_not_show(case):
+def test_evaluate_does_not_depend_on_query_order(case):
     bits, q, ql, x, xl = case
     forth = ih.evaluate(q, ql, x, xl, bits=bits, threads=1)
     back = ih.evaluate(q[::-1], ql[::-1], x, xl, bits=bits, threads=2)

@@ -36,7 +36,7 @@ def cifar() -> LabelledImages:
     return labelled(labels, ["train"] * 50_000 + ["test"] * 10_000)
 
 
-def test_cifar10_mini(cifar):
+def test_cifar10_mini_has_the_sizes_of_the_paper(cifar):
     split = split_of(cifar, "cifar10-mini", seed=1)
     assert np.bincount(cifar.labels[split.query]).tolist() == [100] * 10
     assert np.bincount(cifar.labels[split.train]).tolist() == [500] * 10
@@ -61,7 +61,7 @@ def test_named_protocol_of_another_dataset_is_an_error(cifar):
         split_of(labelled([0, 1] * 20), "cifar10-mini")
 
 
-def test_the_draw_is_the_order_of_sha256():
+def test_per_class_split_is_in_the_order_of_sha256():
     """The rule itself, restated with hashlib: so every machine and every version picks the same."""
     data = labelled([0, 1, 0, 1, 0, 1, 0, 1, 0, 0])
     split = split_of(data, "per-class", seed=42, query_per_class=2, train_per_class=1)
@@ -72,7 +72,7 @@ def test_the_draw_is_the_order_of_sha256():
         assert [i for i in split.train if data.labels[i] == c] == [rows[2]]
 
 
-def test_a_seed_picks_the_same_pictures_in_whatever_order_they_are_listed(cifar):
+def test_split_does_not_depend_on_listing_order(cifar):
     a = split_of(cifar, "cifar10-mini", seed=0)
     b = split_of(cifar, "cifar10-mini", seed=0)
     c = split_of(cifar, "cifar10-mini", seed=1)
@@ -87,14 +87,14 @@ def test_a_seed_picks_the_same_pictures_in_whatever_order_they_are_listed(cifar)
     assert {shuffled.keys[i] for i in again.train} == {cifar.keys[i] for i in a.train}
 
 
-def test_own_split_keeps_unmarked_pictures_in_the_database():
+def test_own_split_keeps_unmarked_images_in_the_database():
     data = labelled([0, 1, 0, 1, 0], ["train", "train", "test", "", ""])
     split = split_of(data)
     assert split.name == "own"
     assert (split.query.tolist(), split.train.tolist(), split.database.tolist()) == ([2], [0, 1], [0, 1, 3, 4])
 
 
-def test_auto_takes_queries_a_class_when_asked():
+def test_auto_with_queries_per_class_is_per_class():
     data = labelled([0, 1] * 6)
     split = split_of(data, query_per_class=2)
     assert split.name == "per-class" and len(split.query) == 4
@@ -151,7 +151,7 @@ def test_split_options_that_contradict_are_an_error(options, named):
         SplitOptions(**options)
 
 
-def test_numbers_a_class_need_one_label_each():
+def test_per_class_split_of_a_multi_label_dataset_raises():
     matrix = np.array([[True, True], [False, True], [True, False], [False, False]])
     data = LabelledImages(list("abcd"), matrix, ["x", "y"], np.zeros((4, 1, 1, 3), np.uint8), ["test", "", "train", ""])
     with raises(InvalidInputError, path=""):
@@ -163,7 +163,7 @@ def rows_of(split: protocols.Split) -> tuple[set[int], set[int], set[int]]:
     return set(split.query.tolist()), set(split.train.tolist()), set(split.database.tolist())
 
 
-def test_a_database_without_the_training_pictures(cifar):
+def test_database_without_train_has_no_training_images(cifar):
     plain = split_of(cifar, "cifar10-mini", seed=3)
     query, train, database = rows_of(plain)
     split = split_of(cifar, "cifar10-mini", seed=3, database_without_train=True)
@@ -172,7 +172,7 @@ def test_a_database_without_the_training_pictures(cifar):
     assert split.options["database_without_train"] == 1 and "database_without_train" not in plain.options
 
 
-def test_numbers_over_all_classes_are_the_first_in_the_order_of_sha256():
+def test_overall_split_is_in_the_order_of_sha256():
     data = labelled(np.arange(20) % 3)
     split = split_of(data, query=4, train=7, seed=8)
     order = sorted(range(20), key=lambda i: hashlib.sha256(f"8/{data.keys[i]}".encode()).hexdigest())
@@ -180,7 +180,7 @@ def test_numbers_over_all_classes_are_the_first_in_the_order_of_sha256():
     assert rows_of(split_of(data, query=4, seed=8))[1] == set(order[4:]), "without a number all the rest train"
 
 
-def test_numbers_over_all_of_the_official_parts():
+def test_own_split_with_numbers_draws_from_its_parts():
     data = labelled(np.arange(40) % 4, ["train"] * 25 + [""] * 5 + ["test"] * 10)
     query, train, database = rows_of(split_of(data, "own", query=3, train=6))
     assert (len(query), len(train)) == (3, 6) and query <= set(range(30, 40)) and train <= set(range(25))
@@ -188,7 +188,7 @@ def test_numbers_over_all_of_the_official_parts():
 
 
 def multi(n: int = 400, classes: int = 8, split: list[str] | None = None, bare: int = 20) -> LabelledImages:
-    """n pictures with one to three labels, the first `bare` with none."""
+    """Returns n images with one to three labels, the first `bare` with none."""
     rng = np.random.default_rng(4)
     labels = np.zeros((n, classes), bool)
     for row in labels[bare:]:
@@ -199,7 +199,7 @@ def multi(n: int = 400, classes: int = 8, split: list[str] | None = None, bare: 
     )
 
 
-def test_pictures_without_a_label_are_neither_queries_nor_training():
+def test_images_without_a_label_are_only_in_the_database():
     query, train, database = rows_of(split_of(multi(), query=100, train=280))
     bare = set(range(20))
     assert len(query) == 100 and len(train) == 280 and not (query | train) & bare
@@ -210,7 +210,7 @@ def test_pictures_without_a_label_are_neither_queries_nor_training():
 
 @pytest.fixture(scope="module")
 def coco() -> LabelledImages:
-    """The size of COCO: 123,287 pictures of 80 categories, 122,218 of them with a label."""
+    """The size of COCO: 123,287 images of 80 categories, 122,218 of them with a label."""
     n = 123_287
     labels = np.zeros((n, 80), bool)
     labels[np.arange(122_218), np.arange(122_218) % 80] = True
@@ -219,16 +219,16 @@ def coco() -> LabelledImages:
     return LabelledImages(keys, labels, [f"c{i}" for i in range(80)], pictures, [""] * n, "coco:x")
 
 
-def test_coco_and_the_literal_reading_of_the_paper(coco):
+def test_coco_has_the_sizes_of_the_paper(coco):
     split = split_of(coco, "coco", seed=2)
     query, train, database = rows_of(split)
     assert (len(query), len(train), len(database)) == (5_000, 10_000, 117_218)
-    assert train <= database and query | database == set(range(122_218)), "only pictures with a label"
+    assert train <= database and query | database == set(range(122_218)), "only images with a label"
     literal = split_of(coco, "coco", seed=2, database_without_train=True)
     assert rows_of(literal) == (query, train, database - train) and len(literal.database) == 107_218
 
 
-def test_coco_of_another_size(coco):
+def test_coco_of_another_size_needs_numbers(coco):
     small = multi(bare=20)
     with raises(InvalidInputError, found="380 images of 8 classes", expected="122,218 images of 80 classes"):
         split_of(small, "coco")
@@ -261,7 +261,7 @@ def test_unseen_classes_never_train(options):
     assert f"; 2 classes unseen: {names[0]}, {names[1]}" in found["unseen"].describe()
 
 
-def test_unseen_classes_of_an_official_split(cifar):
+def test_unseen_classes_of_the_own_split_have_its_sizes(cifar):
     found = family(cifar, unseen_classes=3, seed=1)
     assert [len(split.query) for split in found.values()] == [3_000, 3_000, 7_000]
     assert [len(split.train) for split in found.values()] == [35_000] * 3
@@ -269,7 +269,7 @@ def test_unseen_classes_of_an_official_split(cifar):
     assert family(cifar, seed=2)["unseen"].unseen != family(cifar, seed=3)["unseen"].unseen
 
 
-def test_pictures_of_seen_and_unseen_classes_neither_train_nor_ask():
+def test_image_of_seen_and_unseen_classes_is_not_a_query():
     data = multi()
     found = family(data, query=200, unseen_classes=3)
     hidden = {data.classes.index(name) for name in found["unseen"].unseen}
@@ -282,20 +282,20 @@ def test_pictures_of_seen_and_unseen_classes_neither_train_nor_ask():
     assert len(mixed & set(found["unseen-all"].database)) > 50
 
 
-def test_pictures_that_are_all_mixed_leave_no_queries():
+def test_unseen_split_without_queries_raises():
     both = np.ones((9, 2), bool)
     data = LabelledImages(list("abcdefghi"), both, ["x", "y"], np.zeros((9, 1, 1, 3), np.uint8), [""] * 9)
     with raises(InvalidInputError, path="protocol unseen", problem="query"):
         split_of(data, "unseen", query=3)
 
 
-def test_one_class_cannot_be_split_into_seen_and_unseen():
+def test_unseen_split_of_one_class_raises():
     with raises(InvalidInputError, path="unseen_classes", found=1, expected="fewer than 1"):
         split_of(labelled([0] * 9), "unseen", query_per_class=2)
     assert len(family(labelled([0, 1] * 9), query_per_class=2)["unseen"].unseen) == 1, "at least one"
 
 
-def test_one_trained_model_is_measured_on_all_variants(tmp_path):
+def test_variants_share_their_training_images(tmp_path):
     data = labelled(np.arange(100) % 5)
     options = {"query_per_class": 4, "unseen_classes": 2, "database_without_train": True, "seed": 7}
     found = family(data, **options)
@@ -312,7 +312,7 @@ def test_one_trained_model_is_measured_on_all_variants(tmp_path):
 # -------------------------------------------------------------------------------------------- unusual sets of classes
 
 
-def test_a_class_with_one_picture():
+def test_class_with_one_image_is_remarked_on():
     data = labelled([0] * 9 + [1] + [2] * 9)
     with raises(InvalidInputError, problem="class b", found=1, expected=2):
         split_of(data, query_per_class=2)
@@ -324,13 +324,13 @@ def test_a_class_with_one_picture():
     ]
 
 
-def test_one_class():
+def test_split_of_one_class_has_its_numbers():
     data = labelled([0] * 6)
     split = split_of(data, query_per_class=2, train_per_class=3)
     assert (len(split.query), len(split.train), len(split.database)) == (2, 3, 4) and split.remarks(data) == []
 
 
-def test_forty_thousand_classes():
+def test_forty_thousand_classes_are_taken():
     labels = np.arange(120_000) % 40_000
     data = labelled(labels, classes=[str(i) for i in range(40_000)])
     split = split_of(data, query_per_class=1, train_per_class=1)
@@ -342,7 +342,7 @@ def test_forty_thousand_classes():
     assert ", ..." in hidden.describe() and len(hidden.describe()) < 300
 
 
-def test_remarks_on_pictures_without_a_label():
+def test_remarks_count_images_without_a_label():
     data = multi(60, bare=10, split=["train"] * 30 + ["test"] * 30)
     data.labels[30:32] = False
     assert split_of(data).remarks(data) == [

@@ -44,10 +44,10 @@ def test_image_in_an_archive_equals_the_file(tmp_path, format):
     long = f"{'d' * 90}/{'n' * 60}.png"  # longer than the name field of a header, short enough for ustar's prefix
     files = {"0.png": png(0), "cat/Käthe 日本.png": png(1), long: png(2), "0.cls": b"7", "notes.txt": b"-"}
     archive = write(tmp_path / "a.tar", files, format)
-    pictures = [f"{archive}/{name}" for name in files if name.endswith(".png")]
-    assert list_images(archive) == pictures
+    images = [f"{archive}/{name}" for name in files if name.endswith(".png")]
+    assert list_images(archive) == images
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda path: load_image(path, SMALL), pictures * 20))
+        found = list(pool.map(lambda path: load_image(path, SMALL), images * 20))
     for i, pixels in enumerate(found):
         (tmp_path / "outside.png").write_bytes(png(i % 3))
         np.testing.assert_array_equal(pixels, load_image(tmp_path / "outside.png", SMALL))
@@ -146,8 +146,8 @@ def test_archive_beside_images_is_listed_in_place(tmp_path):
 
 def test_label_is_the_text_of_the_cls_file(tmp_path):
     texts = {"x/1.cls": b" cat\n", "2.cls": b"dog", "x/3.cls": b"", "x/4.cls": bytes(5000)}
-    pictures = dict.fromkeys(("x/1.left.png", "x/2.png", "x/3.png", "x/4.png"), b"")
-    archive = write(tmp_path / "a.tar", {**pictures, **texts})
+    images = dict.fromkeys(("x/1.left.png", "x/2.png", "x/3.png", "x/4.png"), b"")
+    archive = write(tmp_path / "a.tar", {**images, **texts})
     assert tar.label(f"{archive}/x/1.left.png") == "cat"
     for name in ("x/2.png", "x/3.png", "x/4.png"):
         assert tar.label(f"{archive}/{name}") is None
