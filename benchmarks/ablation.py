@@ -28,6 +28,7 @@ from idcwh_search.splits import protocols
 from idcwh_train import recipes
 from idcwh_train.engine import session
 from idcwh_train.frozen import features
+from idcwh_train.options import Options
 
 _FROZEN, _BEST = "frozen", "best"
 Rows = dict[str, tuple[str, dict[str, Any]]]
@@ -109,7 +110,7 @@ def _of_training_images(data: str, protocol: str, path: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _map(options: recipes.Options) -> dict[int, float]:
+def _map(options: Options) -> dict[int, float]:
     """MAP of the finished model, by code length."""
     quiet = contextlib.redirect_stderr(io.StringIO())
     with tempfile.TemporaryDirectory() as folder, quiet:

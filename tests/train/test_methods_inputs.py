@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from idcwh_search.errors import IdcwhError
 from idcwh_train.methods import MODULES
-from idcwh_train.methods.base import create, find, option_names
+from idcwh_train.methods.base import create, find
+from idcwh_train.option_types import declared
 
 ALL = list(MODULES)
 STEPPED = [name for name in ALL if not find(name).closed_form]
@@ -35,7 +36,7 @@ def finite(method, h, loss):
 def test_options_are_plain_and_make_the_same_method(name):
     method = create(name, 5, 12, 20, {})
     options = method.options()
-    assert list(options) == option_names(type(method))
+    assert list(options) == [*declared(type(method))]
     assert json.loads(json.dumps(options)) == options
     assert create(name, 5, 12, 20, options).options() == options
     for bits in (1, 12, 48, 512):
@@ -64,7 +65,7 @@ def test_values_that_an_option_does_not_take(name):
 
 
 def test_fsdh_has_no_sweeps():
-    assert option_names(find("fsdh")) == [name for name in option_names(find("sdh")) if name != "sweeps"]
+    assert [*declared(find("fsdh"))] == [name for name in declared(find("sdh")) if name != "sweeps"]
     sdh, fsdh = (create(name, 5, 12, 20, {"iterations": 3, "lam": 2}).options() for name in ("sdh", "fsdh"))
     assert sdh == {**fsdh, "sweeps": 10} and fsdh["iterations"] == 3
 
@@ -94,9 +95,9 @@ def test_rows_without_a_label_do_not_count(name, several):
     y[3] = y[7] = False
     kept = y.any(dim=1)
     torch.manual_seed(0)
-    whole = create(name, 4, 8, 12, {}, several=several)
+    whole = create(name, 4, 8, 12, {}, multi_label=several)
     torch.manual_seed(0)
-    part = create(name, 4, 8, 12, {}, several=several)
+    part = create(name, 4, 8, 12, {}, multi_label=several)
     for method in (whole, part):
         method.start_epoch()
     torch.manual_seed(1)
@@ -167,7 +168,7 @@ def test_half_precision_is_taken_as_float32(name):
 @pytest.mark.parametrize("name", STEPPED)
 def test_forty_thousand_classes(name):
     """In memory and time: a batch of 16, 12 bits, so more classes than codes."""
-    method = create(name, 40_000, 12, 100, {}, several=False)
+    method = create(name, 40_000, 12, 100, {}, multi_label=False)
     h, y, rows = batch(name, 16, 40_000, 12)
     method.start_epoch()
     assert finite(method, h, method(h, y, rows))

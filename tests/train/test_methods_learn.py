@@ -28,7 +28,7 @@ def test_learns(name, several):
     labels = torch.from_numpy(y)
     train = 200
     torch.manual_seed(0)
-    method = create(name, classes, 12, train, {}, several=several)
+    method = create(name, classes, 12, train, {}, multi_label=several)
     if method.closed_form:
         head = method.fit(x[:train], labels[:train], torch.Generator().manual_seed(0))
     else:

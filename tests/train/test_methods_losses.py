@@ -295,7 +295,9 @@ def batches(name, several):
 @pytest.mark.parametrize(("name", "reference", "options"), CASES)
 def test_loss_and_gradient(name, reference, options, several):
     torch.manual_seed(3)
-    method = create(name, CLASSES, BITS, IMAGES, options, several=None if "several" in options else several).double()
+    method = create(
+        name, CLASSES, BITS, IMAGES, options, multi_label=None if "several" in options else several
+    ).double()
     expected = reference(method)
     for starts, h, y, rows in batches(name, several):
         if starts:
@@ -325,7 +327,7 @@ def test_loss_and_gradient(name, reference, options, several):
 @pytest.mark.parametrize("name", ["dpsh", "dsdh"])
 def test_memory_of_one_or_several_labels_is_the_same_where_there_is_one(name):
     torch.manual_seed(0)
-    one, several = (create(name, CLASSES, BITS, IMAGES, {}, several=flag).double() for flag in (False, True))
+    one, several = (create(name, CLASSES, BITS, IMAGES, {}, multi_label=flag).double() for flag in (False, True))
     assert one.memory.labels.ndim == 1 and several.memory.labels.ndim == 2
     for starts, h, y, rows in batches(name, False):
         if starts:
@@ -337,7 +339,7 @@ def test_memory_of_one_or_several_labels_is_the_same_where_there_is_one(name):
 
 def test_memory_stays_small():
     """50,000 images, 40,000 classes: the labels of images with one label are no matrix."""
-    method = create("dpsh", 40_000, 48, 50_000, {}, several=False)
+    method = create("dpsh", 40_000, 48, 50_000, {}, multi_label=False)
     assert sum(b.numel() * b.element_size() for b in method.buffers()) == 50_000 * (4 * 48 + 8)
 
 

@@ -102,9 +102,7 @@ def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, net, tmp_path, c
     assert "--resume goes on, --overwrite replaces it" in capsys.readouterr().err
     assert cli.main([*command, "--overwrite", "--data", "nowhere"]) == 1
     assert (out / "model.pt").read_bytes() == before, "nothing is removed before the new run can start"
-    assert cli.main(["--out", str(out), "--resume", "--bits", "24", *cached]) == 1
-    assert "--bits 24: the run in" in capsys.readouterr().err
-    assert cli.main(["--out", str(out), "--resume", "--bits", "12", *cached]) == 0
+    assert cli.main(["--out", str(out), "--resume", *cached]) == 0
     assert (out / "model.pt").read_bytes() == before
     assert cli.main([*command, "--overwrite"]) == 0
 
@@ -167,28 +165,20 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(finished
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    "given",
     [
-        (["--sigma2", "4"], None),  # a default that nobody has named
-        (["--sigma2", "5"], "--sigma2 5: the run in OUT has 4; leave --sigma2 out"),
-        (["--beta", "0.05"], None),  # one that the recipe gives by length
-        (["--beta", "0.06"], "--beta 0.06: the run in OUT has 0.05, 0.03; leave --beta out"),
-        (["--method-option", "foo=1"], "foo: the run in OUT is of idcwh, which has no such option"),
-        (["--method-option", "lr=0.01"], "lr: the run in OUT is of idcwh, which has no such option"),
-        (["--epochs", "3"], None),
-        (["--epochs", "4"], "--epochs 4: the run in OUT has 3; leave --epochs out"),
+        ["--epochs", "3"],
+        ["--sigma2", "4"],
+        ["--method-option", "beta=0.05"],
+        ["--recipe", "frozen"],
+        ["--freeze"],
+        ["--overwrite"],
     ],
 )
-def test_options_that_agree_with_the_run_may_be_said_again(images, net, finished, cached, capsys, given, words):
-    out = finished
-    more = {"--sigma2": ["--recipe", "paper"], "--beta": ["--bits", "12", "20"]}.get(given[0])
-    if more and given != ["--beta", "0.05"]:
-        command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]
-        assert cli.main([*command, *more, "--overwrite"]) == 0
-    capsys.readouterr()
-    assert cli.main(["--out", str(out), "--resume", *cached, *given]) == (1 if words else 0)
-    if words:
-        assert capsys.readouterr().err.strip() == "error: " + words.replace("OUT", str(out))
+def test_resume_with_an_option_of_a_new_run_is_wrong_usage(tmp_path, capsys, given):
+    with pytest.raises(SystemExit) as usage:
+        cli.main(["--out", str(tmp_path / "run"), "--resume", *given])
+    assert usage.value.code == 2 and capsys.readouterr().err.startswith(f"error: {given[0]}: ")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +232,7 @@ def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cach
         assert cli.main([*resume, "--weights", "other.pt"]) == 1
         assert "checkpoint.pt: did not begin with these weights" in capsys.readouterr().err
         assert cli.main([*resume, "--weights", "none"]) == 1
-        assert "--weights none: the run in" in capsys.readouterr().err
+        assert "checkpoint.pt: " in capsys.readouterr().err.splitlines()[-1]
         (tmp_path / "moved.pt").rename(tmp_path / "w.pt")
         saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)
         del saved["protocol"]["weights"]  # as an earlier version left it
@@ -309,6 +299,3 @@ def test_a_set_that_has_moved_is_named_to_resume(make_images, images, net, tmp_p
     assert cli.main([*resume, "--data", str(other)]) == 1
     assert "protocol.json: " in capsys.readouterr().err
     assert (out / "model.pt").read_bytes() == model
-    with pytest.raises(SystemExit) as caught:
-        cli.main([*resume, "--overwrite"])
-    assert caught.value.code == 2 and "--resume goes on with a run, --overwrite replaces it" in capsys.readouterr().err

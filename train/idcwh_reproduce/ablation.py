@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from idcwh_train import recipes
-from idcwh_train.recipes import Options
+from idcwh_train.options import Options
 
 from . import grid, markup
 from .experiments import Result, Variant
@@ -118,6 +117,6 @@ def _same(results: Results, variant: Variant, lengths: set[int]) -> frozenset[in
 def _options(one: Result) -> Options | None:
     """Returns the recorded options, or None if they are of another version."""
     try:
-        return recipes.Options(**one.content["options"])
+        return Options(**one.content["options"])
     except (TypeError, ValueError):
         return None

@@ -14,6 +14,7 @@ from idcwh_search.cli import common
 from idcwh_search.errors import IdcwhError, MismatchError, NotInstalledError
 from idcwh_train import methods, recipes
 from idcwh_train.engine import run_dir
+from idcwh_train.options import OPTIONS, Options
 
 from . import experiments, grid, report, tables
 from .experiments import Planned, Setup
@@ -32,7 +33,8 @@ DIR/report.html and DIR/results.json, which has all numbers, are written at the 
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some experiments failed or some images could not be read,
 130 interrupted (the same command continues)
 """
-_SETTABLE = [name for name in recipes.KINDS if name not in ("data", "seed", "method", "backbone", "freeze")]
+_NOT_SET = ("data", "seed", "method", "backbone", "freeze", "bits", "method_options", "length_options")
+_SETTABLE = [name for name in OPTIONS if name not in _NOT_SET]
 
 
 def parser() -> common.Parser:
@@ -77,7 +79,7 @@ def _setting(text: str) -> tuple[str, Any]:
     if not equals or name not in _SETTABLE:
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE with NAME one of {', '.join(_SETTABLE)}")
     try:
-        return name, recipes.KINDS[name].read(name, value)
+        return name, OPTIONS[name].type.read(name, value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -158,11 +160,11 @@ def _run(arguments: Any, table: tables.Table, planned: list[Planned], command: s
 def plan(arguments: Any, table: tables.Table) -> list[Planned]:
     """Returns the requested experiments. Raises ValueError for options that contradict each other."""
     recipe = arguments.recipe or ("frozen" if arguments.freeze else "paper")
-    backbone = arguments.backbone or recipes.RECIPES[recipe].get("backbone", recipes.Options.backbone)
+    backbone = arguments.backbone or recipes.RECIPES[recipe].get("backbone", Options.backbone)
     requested = grid.Grid(
         setup=Setup(recipe, backbone, arguments.freeze),
         methods=_methods(arguments.methods, table, arguments.freeze),
-        bits=recipes.Options(bits=tuple(arguments.bits or table.bits)).bits,
+        bits=Options(bits=tuple(arguments.bits or table.bits)).bits,
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
         joint=arguments.joint,
         # All training images of the protocol train: nothing is chosen by held-out images.

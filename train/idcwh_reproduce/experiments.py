@@ -23,7 +23,7 @@ from idcwh_search._util.console import note
 from idcwh_search.errors import CorruptFileError, IdcwhError, NotSupportedError
 from idcwh_search.metrics.result import Evaluation
 from idcwh_train import recipes
-from idcwh_train.recipes import Options
+from idcwh_train.options import Options
 
 FORMAT, VERSION = "idcwh-reproduce-cell", 1
 DONE, FAILED = "done", "failed"

@@ -9,7 +9,7 @@ from typing import Any
 
 from idcwh_search.splits.options import OPTIONS
 from idcwh_train import recipes
-from idcwh_train.recipes import Options
+from idcwh_train.options import Options
 
 from . import tables
 from .experiments import Planned, Result, Setup, Variant

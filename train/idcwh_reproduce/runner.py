@@ -29,7 +29,7 @@ from idcwh_train.engine import resume as resuming
 from idcwh_train.engine import session, training_curves
 from idcwh_train.engine.run_dir import CHECKPOINT, LOG, PROTOCOL, model_names
 from idcwh_train.models import backbones
-from idcwh_train.recipes import Options
+from idcwh_train.options import Options
 
 from . import embedding, environment, experiments
 from .experiments import Planned, Result

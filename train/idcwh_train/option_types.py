@@ -1,10 +1,15 @@
-"""What a setting may be: in words, as a check, and as people write it on a command line."""
+"""The declaration of an option: its type, check, help text and default in one place.
+
+`Options` in options.py and the methods declare theirs with `option`. The parser, the checks of values and of
+checkpoints, and the tables in the documentation read these declarations.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,48 +18,57 @@ _NOTHING = ("none", "null")
 
 
 @dataclass(frozen=True)
-class Kind:
-    """The values that a setting takes.
+class OptionType:
+    """The values that an option takes.
 
-    words     what was expected, for an error
-    of        the type in which they are kept
-    fits      whether a value is one of them
-    optional  None is one as well
+    words: the expected value, for errors.
+    convert: makes the stored value; raises ValueError or TypeError for one that does not fit.
+    fits: returns whether a value fits, before it is converted.
+    optional: None fits as well.
+    metavar: a value in --help.
     """
 
     words: str
-    of: type
+    convert: Callable[[Any], Any]
     fits: Callable[[Any], bool]
+    metavar: str
     optional: bool = False
 
-    def or_none(self) -> Kind:
-        """The same, or None."""
+    def or_none(self) -> OptionType:
+        """Returns the type that takes None as well."""
         return replace(self, words=f"{self.words}, or none", optional=True)
 
     def checked(self, name: str, value: Any) -> Any:
-        """`value`, a number as int or float. ValueError, with the name of the setting, for one that does not fit."""
+        """Returns the value as it is stored. Raises ValueError, with the option's name, for one that does not fit."""
         if value is None and self.optional:
             return None
         if not self.fits(value):
             raise ValueError(f"{name}: expected {self.words}, not {value!r}")
-        return self.of(value)
+        return self.convert(value)
 
     def read(self, name: str, text: str) -> Any:
-        """As `checked`, of what a person wrote: true, false, yes and no for a boolean, none and null for None."""
+        """Returns the value of a text: true, false, yes or no for a boolean, none or null for None."""
         word = text.strip().lower()
         if self.optional and word in _NOTHING:
             return None
-        return self.checked(name, _BOOLEANS.get(word, text) if self.of is bool else self._converted(text))
-
-    def _converted(self, text: str) -> Any:
+        if self.convert is bool:
+            return self.checked(name, _BOOLEANS.get(word, text))
         try:
-            return self.of(text)
+            value = self.convert(text)
         except ValueError:
-            return text
+            value = text
+        return self.checked(name, value)
+
+    def __call__(self, text: str) -> Any:
+        """Returns the value of a command-line argument; an OptionType is the `type` of an argparse argument."""
+        try:
+            return self.read("", text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix(": ")) from None
 
 
 def guessed(text: str) -> Any:
-    """What a person may have meant where the kind is not known yet: a boolean, what it is as JSON, or the text."""
+    """Returns the value of a text for an option of unknown type: a boolean, a JSON value, or the text itself."""
     word = text.strip().lower()
     if word in _BOOLEANS:
         return _BOOLEANS[word]
@@ -72,19 +86,96 @@ def _number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and abs(float(value)) < float("inf")  # not NaN
 
 
-def whole(least: int) -> Kind:
-    """Whole numbers from `least` on."""
-    return Kind(f"a whole number of at least {least}", int, lambda value: _whole(value) and value >= least)
+def whole(least: int, most: float = float("inf")) -> OptionType:
+    """Returns the type of whole numbers from `least` to `most`."""
+    words = f"a whole number of at least {least}" if most == float("inf") else f"a whole number from {least} to {most}"
+    return OptionType(words, int, lambda value: _whole(value) and least <= value <= most, "N")
 
 
-def one_of(choices: tuple[str, ...]) -> Kind:
-    """One of these texts."""
-    return Kind(f"one of {', '.join(choices)}", str, lambda value: isinstance(value, str) and value in choices)
+def one_of(*choices: str) -> OptionType:
+    """Returns the type of one of these names."""
+    words, metavar = f"one of {', '.join(choices)}", "{" + ",".join(choices) + "}"
+    return OptionType(words, str, lambda value: isinstance(value, str) and value in choices, metavar)
 
 
-BOOLEAN = Kind("true or false", bool, lambda value: isinstance(value, bool))
-TEXT = Kind("text", str, lambda value: isinstance(value, str))
-NAME = Kind("a name", str, lambda value: isinstance(value, str) and value != "")
-AT_LEAST_0 = Kind("a number of at least 0", float, lambda value: _number(value) and value >= 0)
-ABOVE_0 = Kind("a number above 0", float, lambda value: _number(value) and value > 0)
-SHARE = Kind("a share from 0 up to, not including, 1", float, lambda value: _number(value) and 0 <= value < 1)
+SWITCH = OptionType("true or false", bool, lambda value: isinstance(value, bool), "")
+TEXT = OptionType("text", str, lambda value: isinstance(value, str), "TEXT")
+NAME = OptionType("a name", str, lambda value: isinstance(value, str) and value != "", "NAME")
+AT_LEAST_0 = OptionType("a number of at least 0", float, lambda value: _number(value) and value >= 0, "X")
+ABOVE_0 = OptionType("a number above 0", float, lambda value: _number(value) and value > 0, "X")
+SHARE = OptionType("a share from 0 up to, not including, 1", float, lambda v: _number(v) and 0 <= v < 1, "SHARE")
+DICTIONARY = OptionType("a dictionary", dict, lambda value: isinstance(value, dict), "")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A declared option.
+
+    type: the values that it takes.
+    help: a noun phrase with the unit, for --help and the documentation.
+    group: title of its group in --help; None for an option without a flag.
+    metavar: a value in --help; by default its type's.
+    unset: meaning of the default None.
+    negatable: the flag has a --no- form, for a switch that a recipe turns on.
+    repeated: it has one or more distinct values, a tuple in ascending order.
+    """
+
+    default: Any
+    type: OptionType
+    help: str
+    group: str | None = None
+    metavar: str | None = None
+    unset: str = ""
+    negatable: bool = False
+    repeated: bool = False
+
+    def checked(self, name: str, value: Any) -> Any:
+        """Returns the value as it is stored. Raises ValueError, with the option's name, for one that does not fit."""
+        if not self.repeated:
+            return self.type.checked(name, value)
+        values = value if isinstance(value, list | tuple) else (value,)
+        checked = tuple(sorted(self.type.checked(name, one) for one in values))
+        if len(set(checked)) < max(len(checked), 1):
+            raise ValueError(f"{name}: expected one or more distinct values, not {shown(tuple(values)) or 'none'}")
+        return checked
+
+    def add(self, add_argument: Callable[..., Any], name: str) -> None:
+        """Adds the flag of this option to a parser."""
+        flag, text = f"--{name.replace('_', '-')}", self.help
+        if default := shown(self.default) or self.unset:
+            text += f" (default {default})"
+        if self.type is SWITCH:
+            add_argument(flag, action=argparse.BooleanOptionalAction if self.negatable else "store_true", help=text)
+        else:
+            nargs = "+" if self.repeated else None
+            add_argument(flag, type=self.type, metavar=self.metavar or self.type.metavar, nargs=nargs, help=text)
+
+
+def option(default: Any, type: OptionType, help: str, group: str | None = None, **more: Any) -> Any:
+    """Returns the field of a dataclass, or the attribute of a method's class, that declares an option; see Option."""
+    metadata = {"option": Option(default, type, help, group, **more)}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def declared(owner: type) -> dict[str, Option]:
+    """Returns the options that a class declares, by name: its own, then those of its base classes."""
+    found: dict[str, Option] = {}
+    for c in owner.__mro__:
+        attributes: dict[str, Any] = vars(c).get("__dataclass_fields__") or dict(vars(c))
+        for name, value in attributes.items():
+            if isinstance(value, Field) and "option" in value.metadata:
+                found.setdefault(name, value.metadata["option"])
+    return found
+
+
+def shown(value: Any) -> str:
+    """Returns a value as in --help and the documentation; nothing for what is off, empty or none."""
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    if isinstance(value, bool):
+        return "on" if value else ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None or value == {} else str(value)

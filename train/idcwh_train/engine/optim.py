@@ -8,7 +8,7 @@ import torch
 
 from ..methods.base import Method
 from ..models.hash_model import Network
-from ..recipes import Options
+from ..options import Options
 
 
 def learning_rate_factor(options: Options, epoch: int, step: int, epochs: int, steps: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import MismatchError, NotSupportedError
 from idcwh_search.splits.split import Split
 
-from ..recipes import NO_FILES, Options
+from ..options import NO_FILES, OPTIONS
 from . import checkpoint, run_dir
 
 _KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
@@ -23,7 +22,7 @@ def read(path: Path) -> dict[str, Any]:
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
     lacking = [name for name, kind in _KEYS.items() if not isinstance(saved.get(name), kind)]
     if not lacking:
-        lacking = [f"option {field.name}" for field in fields(Options) if field.name not in saved["options"]]
+        lacking = [f"option {name}" for name in OPTIONS if name not in saved["options"]]
     if lacking:
         raise NotSupportedError(
             f"has no {lacking[0]}; another version of idcwh-train wrote it: go on with that one, "

@@ -28,7 +28,7 @@ from ..data import kept_images
 from ..frozen.features import one_thread
 from ..methods.base import Method, create, find
 from ..models import backbones
-from ..recipes import NO_FILES, Options
+from ..options import NO_FILES, Options
 from . import checkpoint, epoch_log, malloc, retrieval, run_dir
 from . import resume as resuming
 from .code_stats import class_count, summary

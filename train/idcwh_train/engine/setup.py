@@ -24,7 +24,7 @@ from ..frozen.features import extract, joined
 from ..methods.base import Method, create
 from ..models.backbones import Backbone
 from ..models.hash_model import Network
-from ..recipes import Options
+from ..options import Options
 from . import retrieval
 from .distributed import Workers
 from .retrieval import Unmeasurable
@@ -97,8 +97,8 @@ class Prepared:
         options, classes, methods = self.options, len(self.dataset.classes), []
         for bits in options.bits:
             torch.manual_seed(mixed(options.seed, bits))  # the centers, whatever was drawn before them
-            several = self.dataset.multi_label
-            methods.append(create(options.method, classes, bits, images, options.of_method(bits), several))
+            multi_label = self.dataset.multi_label
+            methods.append(create(options.method, classes, bits, images, options.of_method(bits), multi_label))
         return methods
 
     def _network(self, methods: list[Method]) -> Network:

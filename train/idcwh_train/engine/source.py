@@ -22,7 +22,7 @@ from ..data.augment import augment
 from ..data.loader import read
 from ..frozen import features
 from ..models.hash_model import Network
-from ..recipes import Options
+from ..options import Options
 from .distributed import Workers
 
 _SIZE_STEP = 16  # pixels: every network takes its multiples

@@ -24,7 +24,7 @@ from idcwh_search._util.wording import counted
 from ..methods.base import Loss, Method
 from ..models.backbones import versioned
 from ..models.hash_model import Network
-from ..recipes import Options
+from ..options import Options
 from . import averaging, divergence, optim
 from .code_stats import Codes, class_count
 from .distributed import Workers

@@ -19,7 +19,7 @@ class Entry:
     """Where a method is, and what suits it.
 
     module     the file in this folder
-    recipes    name of a recipe -> what differs from it for this method: fields of recipes.Options
+    recipes    name of a recipe -> what differs from it for this method: options of options.py
     with_bits  name of a recipe -> the method's own options that differ from their defaults, where the length decides
     """
 
@@ -67,10 +67,3 @@ MODULES = {
     "class-code": Entry("class_code"),
 }
 """Name of a method, as `--method` and model.pt call it -> entry."""
-
-L2_REDUCTIONS = ("sum/Z", "sum", "sum/ZC", "sum/n")
-"""What the sum over the Z x C terms of IDCWH's L2 is divided by; "sum" is eq. 11 as it stands, "sum/ZC" the mean."""
-REDUCTIONS = ("mean", "sum")
-"""Of terms that are sums over the images of a batch."""
-STARTS = ("normal", "far")
-"""What IDCWH's centers start from."""

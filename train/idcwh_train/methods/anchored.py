@@ -16,36 +16,22 @@ from torch import Tensor, nn
 from idcwh_search.errors import InvalidInputError
 
 from ..models import heads
-from .base import Method, above_0, at_least_0, at_least_1, sgn
+from ..option_types import ABOVE_0, AT_LEAST_0, option, whole
+from .base import Method, sgn
 from .discrete_cyclic import ridge
 
 
 class Anchored(Method):
-    """lam, nu: weights of the classifier's norm and of the distance to F, lambda and nu in the paper; anchors: how
-    many, at most one an image; width: of phi, relative; shrink: ridge weight of P, an image; iterations: rounds of P,
-    W, B."""
+    """Closed form: P, W and B in turn."""
 
     closed_form: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        lam: float = 1.0,
-        nu: float = 1e-5,
-        anchors: int = 1000,
-        width: float = 0.7,
-        shrink: float = 1e-3,
-        iterations: int = 5,
-    ) -> None:
-        super().__init__(classes, bits, images)
-        at_least_0(lam=lam, nu=nu, shrink=shrink)
-        above_0(width=width)
-        at_least_1(anchors=anchors, iterations=iterations)
-        self.lam, self.nu, self.width, self.shrink = float(lam), float(nu), float(width), float(shrink)
-        self.anchors, self.iterations = int(anchors), int(iterations)
+    lam: float = option(1.0, AT_LEAST_0, "weight lambda of the classifier's norm")
+    nu: float = option(1e-5, AT_LEAST_0, "weight nu of the distance to F(X)")
+    anchors: int = option(1000, whole(1), "anchors, at most one per image")
+    width: float = option(0.7, ABOVE_0, "relative width of phi")
+    shrink: float = option(1e-3, AT_LEAST_0, "ridge weight of P per image")
+    iterations: int = option(5, whole(1), "rounds of P, W and B")
 
     def head(self, features: int) -> nn.Module:
         return heads.RBF(features, self.bits, min(self.anchors, self.images))

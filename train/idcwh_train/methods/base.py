@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,8 +11,8 @@ from torch import Tensor, nn
 
 from idcwh_search.errors import InvalidInputError
 
-from .. import option_types
 from ..models import heads
+from ..option_types import declared
 from . import MODULES
 
 
@@ -31,22 +29,31 @@ class Method(nn.Module):
     """A loss. Its parameters (centers) are trained beside the network's, with the learning rate of the centers;
     whatever else it has to remember is a buffer, so that `state_dict` is all that a checkpoint needs.
 
-    Made with the number of classes, of bits and of training images, and its options: the keyword-only arguments of
-    `__init__`, each kept as an attribute of the same name. A subclass writes `terms`, and `head` unless a linear layer
-    will do; or, with `closed_form`, `fit` in place of both.
+    Its options are declared as class attributes, `margin: float = option(0.5, AT_LEAST_0, "...")`, and an instance has
+    their values. A subclass writes `terms`, and `head` unless a linear layer will do; or, with `closed_form`, `fit` in
+    place of both.
     """
 
     name: ClassVar[str]
     closed_form: ClassVar[bool] = False  # `fit` is called once with all features, in place of the loop
     head_lr: ClassVar[float] = 1.0  # learning rate of the head over that of the backbone, when all is fine-tuned
 
-    def __init__(self, classes: int, bits: int, images: int = 0) -> None:
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        """Stores the numbers of classes, bits and training images, and the options.
+
+        Raises TypeError for an option that the method does not have, ValueError for a value that it does not take.
+        """
         super().__init__()
         self.classes, self.bits, self.images = classes, bits, images
+        known = declared(type(self))
+        if unknown := [name for name in options if name not in known]:
+            raise TypeError(f"unknown option {unknown[0]!r}; expected one of {', '.join(known)}")
+        for name, one in known.items():
+            setattr(self, name, one.checked(name, options.get(name, one.default)))
 
     def options(self) -> dict[str, Any]:
-        """What the command line may set, with its value here; plain Python, goes into model.pt."""
-        return {name: getattr(self, name) for name in option_names(type(self))}
+        """Returns the value of every option, in plain Python; model.pt has them."""
+        return {name: getattr(self, name) for name in declared(type(self))}
 
     def head(self, features: int) -> nn.Module:
         """The module behind the backbone, float32 [n, features] -> [n, bits], freshly drawn; kinds are in heads.py.
@@ -101,60 +108,10 @@ def quantization(h: Tensor) -> Tensor:
     return (sgn(h.detach()) - h).square().sum(dim=1)
 
 
-# Checks of options for `__init__`: ValueError naming the first one that is something else.
-
-
-def at_least_0(**numbers: float) -> None:
-    """Finite numbers of at least 0."""
-    _check(option_types.AT_LEAST_0, numbers)
-
-
-def above_0(**numbers: float) -> None:
-    """Finite numbers above 0."""
-    _check(option_types.ABOVE_0, numbers)
-
-
-def at_least_1(**counts: int) -> None:
-    """Whole numbers of at least 1."""
-    _check(option_types.whole(1), counts)
-
-
-def shares(**numbers: float) -> None:
-    """Numbers from 0 up to, not including, 1."""
-    _check(option_types.SHARE, numbers)
-
-
-def booleans(**answers: bool) -> None:
-    """True or False, not what only counts as one of them."""
-    _check(option_types.BOOLEAN, answers)
-
-
-def one_of(choices: tuple[str, ...], **texts: str) -> None:
-    """Texts among `choices`."""
-    _check(option_types.one_of(choices), texts)
-
-
-def _check(kind: option_types.Kind, options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        kind.checked(name, value)
-
-
-def option_names(method: type[Method]) -> list[str]:
-    """Names of the options of a method, those that it hands on to its base class included."""
-    names: dict[str, None] = {}
-    for c in method.__mro__:
-        if "__init__" in vars(c):
-            parameters = inspect.signature(c).parameters.values()
-            names |= dict.fromkeys(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-                break
-    return list(names)
-
-
 def find(name: str) -> type[Method]:
     """The class of a method. IdcwhError for an unknown name."""
     if name not in MODULES:
-        raise InvalidInputError(f"unknown method {name!r}; expected one of {', '.join(MODULES)}")
+        raise InvalidInputError(path="method", found=name, expected=f"one of {', '.join(MODULES)}")
     module = importlib.import_module(f".{MODULES[name].module}", __package__)
     found: type[Method] = next(
         c for c in vars(module).values() if isinstance(c, type) and getattr(c, "name", None) == name
@@ -163,20 +120,22 @@ def find(name: str) -> type[Method]:
 
 
 def create(
-    name: str, classes: int, bits: int, images: int, options: dict[str, Any], several: bool | None = None
+    name: str, classes: int, bits: int, images: int, options: dict[str, Any], multi_label: bool | None = None
 ) -> Method:
-    """A method by name. IdcwhError for an unknown name; TypeError for an option that the method does not have and
-    ValueError for a value that it does not take, both of which name the method.
+    """Returns a method by name.
 
-    several: whether an image may have several labels, where that is known; a few methods have an option of this name.
+    Args:
+        classes, bits, images: numbers of classes, bits and training images.
+        options: those that differ from the defaults.
+        multi_label: whether an image may have several labels, if that is known; default of the option `several`.
+
+    Raises IdcwhError for an unknown name; TypeError for an unknown option and ValueError for an invalid value, both
+    with the method's name.
     """
     method = find(name)
-    known = option_names(method)
-    if unknown := [option for option in options if option not in known]:
-        raise TypeError(f"{name}: unknown option {unknown[0]!r}; expected one of {', '.join(known)}")
-    if several is not None and "several" in known:
-        options = {"several": several, **options}
+    if multi_label is not None and "several" in declared(method):
+        options = {"several": multi_label, **options}
     try:
         return method(classes, bits, images, **options)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error

@@ -9,27 +9,28 @@ the best class; for several labels the sign of the sum of the codes of the class
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import heads
-from .base import Method, booleans
+from ..option_types import SWITCH, option
+from .base import Method
 from .hash_centers import spread
 
 
 class ClassCode(Method):
-    """several: whether an image may have several labels. If not, and one has, they share its cross-entropy."""
+    """A classifier. An image of several labels shares the cross-entropy among them unless `several` is on."""
 
     name: ClassVar[str] = "class-code"
 
     codes: Tensor  # int8 [classes, bits]; also in the head
 
-    def __init__(self, classes: int, bits: int, images: int = 0, *, several: bool = False) -> None:
-        super().__init__(classes, bits, images)
-        booleans(several=several)
-        self.several = several
+    several: bool = option(False, SWITCH, "an image may have several labels: binary cross-entropy")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         self.register_buffer("codes", spread(classes, bits))
 
     def class_centers(self) -> Tensor:

@@ -13,28 +13,29 @@ code, log cosh in the paper.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import Method, at_least_0
+from ..option_types import AT_LEAST_0, option
+from .base import Method
 from .hash_centers import rows_of_hadamard, spread
 
 
 class CSQ(Method):
-    """lam: weight of the quantization, lambda in the paper."""
+    """Fixed centers, and a term that pulls the outputs towards -1 and 1."""
 
     name: ClassVar[str] = "csq"
 
     centers: Tensor  # [classes, bits] of +1 and -1
     tie: Tensor  # [bits]
 
-    def __init__(self, classes: int, bits: int, images: int = 0, *, lam: float = 1e-4) -> None:
-        super().__init__(classes, bits, images)
-        at_least_0(lam=lam)
-        self.lam = float(lam)
+    lam: float = option(1e-4, AT_LEAST_0, "weight lambda of the quantization term")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         centers = rows_of_hadamard(classes, bits)
         self.register_buffer("centers", (spread(classes, bits) if centers is None else centers).float())
         self.register_buffer("tie", 2.0 * torch.randint(2, (bits,)) - 1)

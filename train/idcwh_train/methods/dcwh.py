@@ -13,20 +13,20 @@ of exp, + 1e-6, log, which loses the gradient of a far-off image; an image of se
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0, at_least_1, quantization
+from ..option_types import ABOVE_0, AT_LEAST_0, option, whole
+from .base import Method, quantization
 
 _EDGE = 1.1
 
 
 class DCWH(Method):
-    """sigma2: variance of the Gaussians; eta1, eta2: weights of the cube and of its corners; every: epochs between two
-    updates of the centers."""
+    """Classwise likelihood around the mean outputs of the classes."""
 
     name: ClassVar[str] = "dcwh"
 
@@ -35,22 +35,13 @@ class DCWH(Method):
     counts: Tensor
     epoch: Tensor
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        sigma2: float = 1.0,
-        eta1: float = 10.0,
-        eta2: float = 0.01,
-        every: int = 2,
-    ) -> None:
-        super().__init__(classes, bits, images)
-        above_0(sigma2=sigma2)
-        at_least_0(eta1=eta1, eta2=eta2)
-        at_least_1(every=every)
-        self.sigma2, self.eta1, self.eta2, self.every = float(sigma2), float(eta1), float(eta2), int(every)
+    sigma2: float = option(1.0, ABOVE_0, "variance of the Gaussians around the class centers")
+    eta1: float = option(10.0, AT_LEAST_0, "weight of the distance to the cube")
+    eta2: float = option(0.01, AT_LEAST_0, "weight of the quantization term")
+    every: int = option(2, whole(1), "epochs between two updates of the centers")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         self.register_buffer("centers", torch.randn(classes, bits))
         self.register_buffer("sums", torch.zeros(classes, bits))
         self.register_buffer("counts", torch.zeros(classes))

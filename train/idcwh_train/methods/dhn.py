@@ -17,21 +17,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0
+from ..option_types import ABOVE_0, AT_LEAST_0, option
+from .base import Method
 from .pairwise import logistic, mean_where, others, similar
 
 
 class DHN(Method):
-    """lam: weight of the quantization, lambda in the paper; scale: of the inner product."""
+    """The pairwise loss on tanh(h)."""
 
     name: ClassVar[str] = "dhn"
     head_lr: ClassVar[float] = 10.0
 
-    def __init__(self, classes: int, bits: int, images: int = 0, *, lam: float = 0.1, scale: float = 1.0) -> None:
-        super().__init__(classes, bits, images)
-        at_least_0(lam=lam)
-        above_0(scale=scale)
-        self.lam, self.scale = float(lam), float(scale)
+    lam: float = option(0.1, AT_LEAST_0, "weight lambda of the quantization term")
+    scale: float = option(1.0, ABOVE_0, "factor of the inner product")
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         z = torch.tanh(h)

@@ -22,30 +22,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import heads
-from .base import Method, at_least_0, at_least_1
+from ..option_types import AT_LEAST_0, option, whole
+from .base import Method
 from .pairwise import mean_where, similar, triplets
 
 
 class DNNH(Method):
-    """epsilon: half the width of the linear piece, up to 0.5 (no threshold); margin: 1 in the paper; most: p and n
-    taken for each q."""
+    """The triplet loss on bits that each see a slice of the features."""
 
     name: ClassVar[str] = "dnnh"
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        epsilon: float = 0.3,
-        margin: float = 1.0,
-        most: int = 50,
-    ) -> None:
-        super().__init__(classes, bits, images)
-        at_least_0(epsilon=epsilon, margin=margin)
-        at_least_1(most=most)
-        self.epsilon, self.margin, self.most = float(epsilon), float(margin), int(most)
+    epsilon: float = option(0.3, AT_LEAST_0, "half the width of the linear piece; 0.5: no threshold")
+    margin: float = option(1.0, AT_LEAST_0, "margin, 1 in the paper")
+    most: int = option(50, whole(1), "positives and negatives per query in a batch")
 
     def head(self, features: int) -> nn.Module:
         return heads.Sliced(features, self.bits)

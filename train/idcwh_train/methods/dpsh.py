@@ -14,26 +14,26 @@ the gradient of the paper, where a pair also counts as (j, i).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from .base import Method, at_least_0, booleans, quantization
+from ..option_types import AT_LEAST_0, SWITCH, option
+from .base import Method, quantization
 from .memory_bank import Memory
 from .pairwise import logistic
 
 
 class DPSH(Method):
-    """eta: weight of the quantization, 10 to 100 in the paper; several: whether an image may have several labels (the
-    memory is smaller when it may not)."""
+    """The pairwise loss against a memory of the outputs of all images."""
 
     name: ClassVar[str] = "dpsh"
 
-    def __init__(self, classes: int, bits: int, images: int = 0, *, eta: float = 10.0, several: bool = True) -> None:
-        super().__init__(classes, bits, images)
-        at_least_0(eta=eta)
-        booleans(several=several)
-        self.eta, self.several = float(eta), several
+    eta: float = option(10.0, AT_LEAST_0, "weight of the quantization term, 10 to 100 in the paper")
+    several: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         self.memory = Memory(images, bits, classes, self.several)
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:

@@ -15,45 +15,34 @@ images that they were chosen for. An image whose code is not in B yet takes the 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0, at_least_1, booleans, sgn
+from ..option_types import ABOVE_0, AT_LEAST_0, SWITCH, option, whole
+from .base import Method, sgn
 from .discrete_cyclic import descend, solve
 from .memory_bank import Memory
 from .pairwise import logistic
 
 
 class DSDH(Method):
-    """mu, nu, eta: weights of the classifier's error, of its norm and of the quantization; sweeps: over the bits, at
-    most, in one update of B; several: whether an image may have several labels."""
+    """DPSH's pairs, and a linear classifier of discrete codes."""
 
     name: ClassVar[str] = "dsdh"
 
     codes: Tensor  # B, int8 [images, bits], 0 for an image not seen yet
     classifier: Tensor  # W [bits, classes]
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        mu: float = 2e-4,
-        nu: float = 2e-5,
-        eta: float = 0.011,
-        sweeps: int = 10,
-        several: bool = True,
-    ) -> None:
-        super().__init__(classes, bits, images)
-        above_0(mu=mu)
-        at_least_0(nu=nu, eta=eta)
-        at_least_1(sweeps=sweeps)
-        booleans(several=several)
-        self.mu, self.nu, self.eta = float(mu), float(nu), float(eta)
-        self.sweeps, self.several = int(sweeps), several
+    mu: float = option(2e-4, ABOVE_0, "weight of the classifier's error")
+    nu: float = option(2e-5, AT_LEAST_0, "weight of the classifier's norm")
+    eta: float = option(0.011, AT_LEAST_0, "weight of the quantization term")
+    sweeps: int = option(10, whole(1), "largest number of sweeps over the bits in an update of B")
+    several: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         self.memory = Memory(images, bits, classes, self.several)
         self.register_buffer("codes", torch.zeros(images, bits, dtype=torch.int8))
         self.register_buffer("classifier", torch.zeros(bits, classes))

@@ -17,29 +17,19 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import Method, at_least_0, at_least_1, quantization
+from ..option_types import AT_LEAST_0, option, whole
+from .base import Method, quantization
 from .pairwise import mean_where, similar, triplets
 
 
 class DTSH(Method):
-    """eta: weight of the quantization; margin: alpha over l; most: p and n taken for each q."""
+    """The triplet loss."""
 
     name: ClassVar[str] = "dtsh"
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        eta: float = 0.1,
-        margin: float = 0.5,
-        most: int = 50,
-    ) -> None:
-        super().__init__(classes, bits, images)
-        at_least_0(eta=eta, margin=margin)
-        at_least_1(most=most)
-        self.eta, self.margin, self.most = float(eta), float(margin), int(most)
+    eta: float = option(0.1, AT_LEAST_0, "weight of the quantization term")
+    margin: float = option(0.5, AT_LEAST_0, "margin alpha over the code length")
+    most: int = option(50, whole(1), "positives and negatives per query in a batch")
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         theta_qp, theta_qn, valid = triplets(0.5 * h @ h.T, similar(y, y), self.most)

@@ -14,38 +14,30 @@ code).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from .base import Method, above_0, at_least_0, at_least_1
+from ..option_types import ABOVE_0, AT_LEAST_0, option, whole
+from .base import Method
 from .pairwise import logistic, mean_where, others, similar
 
 
 class HashNet(Method):
-    """scale: alpha times l; growth, every: of beta, which changes at every so many steps."""
+    """Weighted pairs on tanh(beta h) with growing beta."""
 
     name: ClassVar[str] = "hashnet"
     head_lr: ClassVar[float] = 10.0
 
     step: Tensor
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        scale: float = 10.0,
-        growth: float = 0.005,
-        every: int = 200,
-    ) -> None:
-        super().__init__(classes, bits, images)
-        above_0(scale=scale)
-        at_least_0(growth=growth)
-        at_least_1(every=every)
-        self.scale, self.growth, self.every = float(scale), float(growth), int(every)
+    scale: float = option(10.0, ABOVE_0, "alpha times the code length")
+    growth: float = option(0.005, AT_LEAST_0, "growth of beta per step")
+    every: int = option(200, whole(1), "steps between two changes of beta")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:

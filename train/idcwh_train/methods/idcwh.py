@@ -13,51 +13,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import L2_REDUCTIONS, REDUCTIONS, STARTS
-from .base import Method, above_0, at_least_0, one_of, sgn, shares
+from .base import Method, sgn
 from .hash_centers import spread
+from .idcwh_options import IDCWHOptions
 
 
-class IDCWH(Method):
-    """L = L1 + gamma L2 + beta Q (eq. 13).
-
-    sigma2        variance of the classwise Gaussians, > 0
-    gamma, beta   weights of the centers similarity and of the quantization term
-    l2_reduction  one of L2_REDUCTIONS; the paper does not say, and it matters
-    reduction     of L1 and Q over the batch, "mean" or "sum"
-
-    Beyond the paper:
-    smoothing     share of each label that goes to all classes alike in L1 (Szegedy et al., CVPR 2016)
-    start         of the centers; "normal": drawn from N(0, 1) as in the paper; "far": +-1 codes far from each other
-    """
+class IDCWH(IDCWHOptions, Method):
+    """L = L1 + gamma L2 + beta Q (eq. 13)."""
 
     name: ClassVar[str] = "idcwh"
 
-    def __init__(
-        self,
-        classes: int,
-        bits: int,
-        images: int = 0,
-        *,
-        sigma2: float = 4.0,
-        gamma: float = 1.0,
-        beta: float = 0.01,
-        l2_reduction: str = "sum/Z",
-        reduction: str = "mean",
-        smoothing: float = 0.0,
-        start: str = "normal",
-    ) -> None:
-        super().__init__(classes, bits, images)
-        above_0(sigma2=sigma2)
-        at_least_0(gamma=gamma, beta=beta)
-        one_of(L2_REDUCTIONS, l2_reduction=l2_reduction)
-        one_of(REDUCTIONS, reduction=reduction)
-        shares(smoothing=smoothing)
-        one_of(STARTS, start=start)
-        self.sigma2, self.gamma, self.beta = float(sigma2), float(gamma), float(beta)
-        self.l2_reduction, self.reduction = l2_reduction, reduction
-        self.smoothing, self.start = float(smoothing), start
-        drawn = torch.randn(classes, bits) if start == "normal" else spread(classes, bits).float()
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
+        drawn = torch.randn(classes, bits) if self.start == "normal" else spread(classes, bits).float()
         self.centers = nn.Parameter(drawn)  # mu
         self.votes: Tensor  # sum_j of eq. 14, exact in integers
         self.register_buffer("votes", torch.zeros(classes, bits, dtype=torch.int32))
@@ -119,7 +87,6 @@ class IDCWHSingle(IDCWH):
     name: ClassVar[str] = "idcwh-single"
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
-        at_least_0(gamma=options.setdefault("gamma", 0.0))
-        if options["gamma"]:
-            raise ValueError(f"gamma: expected 0, not {options['gamma']}; it is idcwh with gamma = 0")
-        super().__init__(classes, bits, images, **options)
+        super().__init__(classes, bits, images, **{"gamma": 0.0, **options})
+        if self.gamma:
+            raise ValueError(f"gamma: expected 0, not {self.gamma!r}; with gamma > 0 the method is idcwh")

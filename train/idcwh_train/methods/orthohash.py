@@ -13,28 +13,29 @@ Deviations: the codes are chosen far apart, where the paper draws them from Bern
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models import heads
-from .base import Method, above_0, at_least_0
+from ..option_types import ABOVE_0, AT_LEAST_0, option
+from .base import Method
 from .hash_centers import rows_of_hadamard, spread
 
 
 class OrthoHash(Method):
-    """scale: s; margin: m, on the cosine of an image's own classes."""
+    """Cross-entropy of the cosines to fixed codes."""
 
     name: ClassVar[str] = "orthohash"
 
     centers: Tensor  # [classes, bits] of +1 and -1
 
-    def __init__(self, classes: int, bits: int, images: int = 0, *, scale: float = 8.0, margin: float = 0.2) -> None:
-        super().__init__(classes, bits, images)
-        above_0(scale=scale)
-        at_least_0(margin=margin)
-        self.scale, self.margin = float(scale), float(margin)
+    scale: float = option(8.0, ABOVE_0, "factor s of the cosine")
+    margin: float = option(0.2, AT_LEAST_0, "margin m on the cosine of an image's own classes")
+
+    def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
+        super().__init__(classes, bits, images, **options)
         centers = rows_of_hadamard(classes, bits)
         self.register_buffer("centers", (spread(classes, bits) if centers is None else centers).float())
 

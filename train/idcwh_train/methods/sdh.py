@@ -10,24 +10,21 @@ descent). A new image has the code sgn(F(x)). Deviations: those of anchored.py.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
+from ..option_types import option, whole
 from .anchored import Anchored
-from .base import at_least_1
 from .discrete_cyclic import descend, ridge
 
 
 class SDH(Anchored):
-    """sweeps: over the bits in one step of B."""
+    """B bit by bit."""
 
     name: ClassVar[str] = "sdh"
 
-    def __init__(self, classes: int, bits: int, images: int = 0, *, sweeps: int = 10, **shared: Any) -> None:
-        super().__init__(classes, bits, images, **shared)
-        at_least_1(sweeps=sweeps)
-        self.sweeps = int(sweeps)
+    sweeps: int = option(10, whole(1), "sweeps over the bits in a step of B")
 
     def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
         w = ridge(b, y, self.lam)

@@ -29,7 +29,7 @@ from idcwh_search.errors import (
     not_installed,
 )
 
-from ..recipes import COMPACT
+from ..options import COMPACT
 from . import compact
 from . import weights as tensors
 
