@@ -223,7 +223,7 @@ def test_joint_training_equals_one_training_per_code_length(reproduce, finished_
         (["--methods", "dpsh", "--sweeps"], "--methods"),
         (["--methods", "dpsh", "--ablation"], "--methods"),
         (["--bits", "5000000"], "bits"),
-        (["--bits", "16", "8", "16"], "16, 8, 16"),
+        (["--bits", "16", "8", "16"], "16 8 16"),
         (["--set", "nonesuch=1"], "NAME=VALUE"),
         (["--set", "nesterov=maybe"], "nesterov"),
         (["--set", "epochs=abc"], "epochs"),
