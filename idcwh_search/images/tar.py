@@ -14,9 +14,8 @@ import errno
 import io
 import os
 import tarfile
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..errors import CorruptFileError, NotSupportedError
 
@@ -42,14 +41,11 @@ class Unreadable:
 
 
 Contents = dict[str, Member | Unreadable]
-_remembered: OrderedDict[tuple[str, int, int], Contents] = OrderedDict()
-_lock = threading.Lock()
 
 
 def compressed_suffix(path: str) -> str | None:
     """Returns the suffix of a path that names a compressed archive, which has no offsets to read at; else None."""
-    lower = path.lower()
-    return next(filter(lower.endswith, _COMPRESSED)) if lower.endswith(_COMPRESSED) else None
+    return next((suffix for suffix in _COMPRESSED if path.lower().endswith(suffix)), None)
 
 
 def is_shard(path: str) -> bool:
@@ -66,17 +62,7 @@ def contents(path: str) -> Contents:
     skipped. Raises CorruptFileError for a file that is no tar file or is cut off, OSError if it cannot be read.
     """
     status = os.stat(path)
-    key = (path, status.st_size, status.st_mtime_ns)
-    with _lock:
-        if key in _remembered:
-            _remembered.move_to_end(key)
-            return _remembered[key]
-    found = _scan(path, status.st_size)
-    with _lock:
-        _remembered[key] = found
-        while len(_remembered) > _KEPT:
-            _remembered.popitem(last=False)
-    return found
+    return _scan(path, status.st_size, status.st_mtime_ns)
 
 
 def split(path: str | os.PathLike[str]) -> tuple[str, str] | None:
@@ -105,27 +91,27 @@ def read(path: str | os.PathLike[str]) -> io.BytesIO | None:
 
     Raises FileNotFoundError if the archive has no such file, another OSError if it cannot be read in place.
     """
-    place = split(path)
-    if place is None:
+    archive, found = _find(path)
+    if archive is None:
         return None
-    archive, name = place
-    return io.BytesIO(_bytes(archive, _member(archive, name, os.fspath(path))))
+    if isinstance(found, Member):
+        return io.BytesIO(_bytes(archive, found))
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, "no such file in the archive", os.fspath(path))
+    raise OSError(errno.EOPNOTSUPP, found.reason, os.fspath(path))
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
     """Returns whether a path leads to a member of an archive, readable or not."""
-    place = split(path)
-    return place is not None and place[1] in contents(place[0])
+    return _find(path)[1] is not None
 
 
 def stat(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
     """Returns numbers that change when a file in an archive does, or None if there is no such file."""
-    place = split(path)
-    if place is None:
+    archive, found = _find(path)
+    if archive is None or not isinstance(found, Member):
         return None
-    archive, name = place
-    found = contents(archive).get(name)
-    return (found.size, found.offset, os.stat(archive).st_mtime_ns) if isinstance(found, Member) else None
+    return found.size, found.offset, os.stat(archive).st_mtime_ns
 
 
 def label(path: str | os.PathLike[str]) -> str | None:
@@ -147,12 +133,21 @@ def label(path: str | os.PathLike[str]) -> str | None:
 
 def head(path: str, size: int) -> bytes:
     """Returns the first `size` bytes of a file in an archive, or none where it cannot be read in place."""
-    archive, name = split(path) or ("", "")
-    found = contents(archive).get(name) if archive else None
-    return _bytes(archive, Member(found.offset, min(size, found.size))) if isinstance(found, Member) else b""
+    archive, found = _find(path)
+    if archive is None or not isinstance(found, Member):
+        return b""
+    return _bytes(archive, Member(found.offset, min(size, found.size)))
 
 
-def _scan(path: str, size: int) -> Contents:
+def _find(path: str | os.PathLike[str]) -> tuple[str | None, Member | Unreadable | None]:
+    """Returns the archive that a path leads into, and the member there; None for each that does not exist."""
+    place = split(path)
+    return (None, None) if place is None else (place[0], contents(place[0]).get(place[1]))
+
+
+@lru_cache(_KEPT)
+def _scan(path: str, size: int, mtime_ns: int) -> Contents:
+    """Returns the members of an archive, read again when its size or time changes."""
     found: Contents = {}
     end = 0
     try:
@@ -196,15 +191,6 @@ def _entry(member: tarfile.TarInfo, name: str) -> Member | Unreadable:
     if member.issparse():
         return Unreadable("a sparse file, which cannot be read in place; write the archive without --sparse")
     return Member(member.offset_data, member.size) if member.isreg() else Unreadable("not a regular file")
-
-
-def _member(archive: str, name: str, path: str) -> Member:
-    found = contents(archive).get(name)
-    if found is None:
-        raise FileNotFoundError(errno.ENOENT, "no such file in the archive", path)
-    if isinstance(found, Unreadable):
-        raise OSError(errno.EOPNOTSUPP, found.reason, path)
-    return found
 
 
 def _bytes(archive: str, member: Member) -> bytes:
