@@ -1,4 +1,5 @@
-# Two commands: `make demo` shows the system at work on real images, `make test` proves it. Both make their own virtual environment.
+# `make demo` shows the system at work on real images, `make test` proves it, `make check` is for the minutes between two edits.
+# Each makes its own virtual environment.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,12 +9,13 @@ SOURCES := setup.py pyproject.toml csrc/sources.txt csrc/sources_encoder.txt $(s
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-python test-cpp test-sanitize test-arm test-aarch64-linux-gnu test-arm-linux-gnueabihf test-wheel fuzz lint style tidy bench clean
+.PHONY: demo build-check build-test check test test-slow test-sanitize test-arm test-aarch64-linux-gnu test-arm-linux-gnueabihf test-wheel fuzz lint style tidy bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train, export, index, search and evaluate on real images; ends with a picture to look at"
-	@echo "make test    all tests, Python and C++"
+	@echo "make check   the fast tests, Python and C++, in at most 90 seconds after a build"
+	@echo "make test    all tests: those of make check, then those of make test-slow; prints both times"
 	@echo "make test-sanitize, test-arm, fuzz, test-wheel"
 	@echo "             the C++ tests under sanitizers, for ARM, with made-up calls; what a wheel holds for C and C++"
 	@echo "make lint    ruff, mypy, stubtest, clang-format, clang-tidy"
@@ -22,10 +24,21 @@ help:
 demo: $(VENV)/demo.stamp
 	$(BIN)/python demo/demo.py --out $(OUT)/demo
 
-test: test-cpp test-python
+# $(call tests,LABELS,MARKER): runs part of the tests; prints what was skipped and why, and how long all of it took.
+define tests
+	start=$$(date +%s) && $(CTEST) --test-dir build/csrc $(1) && (grep ^skipped: build/csrc/Testing/Temporary/LastTest.log; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "$(2)") && echo "make $@: $$(($$(date +%s) - start)) s"
+endef
+CTEST := $(BIN)/ctest --output-on-failure -j 2
 
-test-python: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# Unit tests: nothing is compiled but what changed, nothing emulated, nothing trained in a process of its own.
+check: build-check
+	$(call tests,-LE slow,not slow)
+
+test: check test-slow
+
+test-slow: build-test
+	$(call tests,-L slow,slow)
 
 # $(call cmake,FOLDER,OPTIONS,TARGET): configures csrc into build/FOLDER and builds it, or one target of it.
 define cmake
@@ -38,23 +51,25 @@ ENCODER = -DIDCWH_ONNXRUNTIME=$$(ls $(abspath $(VENV))/lib/python*/site-packages
 
 # The objects are those of the Python module where `pip install -e` has kept them; the other builds compile for themselves.
 OBJECTS := $(CURDIR)/build/objects/csrc
-test-cpp: $(VENV)/dev.stamp
-	$(call cmake,csrc,-DIDCWH_OBJECTS=$$(test -d $(OBJECTS) && echo $(OBJECTS)) $(ENCODER))
-	$(BIN)/ctest --test-dir build/csrc --output-on-failure -j 2
+configure = $(call cmake,csrc,-DIDCWH_OBJECTS=$$(test -d $(OBJECTS) && echo $(OBJECTS)) $(ENCODER),$(1))
+build-check: $(VENV)/dev.stamp
+	$(call configure,check_tests)
+build-test: $(VENV)/dev.stamp
+	$(call configure)
 
 # Address and undefined behaviour, then threads, with readers and a writer side by side for longer. The structures are made
 # and searched by the tests of the index; their own tests are long sums on one thread, which take minutes there.
 test-sanitize: $(VENV)/dev.stamp
 	$(call cmake,address,-DIDCWH_SANITIZE=address $(ENCODER))
-	$(BIN)/ctest --test-dir build/address --output-on-failure -j2
+	$(CTEST) --test-dir build/address
 	$(call cmake,thread,-DIDCWH_SANITIZE=thread,thread_tests)
-	IDCWH_TEST_SECONDS=30 $(BIN)/ctest --test-dir build/thread --output-on-failure -j 2 -L threads
+	IDCWH_TEST_SECONDS=30 $(CTEST) --test-dir build/thread -L threads
 
 # 64 and 32 bits. Needs g++-aarch64-linux-gnu, g++-arm-linux-gnueabihf and qemu-user.
 test-arm: test-aarch64-linux-gnu test-arm-linux-gnueabihf
 test-aarch64-linux-gnu test-arm-linux-gnueabihf: test-%: $(VENV)/dev.stamp
 	$(call cmake,$*,--toolchain $(CURDIR)/csrc/cmake/$*.cmake,portability_tests)
-	$(BIN)/ctest --test-dir build/$* --output-on-failure -j2 -L portability
+	$(CTEST) --test-dir build/$* -L portability
 
 # Needs clang, whose warnings are errors here. What a fuzzer finds it leaves in build/fuzz. That of databases makes its files
 # itself; no allocation may be much larger than a file.

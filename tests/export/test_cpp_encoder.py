@@ -28,6 +28,8 @@ from idcwh_search.images.preprocess import Preprocess
 from support.c_abi import CppError
 from support.errors import raises
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))

@@ -21,6 +21,8 @@ from idcwh_train.engine.checkpoint import load_model, save_model
 from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import HashModel
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
 BITS = 12

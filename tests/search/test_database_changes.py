@@ -239,6 +239,7 @@ REMOVED: dict[str, list[int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 48])
 @pytest.mark.parametrize("name", REMOVED)
 def test_compact_after_remove_never_grows(tmp_path: Path, name: str, bits: int) -> None:

@@ -13,8 +13,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from idcwh_search import _core
+
+pytestmark = pytest.mark.slow
 
 BITS = 64
 KILLS = int(os.environ.get("IDCWH_TEST_KILLS", "20"))

@@ -392,6 +392,7 @@ def changed_files(raw: bytes) -> Iterator[tuple[int, bytes]]:
         yield place, bytes(changed)
 
 
+@pytest.mark.slow
 def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
     """Exactly the right contents or an error; and what passes although it was changed is out of use."""
     raw = living.read_bytes()

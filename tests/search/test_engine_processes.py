@@ -10,6 +10,8 @@ import pytest
 
 from idcwh_search import _core
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import numpy as np
 from idcwh_search import _core

@@ -103,6 +103,7 @@ def test_eval_counts_queries_without_relevant_items(codes, commands):
     assert [line.split()[-1] for line in out.splitlines() if "without a relevant" in line] == ["4"]
 
 
+@pytest.mark.slow
 def test_eval_plots_are_images(codes, tmp_path, commands):
     folder = tmp_path / "new" / "plots"
     out, _ = commands(main, "--codes", codes(), "--codes", codes("b.npz", bits=24), "--plots", folder, "--json")

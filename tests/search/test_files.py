@@ -169,6 +169,7 @@ for _ in range(500):
 """
 
 
+@pytest.mark.slow
 def test_many_writers_of_one_file(tmp_path):
     """None fails, and what is there is always one's, whole."""
     target = tmp_path / "a"

@@ -138,6 +138,7 @@ def test_image_with_too_many_pixels_is_not_decoded(
         load_image(tmp_path / "bomb.png", SMALL)
 
 
+@pytest.mark.slow
 def test_pillow_warnings_are_silent_only_in_commands(tmp_path: Path) -> None:
     image = Image.new("P", (8, 8))
     image.save(tmp_path / "p.png", transparency=bytes([0, 128]))  # Pillow warns of this kind

@@ -83,6 +83,7 @@ def test_memory_is_bounded_by_the_argument(rng):
     assert sum(entry["bytes"] for entry in index.structures()) <= 2_000_000
 
 
+@pytest.mark.slow
 def test_optimize_wide_codes_stays_within_default_memory(rng):
     index = ih.HammingIndex(4096)
     index.add(DATA["uniform"](rng, 70_000, 4096))

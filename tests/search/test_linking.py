@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
 
 CPP = """
 #include <idcwh/search.hpp>

@@ -40,6 +40,7 @@ def test_too_small_a_picture_is_refused():
         backbones.create("compact", crop=4)
 
 
+@pytest.mark.slow
 def test_trains_from_an_archive_and_comes_back(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(80) % 4
@@ -57,6 +58,7 @@ def test_trains_from_an_archive_and_comes_back(tmp_path):
     assert torch.equal(saved["backbone.whitening.weight"], first), "a layer that does not train is kept all the same"
 
 
+@pytest.mark.slow
 def test_trains_alike_whether_or_not_it_is_said_that_there_are_no_weights(images, tmp_path):
     """Without weights batch norm's statistics are those of the last steps: means.FreshStatistics."""
     command = ["--data", str(images), "--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "8",

@@ -108,6 +108,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cached:
     return Cached(tmp_path / "data", monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_cache_never_shows_in_the_features(cached, capsys):
     file, said = cached.file, 0
     capsys.readouterr()
@@ -203,6 +204,7 @@ def fill(network: nn.Module, path: Path) -> None:
     backbones._fill(network, backbones._read(path), str(path), "small")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zip", "legacy", "safetensors"])
 def test_a_flipped_bit_in_weights_is_refused_in_a_line_or_seen_by_nobody(tmp_path, kind):
     """A zip has a CRC of each of its parts. The others have none: a bit of a weight may be another, but nothing else

@@ -17,6 +17,8 @@ from idcwh_train.frozen import features, ort_backbone
 from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import Embedder
 
+pytestmark = pytest.mark.slow
+
 
 def test_any_number_of_images_in_any_thread_alone():
     torch.manual_seed(0)

@@ -33,6 +33,7 @@ def test_batch_norm_forgets_what_it_starts_with():
     assert layers[1].momentum is None, "one that takes the mean of all batches goes on doing so"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--average", "0.995"]])
 def test_few_steps_of_a_network_that_remembers_long(images, tmp_path, cached, capsys, more):
     """MobileNetV3 keeps 0.99 of batch norm's statistics a step: after twelve steps they were still what they began

@@ -179,6 +179,7 @@ def test_forty_thousand_codes_differ(bits):
     assert not torch.equal(codes, spread(40_000, bits))
 
 
+@pytest.mark.slow
 def test_long_codes_take_memory_linear_in_bits():
     """Codebooks and evaluation at 65,535 bits, which once took 5 and 32 GB."""
     script = """

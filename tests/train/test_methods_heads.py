@@ -61,6 +61,7 @@ def test_plain_is_the_head_in_eval_mode(kind):
     torch.testing.assert_close(exported(x), head.eval()(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rbf", "class-code", "several"])  # the others are linear by then
 def test_the_exported_graph_gives_the_same(kind):
     onnxruntime = pytest.importorskip("onnxruntime")

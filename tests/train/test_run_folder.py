@@ -87,6 +87,7 @@ def test_overwrite_keeps_permissions(images, net, tmp_path, cached):
     assert {path.name: path.stat().st_mode & 0o777 for path in out.iterdir()} == {path.name: 0o600 for path in files}
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_train_into_one_folder(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]

@@ -72,6 +72,7 @@ def test_codes_of_the_model_are_those_that_the_hash_layer_was_trained_on(images,
         torch.testing.assert_close(model.head(found.x), model(pixels), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--validation", "0.2"]])
 def test_the_same_seed_gives_the_same_bytes(images, net, tmp_path, cached, how, log):
     command = ["--data", str(images), *net, *how, "--epochs", "2", "--batch-size", "12", *cached]
@@ -161,6 +162,7 @@ def test_options_of_the_method_as_people_write_them(images, net, tmp_path, cache
     assert method == {"name": "dpsh", "eta": 5.0, "several": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
     """The whole network trains: the backbone's weights move, and held-out images of a class find their own."""
@@ -178,6 +180,7 @@ def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
     assert not torch.equal(fresh[first], trained[first])
 
 
+@pytest.mark.slow
 def test_googlenet_fine_tunes(images, tmp_path, cached):
     out = tmp_path / "run"
     command = ["--data", str(images), "--weights", "none", "--resize", "72", "--crop", "64", "--bits", "8"]

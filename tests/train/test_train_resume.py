@@ -22,6 +22,7 @@ FINE_TUNING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [["--freeze"], FINE_TUNING, ["--freeze", "--bits", "12", "20", "--optimizer", "adam"]])
 def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, cached, how, monkeypatch, log):
     """Stopped after every few steps and resumed, the run ends with the bytes of one that was left alone."""
@@ -71,6 +72,7 @@ def test_a_checkpoint_of_before_steps_were_told_apart_goes_on(images, net, tmp_p
     assert log(out) == log(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "idcwh_train", "--data", str(images), *net, "--freeze", "--epochs", "1000000"]
@@ -211,6 +213,7 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(finished, cached, capsy
     assert (out / "model.pt").read_bytes() == model
 
 
+@pytest.mark.slow
 def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cached, capsys, monkeypatch):
     """And other weights are not taken for them: a frozen backbone is made of them again."""
     torch.manual_seed(0)
@@ -281,6 +284,7 @@ def test_a_log_that_is_gone_or_cut_is_said_and_done_without(finished, cached, ca
         assert (out / "model.pt").read_bytes() == model
 
 
+@pytest.mark.slow
 def test_a_set_that_has_moved_is_named_to_resume(make_images, images, net, tmp_path, cached, capsys, monkeypatch):
     out, here = tmp_path / "run", tmp_path / "here"
     here.mkdir()

@@ -79,6 +79,7 @@ def torchrun(script: Path, commands: list[list[str]]) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.slow
 def test_two_processes_train_what_one_trains(data, tmp_path):
     (tmp_path / "run.py").write_text(SCRIPT)
     given = ["--data", str(data), "--evaluate"]
@@ -109,6 +110,7 @@ def test_two_processes_train_what_one_trains(data, tmp_path):
     assert log(tmp_path / "whole") == log(tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_where_the_first_cannot_begin_it_alone_says_so(data, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.pt").write_text("mine")
