@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -58,72 +57,87 @@ def extract(
     device: torch.device,
     cache: Path | None,
 ) -> Features:
-    """The features of pictures `rows` of the set, from `cache` (a folder) when they are there and whole, else computed
-    and kept.
+    """Returns the features of images `rows`, from the folder `cache` if they are there, else computed and stored.
 
-    Works in channels-last with batch norm folded away. A picture that cannot be read is left out and listed.
+    An image that cannot be read is left out and listed.
     """
-    key = "" if cache is None else _key(model, dataset, rows, preprocess, device)
-    file = None if cache is None else cache / f"{key}.npz"
-    if file is not None and (found := _load(file, key, model, dataset, rows)):
-        note(f"features: {counted(len(found.rows), 'image')} from {file}")
-        return found
-    started, parts = time.monotonic(), None if file is None else _Parts(file, key, model, dataset, rows)
+    parts = _Cache(cache / f"{_key(model, dataset, rows, preprocess, device)}.npz") if cache else None
+    if parts and (whole := parts.whole()):
+        note(f"features: {counted(len(whole.rows), 'image')} from {parts.file}")
+        return whole
     before = parts.load() if parts else None
-    if before is not None:
-        note(f"features: {counted(len(before.rows), 'image')} of an interrupted run from {file.parent if file else ''}")
+    if parts and before:
+        note(f"features: {counted(len(before.rows), 'image')} of an interrupted run from {parts.file.parent}")
+    started = time.monotonic()
     features = compute(model, dataset, rows, preprocess, device, before=before, keep=parts.keep if parts else None)
     count, seconds = len(features.x) - (len(before.x) if before else 0), time.monotonic() - started
     note(f"features: {counted(count, 'image')} in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
-    if file is not None and parts is not None and _keep(features, key, file):
-        parts.remove()
-    elif file is None and default_cache() is None:
+    if parts:
+        parts.finish(features)
+    elif default_cache() is None:
         note("features: not kept for the next run (there is no home folder); --cache names a folder")
     return features
 
 
-class _Parts:
-    """Files of the features that were computed before an interruption, each named after the first row it holds."""
+class _Cache:
+    """The file KEY.npz of features, and the parts KEY.N.part.npz of an interrupted computation.
 
-    def __init__(self, file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray) -> None:
-        self._file, self._key, self._model, self._dataset, self._rows = file, key, model, dataset, rows
-        self._next = 0  # of `rows`, where the next part begins
+    KEY is a SHA-256 of everything that the features depend on, and N the number of images before the part. The
+    checksums of the archive are therefore the only check of a file.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._next = 0  # images before the next part
+
+    def whole(self) -> Features | None:
+        """Returns the features of all images, or None."""
+        return _read(self.file)
 
     def load(self) -> Features | None:
-        """Returns what there is of the first rows; None where there is nothing."""
-        found = []
-        while part := _load(self._name(), self._part_key(), self._model, self._dataset, self._rows[self._next :], True):
+        """Returns the features of the parts, which are of the first images; None if there are none."""
+        found: list[Features] = []
+        while part := _read(self._part()):
             found.append(part)
             self._next += len(part.rows) + len(part.failed)
         if not found:
             return None
-        failed = {key: why for part in found for key, why in part.failed.items()}
+        failed = {key: reason for part in found for key, reason in part.failed.items()}
         return Features(torch.cat([part.x for part in found]), np.concatenate([part.rows for part in found]), failed)
 
     def keep(self, features: Features) -> None:
-        """Writes the features of the rows that follow the last part."""
-        if _keep(features, self._part_key(), self._name()):
+        """Writes the features of the images that follow the last part."""
+        if _write(features, self._part()):
             self._next += len(features.rows) + len(features.failed)
 
-    def remove(self) -> None:
-        """Deletes the parts, once the whole is there."""
-        for part in self._file.parent.glob(f"{self._file.stem}.*.part.npz"):
-            part.unlink(missing_ok=True)
+    def finish(self, features: Features) -> None:
+        """Writes the features of all images, and deletes the parts."""
+        if _write(features, self.file):
+            for part in self.file.parent.glob(f"{self.file.stem}.*.part.npz"):
+                part.unlink(missing_ok=True)
 
-    def _name(self) -> Path:
-        return self._file.with_suffix(f".{self._next}.part.npz")
-
-    def _part_key(self) -> str:
-        return f"{self._key} from {self._next}"
+    def _part(self) -> Path:
+        return self.file.with_suffix(f".{self._next}.part.npz")
 
 
-def _keep(features: Features, key: str, file: Path) -> bool:
-    """Writes features for the next run. Returns False, with a note, where the disk is full or not to be written."""
+def _read(file: Path) -> Features | None:
+    """Returns the features of a file; None if there is none, or a corrupt one, which is reported."""
+    try:
+        content, _ = npz.read(file, ("x", "rows", "failed"), "features")
+        return Features(torch.from_numpy(content["x"]), content["rows"], json.loads(str(content["failed"])))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (IdcwhError, KeyError, ValueError) as error:
+        note(f"features: {file} is corrupt ({describe(error)}); computed again")
+        return None
+
+
+def _write(features: Features, file: Path) -> bool:
+    """Writes features. Returns False, with a note, if the file cannot be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file, OWN_NAME) as out:
-            failed = np.array(json.dumps(features.failed))
-            np.savez(out, key=np.array(key), x=features.x.numpy(), rows=features.rows, failed=failed)
+            np.savez(out, x=features.x.numpy(), rows=features.rows, failed=np.array(json.dumps(features.failed)))
         return True
     except (NotWrittenError, OSError) as error:
         note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
@@ -262,37 +276,3 @@ def _picture(dataset: LabelledImages, row: int) -> bytes:
             return hashlib.sha256(file.read()).digest()
     except (OSError, IdcwhError):
         return bytes(32)
-
-
-def _load(
-    file: Path, key: str, model: Embedder, dataset: LabelledImages, rows: np.ndarray, first: bool = False
-) -> Features | None:
-    """What `extract` kept of these rows, or of the `first` of them; None where nothing is kept, or not what was asked
-    for, which is said."""
-    try:
-        content, _ = npz.read(file, ("key", "x", "rows", "failed"), "features")
-        x, kept, failed = content["x"], content["rows"], json.loads(str(content["failed"]))
-        if first:
-            rows = rows[: len(kept) + len(failed)]
-        if str(content["key"]) == key and _asked(x, kept, failed, model, dataset, rows):
-            return Features(torch.from_numpy(x), kept, failed)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (IdcwhError, KeyError, ValueError, RecursionError):
-        pass
-    note(f"features: {file} is damaged or of other images; computed again")
-    return None
-
-
-def _asked(
-    x: np.ndarray, kept: np.ndarray, failed: Any, model: Embedder, dataset: LabelledImages, rows: np.ndarray
-) -> bool:
-    """Whether these are features of `rows`, each either there or failed."""
-    if kept.dtype != np.int64 or not isinstance(failed, dict):
-        return False
-    left = ~np.isin(rows, kept)
-    return (
-        np.array_equal(kept, rows[~left])
-        and set(failed) == {dataset.keys[row] for row in rows[left]}
-        and (x.dtype, x.shape) == (np.float32, (len(kept), model.features))
-    )
