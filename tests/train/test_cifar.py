@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torchvision
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import InvalidInputError, NotFoundError
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_train.data.cifar import cifar10, cifar100
+from support.errors import raises
 
 
 class Fake:
@@ -27,7 +28,7 @@ class Fake:
 
 
 @pytest.mark.parametrize(("source", "name"), [(cifar10, "CIFAR10"), (cifar100, "CIFAR100")])
-def test_order_split_and_labels_are_the_official_ones(source, name, monkeypatch):
+def test_cifar_has_the_official_order_split_and_labels(source, name, monkeypatch):
     monkeypatch.setattr(torchvision.datasets, name, Fake)
     found = source("data")
     assert found.keys == ["train/00000", "train/00001", "train/00002", "train/00003", "test/00000", "test/00001"]
@@ -37,12 +38,13 @@ def test_order_split_and_labels_are_the_official_ones(source, name, monkeypatch)
     assert found.spec == f"{name.lower()}:data"
 
 
-def test_images_that_are_not_there_and_cannot_be_downloaded(monkeypatch, tmp_path):
+def test_cifar_that_cannot_be_downloaded_is_not_found(monkeypatch, tmp_path):
     monkeypatch.setattr(torchvision.datasets, "CIFAR10", type("Missing", (Fake,), {"there": False}))
-    with pytest.raises(IdcwhError, match=r"not in this folder and could not be downloaded \(no network\); put"):
+    with raises(NotFoundError, path=f"cifar10:{tmp_path / 'data'}", problem="no network") as caught:
         cifar10(str(tmp_path / "data"))
+    assert Fake.base_folder in caught.value.hint
 
 
-def test_no_folder_named():
-    with pytest.raises(IdcwhError, match=r"cifar10: names no folder"):
+def test_cifar_without_a_folder_is_invalid():
+    with raises(InvalidInputError, path="cifar10:", expected="cifar10:DIR"):
         cifar10("")

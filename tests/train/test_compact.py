@@ -1,4 +1,4 @@
-"""The small network for pictures of 32 x 32."""
+"""The small network for images of 32 x 32 pixels."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import NotSupportedError
 from idcwh_train import cli
 from idcwh_train.engine import checkpoint
 from idcwh_train.models import backbones, compact
+from support.errors import raises
 
 
 def test_whitened_patches_have_no_correlation():
@@ -29,19 +30,19 @@ def test_whitened_patches_have_no_correlation():
 
 
 @pytest.mark.parametrize("side", [16, 32, 45])
-def test_takes_any_size_and_has_no_weights_to_download(side):
+def test_compact_accepts_any_size_and_has_no_weights(side):
     found = backbones.create("compact", crop=side)
     assert found.weights == "none" and found.features == compact.WIDTHS[-1]
     assert found.network.eval()(torch.zeros(2, 3, side, side)).shape == (2, found.features)
 
 
-def test_too_small_a_picture_is_refused():
-    with pytest.raises(IdcwhError, match="compact cannot take pictures of 4 x 4"):
+def test_compact_with_too_small_images_is_not_supported():
+    with raises(NotSupportedError, path="backbone compact", problem="4 x 4"):
         backbones.create("compact", crop=4)
 
 
 @pytest.mark.slow
-def test_trains_from_an_archive_and_comes_back(tmp_path):
+def test_compact_trained_from_an_archive_loads_again(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(80) % 4
     x = rng.integers(0, 120, (80, 32, 32, 3)) + 30 * y[:, None, None, None]
@@ -59,10 +60,10 @@ def test_trains_from_an_archive_and_comes_back(tmp_path):
 
 
 @pytest.mark.slow
-def test_trains_alike_whether_or_not_it_is_said_that_there_are_no_weights(images, tmp_path):
-    """Without weights batch norm's statistics are those of the last steps: means.FreshStatistics."""
+def test_compact_trains_alike_with_and_without_weights_none(images, tmp_path):
+    """Without weights batch norm's statistics are those of the last steps, see engine/averaging.py."""
     command = ["--data", str(images), "--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "8",
                "--epochs", "3", "--batch-size", "11", "--lr", "0.05", "--device", "cpu"]  # fmt: skip
-    assert cli.main([*command, "--out", str(tmp_path / "silent")]) == 0
-    assert cli.main([*command, "--weights", "none", "--out", str(tmp_path / "said")]) == 0
-    assert (tmp_path / "silent" / "model.pt").read_bytes() == (tmp_path / "said" / "model.pt").read_bytes()
+    assert cli.main([*command, "--out", str(tmp_path / "default")]) == 0
+    assert cli.main([*command, "--weights", "none", "--out", str(tmp_path / "given")]) == 0
+    assert (tmp_path / "default" / "model.pt").read_bytes() == (tmp_path / "given" / "model.pt").read_bytes()

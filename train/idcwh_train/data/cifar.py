@@ -12,12 +12,12 @@ from idcwh_search.errors import InvalidInputError, NotFoundError
 
 
 def cifar10(directory: str) -> LabelledImages:
-    """All 60,000 images of CIFAR-10 in the official order and split, read from `directory`, or downloaded into it."""
+    """Returns CIFAR-10, 60,000 images in the official order and split, from `directory` or downloaded into it."""
     return _load("CIFAR10", directory)
 
 
 def cifar100(directory: str) -> LabelledImages:
-    """All 60,000 images of CIFAR-100 with their 100 fine labels, as `cifar10`."""
+    """Returns CIFAR-100 with its 100 fine labels, as `cifar10`."""
     return _load("CIFAR100", directory)
 
 
@@ -25,7 +25,7 @@ def _load(name: str, directory: str) -> LabelledImages:
     spec = f"{name.lower()}:{directory}"
     if not directory:
         raise InvalidInputError(
-            f"{spec} names no folder; expected {spec}DIR, where the images are or shall be downloaded to"
+            "names no folder", path=spec, expected=f"{spec}DIR", hint="name the folder of the images"
         )
     train, test = _read(name, directory, True), _read(name, directory, False)
     parts = ("train", train), ("test", test)
@@ -53,6 +53,7 @@ def _read(name: str, directory: str, train: bool) -> Any:
     except (OSError, RuntimeError, ValueError) as error:  # a missing network shows as any of these
         cause = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise NotFoundError(
-            f"{name.lower()}:{directory}: {name} is not in this folder and could not be downloaded ({cause}); "
-            f"put torchvision's {source.base_folder} there"
+            f"is missing and could not be downloaded: {cause}",
+            path=f"{name.lower()}:{directory}",
+            hint=f"put torchvision's {source.base_folder} there",
         ) from None

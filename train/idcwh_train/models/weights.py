@@ -32,23 +32,25 @@ _FOLDER = 0x10  # of MS-DOS's attributes, which a zip has
 def read(path: Path, expected: str) -> Any:
     """Tensors and plain Python from a file, on the CPU.
 
-    expected: what the file should be, for the error. IdcwhError for a file that is missing, damaged, of another kind,
-    or that holds Python objects.
+    expected: the format of the file, for errors. Raises IdcwhError for a file that is missing, corrupt, of another
+    format, or that holds Python objects.
     """
     try:
         with path.open("rb") as file:
             return _safetensors(file) if path.suffix == _SAFETENSORS else _torch(file)
     except FileNotFoundError:
-        raise NotFoundError("no such file", path=path) from None
+        raise NotFoundError(path=path) from None
     except _PythonObjects:
         raise NotSupportedError(
-            f"holds Python objects (saved with torch.save(model)?), which are never loaded; expected {expected}",
             path=path,
+            found="Python objects",
+            expected=expected,
+            hint="save state_dict() instead of the model, since Python objects are never loaded",
         ) from None
     except _Damaged:
         if model_file.metadata(path.read_bytes()) is not None:
-            raise InvalidInputError(f"is an ONNX model; expected {expected}", path=path) from None
-        raise CorruptFileError(f"damaged, or not {expected}", path=path) from None
+            raise InvalidInputError(path=path, found="an ONNX model", expected=expected) from None
+        raise CorruptFileError(path=path, expected=expected) from None
     except OSError as error:
         raise IdcwhError(f"cannot be read: {error.strerror or error}", path=path) from None
 
