@@ -71,7 +71,7 @@ def load(directory: str) -> LabelledImages:
         categories = found.categories
         labelled = np.flatnonzero(found.labels.any(axis=1))
         left_out += len(found.names) - len(labelled)
-        folder = _pictures(root, file)
+        folder = _image_folder(root, file)
         keys += _present(root, folder, file, [found.names[i] for i in labelled])
         labels.append(found.labels[labelled])
         split += [part] * len(labelled)
@@ -170,7 +170,7 @@ def _wrong_annotation(file: Path, i: int, annotation: Any, row: dict[int, int]) 
 # ----------------------------------------------------------------------------------------------------------- images
 
 
-def _pictures(root: Path, file: Path) -> Path:
+def _image_folder(root: Path, file: Path) -> Path:
     """Returns the folder that an annotation file's names are relative to."""
     candidates = [root / "images", root]
     if file.parent.name == "annotations" and file.stem.startswith("instances_"):

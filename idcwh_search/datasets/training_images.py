@@ -1,4 +1,4 @@
-"""Which images a model was trained on, as the model records it: short checksums, enough to recognise them again."""
+"""The record of a model's training images: short checksums, enough to recognise them again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from . import LabelledImages
 
 _BYTES = 4
-"""Of a checksum. Beside a million training images, one query in 4,000 is taken for one of them by mistake."""
+"""Bytes of a checksum. Beside a million training images, one query in 4,000 is taken for one of them by mistake."""
 
 
 def record(dataset: LabelledImages, rows: np.ndarray) -> dict[str, Any]:

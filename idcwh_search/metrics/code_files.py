@@ -1,4 +1,4 @@
-"""The four arrays that `evaluate` wants, as one thing: made from a model and a split, or read from a file.
+"""The four arrays that `evaluate` takes, as one object: made from a model and a split, or read from a file.
 
 The file lets codes made anywhere be measured by the same metrics; docs/metrics.md says how to write one.
 """
@@ -72,10 +72,10 @@ def encode(
     on_skip: Callable[[str, str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[CodeSet, Summary]:
-    """Codes of the split's queries and database, decoding overlapped with inference.
+    """Returns the codes of the split's queries and database. Decoding overlaps with inference.
 
-    Pictures that cannot be read are left out, each named to on_skip(key, reason); without it the first is raised.
-    IdcwhError when no query or no database picture is left. progress gets the number of pictures dealt with.
+    Images that cannot be read are left out, each named to on_skip(key, reason); without it the first is raised.
+    progress gets the number of images done. Raises InvalidInputError when no query or no database image is left.
     """
     from ..encoder.batch import encode_loaded
     from ..images.decoding import UnreadableImage
@@ -87,7 +87,7 @@ def encode(
         try:
             return dataset.image(row, encoder.preprocess)
         except UnreadableImage as error:
-            raise UnreadableImage(dataset.keys[row], error.reason) from error  # people know the picture by its key
+            raise UnreadableImage(dataset.keys[row], error.reason) from error  # people know the image by its key
 
     run = encode_loaded(encoder, len(rows), pixels, on_skip=on_skip, progress=progress)
     codes = np.zeros((len(rows), encoder.code_bytes), np.uint8)
@@ -99,6 +99,8 @@ def encode(
     for part, positions in zip(("query", "database"), np.split(np.arange(len(rows)), [len(split.query)]), strict=True):
         kept = positions[done[positions]]
         if not len(kept):
-            raise InvalidInputError(f"none of {counted(len(positions), f'{part} image')} could be read")
+            raise InvalidInputError(
+                f"none of {counted(len(positions), f'{part} image')} could be read", path=dataset.spec
+            )
         parts += [codes[kept], dataset.labels[rows[kept]]]
     return CodeSet(encoder.bits, *parts), run.summary

@@ -32,7 +32,7 @@ def split(dataset: LabelledImages, options: SplitOptions = SplitOptions(), *, se
     if options.database_without_train:
         rest = np.setdiff1d(result.database, result.train, assume_unique=True)
         if not len(rest):
-            raise InvalidInputError("leaves no image in the database", path="database_without_train")
+            raise InvalidInputError("leaves no image in the database", path="--database-without-train")
         result = replace(result, database=rest, options={**result.options, "database_without_train": 1})
     check_unseen(result, dataset)
     return result
@@ -115,7 +115,7 @@ def _with_unseen_classes(dataset: LabelledImages, options: SplitOptions, seed: i
     number = options.unseen_classes or max(1, classes // 4)
     if number >= classes:
         raise InvalidInputError(
-            "leaves no class to train on", path="unseen_classes", found=number, expected=f"fewer than {classes}"
+            "leaves no class to train on", path="--unseen-classes", found=number, expected=f"fewer than {classes}"
         )
     hidden = np.zeros(classes, bool)
     hidden[seeded_order(seed, [f"unseen/{one}" for one in dataset.classes])[:number]] = True

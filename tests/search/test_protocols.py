@@ -116,7 +116,7 @@ def test_auto_with_queries_per_class_is_per_class():
             labelled([0, 1, 0], ["train", "train", "test"]),
             {"database_without_train": True},
             "database",
-            {"path": "database_without_train"},
+            {"path": "--database-without-train"},
         ),
         (
             labelled([0, 0, 1, 1], classes=["a", "b", "ghost"]),
@@ -290,7 +290,7 @@ def test_unseen_split_without_queries_raises():
 
 
 def test_unseen_split_of_one_class_raises():
-    with raises(InvalidInputError, path="unseen_classes", found=1, expected="fewer than 1"):
+    with raises(InvalidInputError, path="--unseen-classes", found=1, expected="fewer than 1"):
         split_of(labelled([0] * 9), "unseen", query_per_class=2)
     assert len(family(labelled([0, 1] * 9), query_per_class=2)["unseen"].unseen) == 1, "at least one"
 
