@@ -78,6 +78,23 @@ def test_imports_have_no_circles():
         pytest.fail(" -> ".join(error.args[1]))
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_go_one_way_between_folders(package):
+    """A folder, or a module that is in none, imports no other one that imports it, directly or not."""
+    graph: dict[str, set[str]] = {}
+    for module, others in GRAPH.items():
+        if module.startswith(f"{package}."):
+            folder = module.split(".")[1]
+            graph.setdefault(folder, set()).update(
+                other.split(".")[1] for other in others if other.startswith(f"{package}.")
+            )
+            graph[folder].discard(folder)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
 def test_imports_go_one_way_between_packages():
     for module, others in GRAPH.items():
         package = module.split(".")[0]

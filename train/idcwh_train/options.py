@@ -9,12 +9,11 @@ from idcwh_search.codes import MAX_BITS
 from idcwh_search.splits.options import NAMES, SplitOptions
 
 from .methods import MODULES
+from .models import COMPACT
 from .option_types import AT_LEAST_0, DICTIONARY, NAME, SHARE, SWITCH, TEXT, declared, one_of, option, whole
 
 NO_FILES = ("imagenet", "none")
 """Values of `weights` that are not the name of a file."""
-COMPACT = "compact"
-"""The backbone without pretrained weights: it starts from random weights, or from a file."""
 
 _RUN, _DATA, _NETWORK, _IMAGES, _LOSS, _STEPS = "run", "data", "network", "images", "method", "optimization"
 GROUPS = (_RUN, _DATA, _NETWORK, _IMAGES, _LOSS, _STEPS)

@@ -7,7 +7,8 @@ from typing import Any
 from idcwh_search.errors import InvalidInputError
 
 from .methods import MODULES
-from .options import COMPACT, OPTIONS, Options
+from .models import COMPACT
+from .options import OPTIONS, Options
 
 RECIPES: dict[str, dict[str, Any]] = {
     # Section IV of the paper, as METHOD and docs/training.md read it: nothing differs from the defaults.

@@ -29,8 +29,7 @@ from idcwh_search.errors import (
     not_installed,
 )
 
-from ..options import COMPACT
-from . import compact
+from . import COMPACT, compact
 from . import weights as tensors
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
