@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from contextlib import ExitStack
@@ -20,9 +21,9 @@ from ..metrics import code_files, plots, table
 from ..metrics.code_files import CodeSet
 from ..metrics.evaluate import CUTS
 from ..metrics.result import Evaluation
-from ..splits.options import SplitOptions
+from ..splits.options import HELP, OPTIONS, SplitOptions
 from ..splits.split import KIND as SPLIT
-from . import common, split_options
+from . import common
 
 if TYPE_CHECKING:
     from ..datasets import LabelledImages
@@ -34,32 +35,44 @@ EPILOG = """examples:
   idcwh-eval --model 12.onnx --model 48.onnx --data cifar10:data --protocol cifar10-mini --plots plots/
   idcwh-eval --codes theirs.npz --model ours.onnx --name DPSH --name IDCWH --data photos/ --protocol split.json --json
 
-Prints a table, a column a model: MAP in four readings of ties, MAP@K by three denominators, P@N, R@N, P@H<=r, R@H<=r,
-and the health of the codes; docs/metrics.md defines them. --codes reads an .npz archive of query_codes, database_codes
+Prints a table with one column per model: MAP in four readings of ties, MAP@K by three denominators, P@N, R@N, P@H<=r,
+R@H<=r, and statistics of the codes. docs/metrics.md defines them. --codes reads an .npz archive of query_codes, database_codes
 (uint8 [n, ceil(bits/8)]), query_labels, database_labels (int [n], or bool [n, C]) and bits. Exit codes: 0 done,
 1 failed, 2 wrong usage, 3 done but some images could not be read."""
+
+
+_SWITCHES = ("database_without_train",)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def parser() -> common.Parser:
     parser = common.Parser(prog="idcwh-eval", description="Measure how well codes retrieve.", epilog=EPILOG)
     parser.with_version()
 
-    add = parser.add_argument_group("what to measure (each may be repeated, for columns side by side)").add_argument
-    # one list for both, so that --name can follow the order of the command line
+    add = parser.add_argument_group(
+        "codes to measure (each may be repeated, one column per model or file)"
+    ).add_argument
+    # One list for both, so that --name follows the order of the command line.
     source: dict[str, Any] = {"dest": "sources", "action": "append"}
     add("--model", type=partial(Source, "model"), metavar="FILE", help="a model.onnx", **source)
     add("--codes", type=partial(Source, "codes"), metavar="FILE.npz", help="codes made elsewhere", **source)
-    add("--name", action="append", metavar="TEXT", help="what to call each of them, in the same order")
+    add("--name", action="append", metavar="TEXT", help="name of each of them, in the same order")
 
-    add = parser.add_argument_group("on which images (with --model)").add_argument
+    add = parser.add_argument_group("images (with --model)").add_argument
     add("--data", metavar="SPEC", help="a folder, a .csv or .jsonl manifest, .npz arrays, or source:directory")
     add("--protocol", default="auto", metavar="NAME", help="a protocol, or a saved split .json (default auto)")
-    split_options.add_options(add)
-    add("--seed", type=common.natural, default=0, metavar="N", help="which images a protocol picks (default 0)")
+    for name, text in HELP.items():
+        least = common.natural if name in ("query_per_class", "query") else common.positive
+        how: dict[str, Any] = {"action": "store_true"} if name in _SWITCHES else {"type": least, "metavar": "N"}
+        add(_flag(name), help=text, default=argparse.SUPPRESS, **how)
+    add("--seed", type=common.natural, default=0, metavar="N", help="seed of the protocol (default 0)")
 
-    add = parser.add_argument_group("how").add_argument
+    add = parser.add_argument_group("metrics and device").add_argument
     add("--top", nargs="+", type=common.positive, metavar="K", help="K of MAP@K, P@K, R@K (default 10 100 1000 5000)")
-    add("--radius", type=common.natural, default=2, metavar="R", help="of P@H<=R and R@H<=R (default 2)")
+    add("--radius", type=common.natural, default=2, metavar="R", help="radius of P@H<=R and R@H<=R (default 2)")
     common.add_encoder(add)
 
     add = parser.add_argument_group("output").add_argument
@@ -87,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Images:
-    """What models are measured on."""
+    """The images that models are measured on, and their split."""
 
     dataset: LabelledImages
     split: Split
@@ -97,7 +110,7 @@ class Images:
 
 @dataclass
 class Column:
-    """What is printed of one source."""
+    """The results of one source."""
 
     evaluation: Evaluation
     origin: dict[str, Any]
@@ -111,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     names = _names(arguments, options)
     columns: dict[str, Column] = {}
     with ExitStack() as outputs:
-        # first everything that can be wrong with inputs and outputs, then the long work
+        # Inputs and outputs are checked before the long work.
         for target, kind in ((options.save_codes, NPZ), (options.save_protocol, SPLIT)):
             if target:
                 check_target(target, kind, options.protocol, *(source.path for source in options.sources or []))
@@ -153,9 +166,9 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("--data and --save-protocol go with --model; --codes brings its own labels")
     if options.save_codes and (models, len(options.sources)) != (1, 1):
         arguments.error("--save-codes goes with exactly one --model")
-    given = split_options.given(options)
+    given = [name for name in OPTIONS if hasattr(options, name)]
     if options.protocol.endswith(".json") and given:
-        arguments.error(f"{options.protocol} is a saved split; {split_options.flag(next(iter(given)))} does not apply")
+        arguments.error(f"{_flag(given[0])} does not apply to {options.protocol}, which is a saved split")
     if options.data and not options.protocol.endswith(".json"):
         with arguments.checking():
             SplitOptions.of(options)
@@ -167,7 +180,7 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
 
 
 def _names(arguments: common.Parser, options: Any) -> list[str]:
-    """What heads each column: --name, or the shortest end of the path that tells them apart."""
+    """Returns the title of each column: --name, or the shortest end of its path that no other column has."""
     if options.name:
         return list(options.name)
     paths = [Path(source.path) for source in options.sources]
@@ -179,7 +192,7 @@ def _names(arguments: common.Parser, options: Any) -> list[str]:
 
 
 def _images(options: Any) -> Images | None:
-    """The labelled images and how the protocol splits them; None when only files of codes are measured."""
+    """Returns the labelled images and their split, or None if only files of codes are measured."""
     if not options.data:
         return None
     from .. import datasets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -92,5 +92,15 @@ class SplitOptions:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-OPTIONS = tuple(one.name for one in fields(SplitOptions) if one.name != "protocol")
+HELP = {
+    "query_per_class": "queries per class; 0: none, all images train",
+    "train_per_class": "training images per class",
+    "query": "queries over all classes; 0: none",
+    "train": "training images over all classes",
+    "database_without_train": "database without the training images",
+    "unseen_classes": "classes that do not train, of protocol unseen (default a quarter)",
+}
+"""The help text of each option of a split in commands."""
+
+OPTIONS = tuple(HELP)
 """The options of a protocol beside its seed."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
-from idcwh_search.cli import split_options as flags
+from idcwh_search.cli import evaluate
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import InvalidInputError
 from idcwh_search.splits import protocols
@@ -353,14 +353,15 @@ def test_remarks_count_images_without_a_label():
 
 def test_flags_are_the_split_options():
     """A flag that is given sets the option of its name, and no other."""
-    parser = argparse.ArgumentParser()
-    flags.add_options(parser.add_argument)
-    assert flags.given(parser.parse_args([])) == {}
+    parser = evaluate.parser()
     assert SplitOptions.of(parser.parse_args([])) == SplitOptions()
+    assert {field.name for field in fields(SplitOptions)} == {"protocol", *protocols.OPTIONS}
     for name in protocols.OPTIONS:
         value = [] if name == "database_without_train" else ["3"]
-        found = flags.given(parser.parse_args([flags.flag(name), *value]))
-        assert found == {name: 3 if value else True}
+        given = vars(parser.parse_args([f"--{name.replace('_', '-')}", *value]))
+        assert {option: given[option] for option in protocols.OPTIONS if option in given} == {
+            name: 3 if value else True
+        }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from idcwh_search.codes import MAX_BITS
-from idcwh_search.splits.options import NAMES, SplitOptions
+from idcwh_search.splits.options import HELP, NAMES, SplitOptions
 
 from .methods import MODULES
 from .models import COMPACT
@@ -30,11 +30,11 @@ class Options:
 
     data: str = option("", TEXT, "labelled images, see below", _DATA, metavar="DATA")
     protocol: str = option("auto", one_of(*NAMES), "split protocol", _DATA, metavar="NAME")
-    query_per_class: int | None = option(None, _NUMBER, "queries per class; 0: none, all images train", _DATA)
-    train_per_class: int | None = option(None, _COUNT, "training images per class", _DATA)
-    query: int | None = option(None, _NUMBER, "queries over all classes; 0: none", _DATA)
-    train: int | None = option(None, _COUNT, "training images over all classes", _DATA)
-    database_without_train: bool = option(False, SWITCH, "database without the training images", _DATA)
+    query_per_class: int | None = option(None, _NUMBER, HELP["query_per_class"], _DATA)
+    train_per_class: int | None = option(None, _COUNT, HELP["train_per_class"], _DATA)
+    query: int | None = option(None, _NUMBER, HELP["query"], _DATA)
+    train: int | None = option(None, _COUNT, HELP["train"], _DATA)
+    database_without_train: bool = option(False, SWITCH, HELP["database_without_train"], _DATA)
     unseen_classes: int | None = option(
         None, _COUNT, "classes that do not train, of protocol unseen", _DATA, unset="a quarter"
     )
