@@ -36,9 +36,10 @@ EPILOG = """examples:
   idcwh-eval --codes theirs.npz --model ours.onnx --name DPSH --name IDCWH --data photos/ --protocol split.json --json
 
 Prints a table with one column per model: MAP in four readings of ties, MAP@K by three denominators, P@N, R@N, P@H<=r,
-R@H<=r, and statistics of the codes. docs/metrics.md defines them. --codes reads an .npz archive of query_codes, database_codes
-(uint8 [n, ceil(bits/8)]), query_labels, database_labels (int [n], or bool [n, C]) and bits. Exit codes: 0 done,
-1 failed, 2 wrong usage, 3 done but some images could not be read."""
+R@H<=r, and statistics of the codes. docs/metrics.md defines them. --codes reads an .npz archive of query_codes,
+database_codes (uint8 [n, ceil(bits/8)]), query_labels, database_labels (int [n], or bool [n, C]) and bits.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some images could not be read."""
 
 
 _SWITCHES = ("database_without_train",)
