@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInputError, NotFoundError, not_installed
-from ..images.listing import SPLIT_FOLDERS
 from . import arrays, coco, folder, manifest
-from .labelled import SPLITS, LabelledImages
+from .labelled import LabelledImages
 
-__all__ = ["SOURCES", "SPLITS", "SPLIT_FOLDERS", "LabelledImages", "check_outside", "is_manifest", "load"]
+__all__ = ["SOURCES", "LabelledImages", "check_outside", "is_manifest", "load"]
 
 _EXPECTED = "a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory"
 

@@ -81,12 +81,6 @@ class LabelledImages:
             *self.left_out.lines(),
         ]
 
-    def label_matrix(self) -> np.ndarray:
-        """Returns bool [n, C], whichever form `labels` has. For 40,000 classes use slices of `labels` instead."""
-        if self.multi_label:
-            return self.labels
-        return self.labels[:, None] == np.arange(len(self.classes))
-
     def image(self, i: int, preprocess: Preprocess) -> np.ndarray:
         """Returns image i as uint8 [crop, crop, 3]. Raises UnreadableImage."""
         if isinstance(self.pictures, np.ndarray):

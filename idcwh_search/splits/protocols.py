@@ -20,7 +20,7 @@ from ..errors import InvalidInputError, MismatchError
 from .options import NAMES, OPTIONS, PRESETS, UNSEEN, Preset, SplitOptions
 from .split import Split, check_unseen, load
 
-__all__ = ["NAMES", "OPTIONS", "UNSEEN", "Split", "SplitOptions", "load", "seeded_order", "split", "variants"]
+__all__ = ["NAMES", "OPTIONS", "Split", "SplitOptions", "load", "seeded_order", "split", "variants"]
 
 
 def split(dataset: LabelledImages, options: SplitOptions = SplitOptions(), *, seed: int = 0) -> Split:  # noqa: B008

@@ -150,7 +150,6 @@ def test_several_labels_make_a_matrix(tmp_path):
         found = datasets.load(manifest(tmp_path, text, name))
         assert found.multi_label and found.labels.dtype == np.bool_
         assert found.labels.tolist() == expected
-        assert found.label_matrix() is found.labels
 
 
 def test_repeated_label_is_one_label(tmp_path):
@@ -160,11 +159,6 @@ def test_repeated_label_is_one_label(tmp_path):
     ):
         found = datasets.load(manifest(tmp_path, text, name))
         assert found.labels.dtype == np.int64 and found.labels.tolist() == [0, 1] and found.classes == ["x", "y"]
-
-
-def test_label_matrix_of_single_labels_has_one_per_row(tmp_path):
-    found = datasets.load(manifest(tmp_path, "a.png,x\nb.png,y\nc.png,x\n"))
-    assert found.label_matrix().tolist() == [[True, False], [False, True], [True, False]]
 
 
 def test_jsonl_with_numbers_and_split_is_read(tmp_path):
