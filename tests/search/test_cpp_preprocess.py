@@ -115,27 +115,27 @@ def test_tall_images_do_not_depend_on_pillow_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "named"),
     [
-        ({"interpolation": "nearest"}, "interpolation must be one of bilinear, bicubic, lanczos, box"),
-        ({"interpolation": None}, "interpolation must be a string, not null"),
-        ({"crop": 241}, "expected 1 <= crop <= resize <= 8192, not 241 and 240"),
-        ({"crop": 0}, "expected 1 <= crop"),
-        ({"crop": -5}, "crop must be a whole number, not -5"),
-        ({"crop": 224.0}, "crop must be a whole number, not 224.0"),
-        ({"resize": 8193}, "resize <= 8192"),
-        ({"resize": True}, "resize must be a whole number, not true"),
-        ({"resize": 10**30}, "expected 1 <= crop"),
-        ({"antialias": True}, 'expected the fields crop, interpolation and resize, not ["antialias"'),
+        ({"interpolation": "nearest"}, "interpolation"),
+        ({"interpolation": None}, "interpolation"),
+        ({"crop": 241}, "crop"),
+        ({"crop": 0}, "crop"),
+        ({"crop": -5}, "crop"),
+        ({"crop": 224.0}, "crop"),
+        ({"resize": 8193}, "resize"),
+        ({"resize": True}, "resize"),
+        ({"resize": 10**30}, "resize"),
+        ({"antialias": True}, "antialias"),
     ],
 )
-def test_fields_that_python_rejects_are_rejected(cpp, change: dict, complaint: str) -> None:
+def test_fields_that_python_rejects_are_rejected(cpp, change: dict, named: str) -> None:
     values = {"resize": 240, "crop": 224, "interpolation": "bilinear", **change}
     with pytest.raises((ValueError, TypeError)):
         Preprocess.from_dict(values)
     with pytest.raises(CppError) as caught:
         cpp.preprocess(json.dumps(values))
-    assert complaint in str(caught.value) and caught.value.status == 1
+    assert named in str(caught.value) and caught.value.status == 1
 
 
 def test_corrupt_json_is_rejected(cpp) -> None:

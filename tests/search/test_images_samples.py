@@ -156,7 +156,7 @@ def test_tiff_of_separate_planes_is_right_or_unreadable(
     try:
         got = load_image(path, PLAIN)[..., 0].ravel().astype(int)
     except UnreadableImage as error:
-        assert f"separate planes of {bits}-bit samples" in str(error) and (bits, photometric) != (8, RGB)
+        assert error.path == str(path) and f"{bits}-bit" in error.reason and (bits, photometric) != (8, RGB)
     else:
         assert np.abs(got - (255 - RAMP if photometric == CMYK else RAMP).astype(int)).max() <= 1
 
