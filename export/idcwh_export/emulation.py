@@ -37,7 +37,7 @@ class HalfArithmetic:
         self._session = ort.InferenceSession(_rounding(content).SerializeToString(), options, providers=[CPU])
 
     def run(self, pixels: Pixels) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
-        """Codes and logits of preprocessed pictures uint8 [n, H, W, 3]."""
+        """Returns codes and logits of preprocessed images uint8 [n, H, W, 3]."""
         codes, logits, largest = self._session.run(["codes", "logits", "largest"], {"image": pixels})
         self.largest = float(np.maximum(self.largest, largest))  # not a number, once it was
         return codes, logits

@@ -30,7 +30,7 @@ from idcwh_train.engine.checkpoint import load_model
 from . import fp16 as half
 from . import graph, int8, verify
 from .emulation import HalfArithmetic
-from .sample_images import OnSkip, Pictures, chosen, sample
+from .sample_images import OnSkip, SampleImages, chosen, sample
 
 KIND = Kind("ONNX model", lambda file: model_file.metadata(file.read()) is not None)
 
@@ -46,10 +46,14 @@ _EMULATED = "half arithmetic"  # stands among the devices while they are compare
 class Exported:
     """One file that was written and how it was checked.
 
-    path, size in bytes, and `fingerprint`, the SHA-256 of the file; info: what it says of itself; comparisons: by
-    device; half: that of an fp16 file in half arithmetic, emulated; float_layers: of an int8 file, how many of its
-    first layers stayed in float32; calibration: on which pictures its scales were chosen, SEEN where that is also what
-    it was compared on.
+    Attributes:
+        path, size: the file and its bytes.
+        fingerprint: SHA-256 of the file.
+        info: its metadata.
+        comparisons: by device.
+        half: the comparison of an fp16 file in emulated half arithmetic.
+        float_layers: the number of first layers of an int8 file that stayed in float32.
+        calibration: the images that its scales were chosen on; SEEN if it was compared on the same.
     """
 
     path: Path
@@ -99,23 +103,31 @@ def export_onnx(
     simplify: bool = False,
     on_skip: OnSkip | None = None,
 ) -> Export:
-    """Write the model.pt `model` to `out` as ONNX, if the file computes what the model computes.
+    """Writes the model.pt `model` to `out` as ONNX, if the file computes what the model computes.
 
-    precisions: one file for each of "fp32", "fp16", "int8" (see `names`). images: what to compare on, and calibration:
-    what to calibrate int8 on, as pictures.chosen takes them; by default the sample that model.pt carries. limit:
-    compare on so many of the images. device: compare there; "auto": on every device that works here. Files that cannot
-    be read are reported to on_skip(path, reason) and left out; without it the first one raises.
+    Args:
+        precisions: one file for each of "fp32", "fp16", "int8" (see `names`).
+        images, calibration: the images to compare on and to calibrate int8 on, as for sample_images.chosen; by default
+            the sample in model.pt.
+        limit: the number of images to compare on.
+        device: where to compare; "auto" compares on every device that works.
+        on_skip: called as on_skip(path, reason) for each file that cannot be read; without it the first one raises.
 
-    Raises IdcwhError when the model cannot be read or exported, when a file cannot be written, and when a comparison
-    finds more than rounding, or more than the loss that its precision may cost; then no file appears at all.
+    Raises:
+        IdcwhError: the model cannot be read or exported, a file cannot be written, or a comparison finds more than
+            rounding, or more loss than its precision may cost. Then no file appears.
     """
     source, targets = Path(model), names(Path(out), precisions)
     for target in targets.values():
         check_target(target, KIND, source, *(spec for spec in (images, calibration) if spec != "-"))
     network, content = load_model(source)
     preprocess = Preprocess.from_dict(content["preprocess"])
-    pictures = sample(content, preprocess, source) if images is None else chosen(images, preprocess, on_skip, limit)
-    left_out = pictures.left_out
+
+    def samples(spec: str | None, skip: OnSkip | None, limit: int | None) -> SampleImages:
+        return sample(content, preprocess, source) if spec is None else chosen(spec, preprocess, skip, limit)
+
+    compared_on = samples(images, on_skip, limit)
+    left_out = [compared_on.left_out]
     devices.check_device(device)
     info = ModelInfo(
         bits=content["bits"],
@@ -140,19 +152,18 @@ def export_onnx(
             elif precision == "int8":
                 kept = content["sample"].get("images")
                 spec = calibration or (images if kept is None or not len(kept) else None)
-                # what cannot be read among the images that are compared on, too, is reported then
-                seen = spec == images
-                calibrating = _calibration(content, preprocess, source, spec, (lambda *_: None) if seen else on_skip)
-                pixels, origin = np.stack(list(itertools.islice(calibrating, CALIBRATION))), calibrating.origin
-                origin = SEEN if seen else origin.replace("--verify", "--calibrate")
-                if not seen:
-                    left_out = LeftOut.joined([left_out, calibrating.left_out])
+                seen = spec == images  # then the comparison reports the files that cannot be read
+                calibrated_on = samples(spec, (lambda *_: None) if seen else on_skip, CALIBRATION)
+                pixels = np.stack(list(itertools.islice(calibrated_on, CALIBRATION)))
+                origin = SEEN if seen else calibrated_on.origin.replace("--verify", "--calibrate")
+                left_out += [] if seen else [calibrated_on.left_out]
                 changed, layers = int8.quantize(built, pixels, available_cores())
             made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers, origin))
-        reference, _ = load_model(source)  # read anew: what is compared has not been through the exporter
-        compared, passed_over = _compare(made, reference, pictures, device)
-        written = [_write(candidate, found, pictures) for candidate, found in zip(made, compared, strict=True)]
-    return Export(written, pictures.origin, pictures.relevance is not None, passed_over, left_out)
+        reference, _ = load_model(source)  # read again: the exporter has not had this network
+        compared, passed_over = _compare(made, reference, compared_on, device)
+        written = [_write(candidate, found, compared_on) for candidate, found in zip(made, compared, strict=True)]
+    labelled = compared_on.relevance is not None
+    return Export(written, compared_on.origin, labelled, passed_over, LeftOut.joined(left_out))
 
 
 def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
@@ -171,19 +182,10 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _calibration(
-    content: dict[str, Any], preprocess: Preprocess, source: Path, spec: str | None, on_skip: OnSkip | None
-) -> Pictures:
-    """The images to calibrate int8 on, up to CALIBRATION of them: those of `spec`, or the sample in model.pt."""
-    if spec is None:
-        return sample(content, preprocess, source)
-    return chosen(spec, preprocess, on_skip, CALIBRATION)
-
-
 def _compare(
-    made: list[_Candidate], network: Any, pictures: Pictures, device: str
+    made: list[_Candidate], network: Any, samples: SampleImages, device: str
 ) -> tuple[list[dict[str, verify.Comparison]], dict[str, str]]:
-    """Every candidate on every device, in one pass over the pictures: for each candidate, comparisons by device."""
+    """Returns the comparisons by device of each candidate, and why the other devices have none."""
     runs: list[tuple[int, str, Encoder | HalfArithmetic]] = []
     passed_over: dict[str, str] = {}
     for place, candidate in enumerate(made):
@@ -202,7 +204,7 @@ def _compare(
             runs.append((place, _EMULATED, HalfArithmetic(candidate.content, candidate.info, available_cores())))
     if device == "auto":
         passed_over |= devices.obstacles()
-    found = verify.verify(network, [run for _, _, run in runs], verify.chunks(pictures), pictures.relevance)
+    found = verify.verify(network, [run for _, _, run in runs], verify.chunks(samples), samples.relevance)
     compared: list[dict[str, verify.Comparison]] = [{} for _ in made]
     for (place, name, _), comparison in zip(runs, found, strict=True):
         compared[place][name] = comparison
@@ -214,14 +216,14 @@ def _compare(
     return compared, passed_over
 
 
-def _write(candidate: _Candidate, found: dict[str, verify.Comparison], pictures: Pictures) -> Exported:
+def _write(candidate: _Candidate, found: dict[str, verify.Comparison], samples: SampleImages) -> Exported:
     """The bytes that were checked, behind them what was found, and the seal over all of it."""
     emulated = found.pop(_EMULATED, None)
     verified: dict[str, Any] = {
         "versions": {name: importlib.metadata.version(name) for name in ("idcwh", "torch", "onnx")}
         | {"onnxruntime": load_onnxruntime().__version__},
-        "images": pictures.origin,
-        "relevant": "the same label" if pictures.relevance else "the nearest by the model's logits",
+        "images": samples.origin,
+        "relevant": "the same label" if samples.relevance else "the nearest by the model's logits",
         "devices": {name: comparison.to_dict() for name, comparison in found.items()},
     }
     if emulated is not None:

@@ -18,7 +18,7 @@ from .graph import BACKBONE, backbone_nodes
 if TYPE_CHECKING:
     import onnx
 
-_FLOAT_INPUTS = {"Resize": (1, 2), "Upsample": (1,)}  # scales are float32 in the standard, whatever the picture is
+_FLOAT_INPUTS = {"Resize": (1, 2), "Upsample": (1,)}  # scales are float32 in the standard, whatever the image is
 
 
 def convert(model: onnx.ModelProto) -> None:

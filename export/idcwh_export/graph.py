@@ -37,7 +37,7 @@ BACKBONE = ("normalised", "features")
 
 
 class PackedHash(nn.Module):
-    """`network` between uint8 pictures and packed codes; the module that is exported.
+    """`network` between uint8 images and packed codes; the module that is exported.
 
     image:  uint8 [n, H, W, 3] RGB
     codes:  uint8 [n, ceil(bits / 8)], bit i of a code at position i % 8 of byte i // 8, 1 where logit i >= 0

@@ -2,14 +2,12 @@
 
 Weights have a scale for each output channel and use seven bits, so that a sum of two products stays within sixteen:
 processors without VNNI add them in sixteen bits, saturating, and would give other codes than the others. Activations
-have eight bits and a scale for each tensor, from what the calibration pictures show. Normalisation, hash layer and
+have eight bits and a scale for each tensor, from the calibration images. Normalisation, hash layer and
 packing stay in float32, and so do the first layers, as many as it takes: an error there goes through the whole network.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +25,7 @@ from .graph import BACKBONE, backbone_nodes
 if TYPE_CHECKING:
     import onnx
 
-FLIPS = 0.02  # of the calibration pictures' bits may differ; else more of the first layers stay in float32
+FLIPS = 0.02  # of the calibration images' bits may differ; otherwise more of the first layers stay in float32
 _HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")  # layers with weights
 _KINDS = [*_HEAVY, "Relu", "Clip", "MaxPool", "Concat"]  # sums and pooled features are faster and exact in float32
 _IN_FLOAT = (1, 6, 12, 24, 48)  # how many of the first layers stay, tried in this order up to half of the network
@@ -37,9 +35,9 @@ Logits = npt.NDArray[np.float32]
 
 
 def quantize(model: onnx.ModelProto, pixels: Pixels, threads: int) -> tuple[onnx.ModelProto, int]:
-    """The int8 model of a float32 one, and how many of its first layers stayed in float32.
+    """Returns the int8 model of a float32 one, and how many of its first layers stayed in float32.
 
-    pixels: uint8 [m, H, W, 3], preprocessed pictures to calibrate on; a few dozen will do.
+    pixels: uint8 [m, H, W, 3], preprocessed images to calibrate on; a few dozen will do.
     """
     heavy = [node.name for node in backbone_nodes(model) if node.op_type in _HEAVY]
     expected = _logits(model, pixels, threads)
@@ -67,7 +65,7 @@ def _quantized(model: onnx.ModelProto, pixels: Pixels, in_float: set[str]) -> on
 
     inside = {node.name for node in backbone_nodes(model) if BACKBONE[1] not in node.output}
     excluded = [node.name for node in model.graph.node if node.name not in inside or node.name in in_float]
-    with tempfile.TemporaryDirectory() as folder, quiet(), _silent_logging():
+    with tempfile.TemporaryDirectory() as folder, quiet():
         source, target = Path(folder) / "fp32.onnx", Path(folder) / "int8.onnx"
         onnx.save(model, source)
         quantization.quantize_static(
@@ -86,7 +84,7 @@ def _quantized(model: onnx.ModelProto, pixels: Pixels, in_float: set[str]) -> on
 
 
 def _centre(model: onnx.ModelProto, expected: Logits, found: Logits) -> None:
-    """Rounding shifts features to one side; take the mean of that shift, as the logits show it, off the hash layer."""
+    """Subtracts the mean shift of the logits, which rounding of the features causes, from the hash layer."""
     from onnx import helper, numpy_helper
 
     shift = (expected - found).mean(axis=0)
@@ -111,14 +109,3 @@ def _logits(model: onnx.ModelProto, pixels: Pixels, threads: int) -> Logits:
 
 def _batches(pixels: Pixels) -> Iterator[Pixels]:
     return (pixels[start : start + _BATCH] for start in range(0, len(pixels), _BATCH))
-
-
-@contextlib.contextmanager
-def _silent_logging() -> Iterator[None]:
-    """The quantizer gives advice through the root logger."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(level)

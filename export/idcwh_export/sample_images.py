@@ -1,4 +1,4 @@
-"""The pictures that a file is calibrated and compared on: those kept in model.pt, or some of the user's own."""
+"""The images that a file is calibrated and compared on: those kept in model.pt, or others of the user."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ OnSkip = Callable[[str, str], object]  # (path, reason)
 
 
 @dataclass
-class Pictures:
-    """Preprocessed pictures, uint8 [H, W, 3] each; iterate once.
+class SampleImages:
+    """An iterable of preprocessed images, uint8 [H, W, 3] each.
 
-    origin: where they come from, for people. `relevance` says, when they are through, what belongs together: labels of
-    those that could be read (int [n] or bool [n, C]); it is None where they have none. left_out: files beside them.
+    Attributes:
+        origin: where they come from, for people.
+        relevance: returns, after the last image, the labels of those that were read (int [n] or bool [n, C]); None
+            without labels.
+        left_out: files beside them that are not images.
     """
 
     origin: str
-    _load: Callable[[Pictures], Iterator[Pixels]]
+    _load: Callable[[SampleImages], Iterator[Pixels]]
     _labels: npt.NDArray[Any] | None = None
     left_out: LeftOut = field(default_factory=LeftOut)
     _read: list[int] = field(default_factory=list)
@@ -44,8 +47,8 @@ class Pictures:
         return None if labels is None else lambda: labels[self._read]
 
 
-def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> Pictures:
-    """The pictures kept in model.pt, with their labels where it has them."""
+def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> SampleImages:
+    """Returns the images kept in model.pt, with their labels where it has them."""
     kept, side = content["sample"].get("images"), preprocess.crop
     if kept is None or not len(kept):
         raise InvalidInputError("has no sample images to compare on", path=model, hint="name some with --verify IMAGES")
@@ -58,30 +61,36 @@ def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> Pict
         problem = "has another number of labels than of sample images"
         raise InvalidInputError(problem, path=model, found=len(labels), expected=len(kept))
 
-    def load(pictures: Pictures) -> Iterator[Pixels]:
-        pictures._read.extend(range(len(kept)))
+    def load(samples: SampleImages) -> Iterator[Pixels]:
+        samples._read.extend(range(len(kept)))
         yield from kept.numpy()
 
-    return Pictures("training images kept in model.pt", load, None if labels is None else labels.numpy())
+    return SampleImages("training images kept in model.pt", load, None if labels is None else labels.numpy())
 
 
-def chosen(spec: str, preprocess: Preprocess, on_skip: OnSkip | None, limit: int | None = None) -> Pictures:
-    """Pictures by what --verify names: a labelled set where it is one (a folder of class folders, a manifest, an
-    archive, source:directory; its test images, if it has such), else a folder, an image, or a list of images.
+def chosen(spec: str, preprocess: Preprocess, on_skip: OnSkip | None, limit: int | None = None) -> SampleImages:
+    """Returns the images that --verify names.
 
-    limit: take so many, evenly spaced. Files that cannot be read are reported to on_skip(path, reason) and left out;
-    without it the first one raises. IdcwhError, when they are read, where none of them can be.
+    They are the test images, or all, of a labelled dataset: a folder of class folders, a manifest, an archive, or
+    source:directory. Otherwise they are those of a folder or a list, or one image.
+
+    Args:
+        on_skip: called as on_skip(path, reason) for each file that cannot be read; without it the first one raises.
+        limit: takes this many, evenly spaced.
+
+    Raises:
+        InvalidInputError: none can be read; raised when they are read.
     """
     labelled = _labelled(spec)
     if labelled is None:
         found = find_images(spec)
         rows = _spaced(range(len(found.images)), limit)
         load = _reader(spec, rows, lambda i: load_image(found.images[i].path, preprocess), on_skip)
-        return Pictures("images given with --verify", load, left_out=found.left_out)
+        return SampleImages("images given with --verify", load, left_out=found.left_out)
     test = [i for i, part in enumerate(labelled.split) if part == "test"] or range(len(labelled))
     rows = _spaced(test, limit)
     load = _reader(spec, rows, lambda i: labelled.image(i, preprocess), on_skip)
-    return Pictures("labelled images given with --verify", load, labelled.labels, labelled.left_out)
+    return SampleImages("labelled images given with --verify", load, labelled.labels, labelled.left_out)
 
 
 def _labelled(spec: str) -> LabelledImages | None:
@@ -93,7 +102,7 @@ def _labelled(spec: str) -> LabelledImages | None:
     try:
         return datasets.load(spec)
     except IdcwhError:
-        if path.is_dir():  # pictures in another order than by class
+        if path.is_dir():  # images in another order than by class
             return None
         raise
 
@@ -107,8 +116,8 @@ def _spaced(rows: Iterable[int], limit: int | None) -> list[int]:
 
 def _reader(
     spec: str, rows: list[int], load: Callable[[int], Pixels], on_skip: OnSkip | None
-) -> Callable[[Pictures], Iterator[Pixels]]:
-    def read(pictures: Pictures) -> Iterator[Pixels]:
+) -> Callable[[SampleImages], Iterator[Pixels]]:
+    def read(samples: SampleImages) -> Iterator[Pixels]:
         first: UnreadableImage | None = None
         for row in rows:
             try:
@@ -119,9 +128,9 @@ def _reader(
                 on_skip(error.path, error.reason)
                 first = first or error
                 continue
-            pictures._read.append(row)
+            samples._read.append(row)
             yield pixels
-        if first and not pictures._read:
+        if first and not samples._read:
             problem = f"has no image that can be read: the first of {len(rows)} is {first.path} ({first.reason})"
             raise InvalidInputError(problem, path=spec)
 

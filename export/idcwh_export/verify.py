@@ -271,11 +271,11 @@ def _results(tallies: list[_Tally], logits: Logits, labels: Callable[[], npt.NDA
     ]
 
 
-def chunks(pictures: Iterable[Pixels], size: int = LARGEST) -> Iterator[Pixels]:
+def chunks(images: Iterable[Pixels], size: int = LARGEST) -> Iterator[Pixels]:
     """Yields single images uint8 [H, W, 3] as arrays of up to `size`."""
     gathered: list[Pixels] = []
-    for picture in pictures:
-        gathered.append(picture)
+    for image in images:
+        gathered.append(image)
         if len(gathered) == size:
             yield np.stack(gathered)
             gathered = []

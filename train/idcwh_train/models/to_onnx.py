@@ -42,15 +42,12 @@ def to_onnx(
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Discards what torch and ONNX's libraries print, warn and log in the block."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
+    """Discards what torch and the libraries of ONNX print, warn and log in the block, up to errors."""
+    before = logging.root.manager.disable
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
         warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
+        logging.disable(logging.WARNING)
         try:
             yield
         finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+            logging.disable(before)

@@ -33,7 +33,7 @@ def manifest(path: Path, labels: Sequence[int], parts: Sequence[str]) -> str:
     return str(path / "set.csv")
 
 
-def taken(found: sample_images.Pictures) -> list[int]:
+def taken(found: sample_images.SampleImages) -> list[int]:
     return [int(pixels[0, 0, 0]) for pixels in found]
 
 
