@@ -12,6 +12,8 @@ from idcwh_search.cli import evaluate, search
 from idcwh_train import cli as train
 from support.commands import IMAGES, Runner
 
+pytestmark = pytest.mark.slow
+
 
 def test_images_to_hits_with_every_command(tmp_path: Path, commands: Runner) -> None:
     run, model, database = tmp_path / "run", tmp_path / "model.onnx", tmp_path / "codes.bin"

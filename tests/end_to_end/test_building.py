@@ -145,6 +145,7 @@ def many(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGINT", "SIGTERM"])
 def test_build_killed_continues_with_resume(
     model: Path, many: Path, tmp_path: Path, how: str, commands: Runner

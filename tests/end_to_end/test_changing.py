@@ -249,6 +249,7 @@ def test_verify_names_the_corrupt_block(database: Path, images: Path, commands: 
     assert out.startswith(f"{database}: ") and "7 items" in out and "4 bytes" in err
 
 
+@pytest.mark.slow
 def test_add_killed_keeps_what_it_had_written(database: Path, images: Path, commands: Runner) -> None:
     many = images / "many"
     many.mkdir()

@@ -58,6 +58,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "command", "extra", "arguments"), CASES)
 def test_command_without_package_names_the_extra(
     package: str, command: str, extra: str, arguments: list[str], model: Path, without: Callable[[str], str]

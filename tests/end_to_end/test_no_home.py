@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_PASSWD = """
 import pwd
 def getpwuid(uid):

@@ -24,6 +24,8 @@ from idcwh_search._util import console
 from idcwh_search.cli import evaluate, index, search
 from support.commands import ENTRIES, Runner, program
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = sorted(ENTRIES)
 
 

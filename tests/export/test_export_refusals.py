@@ -163,6 +163,7 @@ def test_a_model_taken_for_the_file_to_write(capfd: pytest.CaptureFixture[str]) 
 # ------------------------------------------------------------------------------------------------ wrong exports
 
 
+@pytest.mark.slow
 def test_fp16_beyond_the_range_of_half_precision_is_refused(
     content: Any, tmp_path: Path, pictures: np.ndarray, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:

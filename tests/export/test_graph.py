@@ -87,6 +87,7 @@ def test_signature_operators_and_metadata(exported: Any, info: ModelInfo) -> Non
     assert not any(tensor.data_location for tensor in model.graph.initializer)  # one file: no weights elsewhere
 
 
+@pytest.mark.slow
 def test_the_same_bytes_again_even_of_a_network_left_in_training(exported: Any, make_network: Any, info: Any) -> None:
     """The fingerprint identifies the model; and a network in train() is evaluated anyway."""
     again = graph.build(make_network().train(), BITS, SIDE, info.to_metadata())
@@ -132,6 +133,7 @@ def test_opsets_that_cannot_be_had(opset: int, network: nn.Module) -> None:
         graph.build(network, BITS, SIDE, {}, opset)
 
 
+@pytest.mark.slow
 def test_another_opset_gives_the_same_codes(make_network: Any, info: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     model = graph.build(make_network(), BITS, SIDE, info.to_metadata(), opset=20)
     assert model.opset_import[0].version == 20

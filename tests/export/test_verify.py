@@ -103,6 +103,7 @@ def test_rounding_at_zero_is_no_fault_and_more_is() -> None:
     assert "0.00031" in (replace(found, largest=0.0, distance=3.1e-4).problem() or "")
 
 
+@pytest.mark.slow
 def test_rounding_of_the_models_own_is_measured_where_it_matters(
     exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
 ) -> None:

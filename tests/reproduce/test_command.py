@@ -169,6 +169,7 @@ def test_wrong_data_path_leaves_experiments_and_report(reproduce, out, tmp_path,
     assert "ata not available" not in (out / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_sweeps_and_ablation_change_one_option(reproduce, tmp_path):
     out = tmp_path / "run"
     more = ["--methods", "idcwh", "--bits", "12", "--seeds", "1", "--sweeps", "--ablation"]

@@ -103,6 +103,7 @@ def folder(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_report_has_figures_means_and_failures(folder):
     table = tables.TABLES["cifar10-mini"]
     md, page, _ = report.write(folder, table, None)
