@@ -116,7 +116,7 @@ def test_gradients_equal_finite_differences():
             assert got[index].item() == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-3, abs=1e-5)
 
 
-def test_binary_centers_have_no_gradient_and_l2_moves_only_centers():
+def test_l2_moves_only_centers_and_not_binary_centers():
     h, centers, y = batch(1, 8, 3, 5, multi=False)
     x = torch.from_numpy(h).float().requires_grad_()
     method = method_with(centers)

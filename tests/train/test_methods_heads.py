@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import NotSupportedError
 from idcwh_train.models import heads
 from idcwh_train.models.hash_model import Network
+from support.errors import raises
 
 FEATURES, BITS = 20, 6
 
@@ -133,8 +134,8 @@ def test_class_codes():
 @pytest.mark.parametrize(
     "config", [{}, {"kind": "mlp"}, {"kind": "rbf"}, {"kind": "rbf", "anchors": 0}, None, "linear"]
 )
-def test_unknown_heads_are_refused(config):
-    with pytest.raises(IdcwhError, match="head"):
+def test_unknown_head_is_not_supported(config):
+    with raises(NotSupportedError, found=repr(config)):
         heads.build(config, 4, 4)
 
 

