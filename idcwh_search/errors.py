@@ -136,14 +136,14 @@ _EXTRAS = {
     "torch": "train",
     "torchvision": "train",
 }
-"""Package that may be missing: the extra of idcwh that installs it."""
+"""The extra of idcwh that installs a package."""
 
 
 def not_installed(error: ImportError, extra: str | None = None) -> NotInstalledError:
-    """Returns the error that says what to install after a failed import: an extra of idcwh, or the package itself."""
+    """Returns the error about a package after a failed import, with the command that installs it."""
     name = (error.name or "").partition(".")[0] or "a package"
     extra = extra or _EXTRAS.get(name)
     package = f"'idcwh[{extra}]'" if extra else name
     if isinstance(error, ModuleNotFoundError):
-        return NotInstalledError(f"{name} is not installed: pip install {package}")
-    return NotInstalledError(f"{name} cannot be loaded ({error}); reinstall it")
+        return NotInstalledError(path=name, hint=f"pip install {package}")
+    return NotInstalledError(f"cannot be loaded ({error})", path=name, hint="reinstall it")

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ..encoder.encoder import Encoder
     from .inputs import Listing
 
-BATCH = 512  # images a write: what a crash can make us encode again
+BATCH = 512  # images per write: a crash loses no more of them
 
 
 class Changes:
-    """What is new, changed, moved and unchanged in a listing, whose images have these `keys` in the database.
+    """The new, changed, moved and unchanged images of a listing, whose images have these `keys` in the database.
 
     An image with the key, size and time of an item is unchanged. Of every other one that has the size of some item
     the bytes are compared, by checksum:
@@ -90,7 +90,7 @@ class Changes:
         )
 
     def _read(self) -> None:
-        """Read the files whose bytes tell more than their signatures, and see which are unchanged."""
+        """Reads the files that their signatures do not decide, and marks those that are unchanged."""
         known = np.flatnonzero(self._rows >= 0)
         without = np.zeros(len(self._keys), bool)  # databases of older versions have no checksums
         without[known] = ~self._item_sums[self._rows[known]].any(axis=1)
@@ -110,7 +110,7 @@ class Changes:
         self._same[read] = (self._item_sums[self._rows[read]] == self._sums[read]).all(axis=1)
 
     def _match(self) -> None:
-        """Find the items whose bytes the images have that are not known to be unchanged."""
+        """Finds the items that have the bytes of changed and new images."""
         read = np.flatnonzero(self._sums.any(axis=1) & ~self._same)
         rows_of: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for row in np.flatnonzero(np.isin(self._item_sums[:, 1], self._sums[read, 1])).tolist():
@@ -135,7 +135,7 @@ class Changes:
         return int(values[0]), int(values[1])
 
     def _has_left(self, row: int) -> bool:
-        """Whether the file of an item is gone or has become another image."""
+        """Returns whether the file of an item is gone or has become another image."""
         key = self.item_keys[row]
         if key is None:
             return False
@@ -154,11 +154,11 @@ class Changes:
 
     @cached_property
     def _had_labels(self) -> list[str | None]:
-        """The labels of the items before anything was written."""
+        """Returns the labels of the items before anything was written."""
         return self._before.labels()
 
     def _relabelled(self) -> set[int]:
-        """Of the images that did not change, those whose label did."""
+        """Returns the unchanged images whose label changed."""
         had, labels, given = self._had_labels, self._listing.labels, self._listing.labels_are_given
         return {
             i
@@ -193,7 +193,7 @@ class Changes:
     # ------------------------------------------------------------------------------------------------------ writing
 
     def write(self, encoder: Encoder) -> encoding.Encoding:
-        """Bring the database up to date: what needs no code at once, what is encoded a batch a write."""
+        """Brings the database up to date: first all that needs no code, then one write per encoded batch."""
         self._write_known()
         work = encoding.Encoding(
             encoder, [self._listing.paths[i] for i in self._todo], len(self._keys) - len(self._todo)
@@ -213,7 +213,7 @@ class Changes:
         return work
 
     def _write_known(self) -> None:
-        """Write new keys, signatures, checksums and labels of items, and images whose code is that of another one."""
+        """Writes new keys, signatures, checksums and labels of items, and images whose code is that of another one."""
         same = np.flatnonzero(self._same)
         rows = self._rows[same]
         renewed = self._item_stamps[rows] != self._stamps[same]
@@ -229,7 +229,7 @@ class Changes:
         self._put(here, self._before.codes[source], sums)
 
     def _put(self, images: list[int], codes: np.ndarray, sums: np.ndarray) -> None:
-        """Write the items of these images: known ones keep their id, new ones are given one."""
+        """Writes the items of these images: known ones keep their id, new ones get one."""
         rows = [self._row_of(i) for i in images]
         for known in (True, False):
             chosen = [n for n, row in enumerate(rows) if (row >= 0) == known]
@@ -249,7 +249,7 @@ class Changes:
             self.counts["changed" if known else "new"] += sum(not self._same[i] and i not in self._moves for i in some)
 
     def _row_of(self, i: int) -> int:
-        """The row of the item of an image, -1 for a new one."""
+        """Returns the row of the item of an image, -1 for a new one."""
         row = int(self._rows[i])
         return self._moves.get(i, -1 if row in self._moving else row)
 

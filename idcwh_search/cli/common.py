@@ -89,7 +89,7 @@ def _end(status: int, line: str) -> int:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt and SIGTERM SystemExit, so that either cleans up like any other end."""
+    """Lets SIGINT raise KeyboardInterrupt and SIGTERM SystemExit, so that either cleans up like any other end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -109,7 +109,7 @@ def _terminate(*_: Any) -> NoReturn:
 
 
 class _Descriptor(io.RawIOBase):
-    """A file descriptor as a stream that never fails: the first error is kept, what comes after it is dropped."""
+    """A file descriptor as a stream that never fails: it keeps the first error and drops what comes after it."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -176,7 +176,7 @@ def _standard_streams() -> Iterator[Callable[[], bool]]:
 
 
 def _descriptor(number: int, stream: Any) -> _Descriptor:
-    """The descriptor of a standard stream; for one that was closed at the start, the null device."""
+    """Returns the descriptor of a standard stream; for one that was closed at the start, the null device."""
     if stream is None:
         return _Descriptor(os.open(os.devnull, os.O_WRONLY))
     stream.flush()
@@ -188,7 +188,7 @@ def _text(binary: Any, stream: Any) -> io.TextIOWrapper:
 
 
 def _message(error: Exception) -> str | None:
-    """One line for an exception that a user can act on, None for one that is a fault of the toolkit."""
+    """Returns one line for an exception that a user can act on, None for one that is a fault of the toolkit."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("idcwh"):
         return describe(not_installed(error))
     expected = (IdcwhError, ValueError, TypeError, OverflowError, OSError, MemoryError, RecursionError)
@@ -198,7 +198,7 @@ def _message(error: Exception) -> str | None:
 
 
 def _written(error: UnicodeError) -> tuple[bytes, int]:
-    """What an output's encoding lacks: bytes that are no text (of a file's name) as they were, the rest escaped."""
+    """Returns what an output's encoding lacks: undecodable bytes of file names as they were, the rest escaped."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     characters = error.object[error.start : error.end]

@@ -42,8 +42,10 @@ def add_options(parser: Any) -> None:
 
 
 class Encoding:
-    """Encodes files with a bar; what cannot be read is named and kept in `skipped`. `sums`: the checksums of those
-    encoded so far, uint64 (n, 2)."""
+    """Encodes files with a progress bar. Unreadable ones are named and kept in `skipped`.
+
+    sums: checksums of the files encoded so far, uint64 (n, 2).
+    """
 
     def __init__(self, encoder: Encoder, paths: list[str], already: int = 0) -> None:
         """already: images that the database had before, so that none of these being readable is no failure."""
@@ -74,7 +76,7 @@ class Encoding:
             raise InvalidInputError(f"none of {count} could be read; nothing was written", path="--images")
 
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
-        """Print what was done; returns the exit code. left_out: files that were not among the images."""
+        """Prints the summary and returns the exit code. left_out: files that were not among the images."""
         summary, size = self._run.summary, target.stat().st_size
         done = [str(summary)] if self._paths else []  # nothing was encoded: no speed
         done += [f"{number} {name}" for name, number in more.items() if isinstance(number, int)]

@@ -24,12 +24,12 @@ THUMBNAIL = Preprocess(resize=144, crop=144, interpolation="bicubic")
 
 
 Locate = Callable[[str | None], Path | None]
-"""From a key to the image file, None where there is none."""
+"""Returns the image file of a key, or None if it is missing."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query and its hits, in order. `label` is known only when the query says so (by its folder's name)."""
+    """A query and its hits, in order. `label` is the name of its folder, if items have this label."""
 
     name: str
     image: Path | bytes | None
@@ -38,7 +38,7 @@ class Query:
 
 
 def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: Locate) -> str:
-    """The whole page as text."""
+    """Returns the whole page as text."""
     images = _Images(locate)
     rows = "\n".join(_row(query, bits, images) for query in queries)
     judged = any(query.label for query in queries)
@@ -78,7 +78,7 @@ def _hit(hit: Hit, wanted: str | None, bits: int, images: _Images) -> str:
 
 
 def _short(name: str) -> str:
-    """The end of a path: its file and the folder it is in."""
+    """Returns the end of a path: its file and the folder it is in."""
     return "/".join(name.split("/")[-2:])
 
 

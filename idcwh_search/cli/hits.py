@@ -59,12 +59,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Search:
-    """A search as people ask for it.
+    """The options of a search.
 
-    top     the number of hits per query; None: TOP, or all within the radius
-    radius  the largest distance of a hit; None: any
-    where   the ids to search, int64; None: all
-    exclude_self  leaves the query's own files out
+    top: number of hits per query; None: TOP, or all within the radius.
+    radius: largest distance of a hit; None: any.
+    where: ids to search, int64; None: all.
+    exclude_self: leaves the query's own files out.
+    threads: number of threads; None: one per core.
     """
 
     top: int | None = None
@@ -91,7 +92,7 @@ class Search:
         return TOP if self.top is None and self.radius is None else self.top
 
     def _rows(self, database: Database, codes: np.ndarray, excluded: list[np.ndarray]) -> Iterator[_Row]:
-        """Distances and ids of each query: one more than the top, where there is one, which shows whether it ties."""
+        """Yields distances and ids of each query, one more than the top, which shows whether the last one ties."""
         if self.radius is None:
             k = (self._top or 0) + 1 + max(map(len, excluded))
             found = zip(*database.search(codes, k, self.where, self.threads), strict=True)
@@ -109,7 +110,7 @@ class Search:
         rows: list[_Row],
         excluded: list[np.ndarray],
     ) -> list[Ties | None]:
-        """For each query the ties that the top cuts off; queries with the same distance are counted in one batch."""
+        """Returns for each query the ties that the top cuts off, counted in one batch per distance."""
         ties: list[Ties | None] = [None] * len(queries)
         top = self._top
         cut = {
@@ -169,7 +170,7 @@ _NONE = np.empty(0, np.int64)
 
 
 def _inside(query: Query) -> tuple[frozenset[str], ...]:
-    """The files of a query that are in the folder of the database's images."""
+    """Returns the files of a query that are in the folder of the database's images."""
     return tuple(keys for keys in query.files if not all(key.startswith("../") for key in keys))
 
 
@@ -178,7 +179,7 @@ def _missing(files: tuple[frozenset[str], ...], keys: list[str | None]) -> bool:
 
 
 def _own_ids(database: Database, queries: list[Query]) -> list[np.ndarray]:
-    """The ids of each query's own files, ascending."""
+    """Returns the ids of each query's own files, ascending."""
     wanted = frozenset[str]().union(*(keys for query in queries for keys in query.files))
     found = database.find(sorted(wanted)) if wanted else _NONE
     ids: dict[str | None, list[int]] = {}

@@ -76,7 +76,7 @@ def _codes(path: str, database: Database) -> Queries:
 
 
 def _standard_input() -> _StandardInput | None:
-    """The image on standard input; None where it has something else, such as a list of paths."""
+    """Returns the image on standard input; None for something else, such as a list of paths."""
     from ..images.decoding import HEAD, kind_of
 
     stdin = getattr(sys.stdin, "buffer", None)
@@ -86,7 +86,7 @@ def _standard_input() -> _StandardInput | None:
 
 
 def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
-    """A query per image."""
+    """Returns one query per image."""
     from ..encoder.batch import encode_files
 
     queries = Queries([])
@@ -99,7 +99,7 @@ def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries
 
 
 def _combine(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
-    """One query of all images: bit i is 1 where the mean of their logits i is >= 0."""
+    """Returns one query of all images: bit i is 1 where the mean of their logits i is >= 0."""
     from ..codes import pack_outputs
     from ..images.decoding import UnreadableImage
 

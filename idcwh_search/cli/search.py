@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _where(options: Any, database: Database) -> np.ndarray | None:
-    """The ids that the filters leave, None without a filter."""
+    """Returns the ids that pass the filters, None without a filter."""
     if options.label is None and options.key_prefix is None:
         return None
     where = database.select(labels=options.label, key_prefixes=options.key_prefix)

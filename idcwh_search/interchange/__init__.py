@@ -1,7 +1,7 @@
 """Databases of codes from and for other systems: faiss, NumPy, raw bytes, Parquet, Arrow, and SQL's bit strings.
 
-`export` writes a file, `read` opens one; docs/interchange.md describes each format. One module a kind of file: flat.py
-(NumPy and raw bytes), faiss_files.py, tables.py (Parquet and Arrow, by pyarrow); text.py has bit strings.
+`export` writes a file, `read` opens one; docs/interchange.md describes each format. One module per kind of file:
+flat.py (NumPy and raw bytes), faiss_files.py, tables.py (Parquet and Arrow, by pyarrow); text.py has bit strings.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
 
 
 def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
-    """The schema, the number of rows if the file says it, and some of the first rows."""
+    """Returns the schema, the number of rows if the file has it, and some of the first rows."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         count = file.metadata.num_rows
@@ -134,7 +134,7 @@ def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch 
 
 
 def _batches(path: Path, kind: str, known: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """The rows, at most source.BATCH at a time, with at least the columns that are known."""
+    """Yields the rows, at most source.BATCH at a time, with at least the columns that are known."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if name in known]
@@ -145,13 +145,13 @@ def _batches(path: Path, kind: str, known: tuple[str, ...]) -> Iterator[pa.Recor
 
 
 def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, after all its offsets were checked, so that no damaged file makes anybody read beyond a buffer."""
+    """Returns the batch after a check of all its offsets, so that no corrupt file leads beyond a buffer."""
     batch.validate(full=True)
     return batch
 
 
 def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
-    """An IPC file, or the stream that some programs keep in one, and its batches."""
+    """Returns an IPC file, or the stream that some programs write into one, and its batches."""
     file = pa.OSFile(str(path))
     magic = file.read(6)
     file.seek(0)
@@ -186,7 +186,7 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column without dictionaries and views, as Polars writes them, which few functions of pyarrow take."""
+    """Returns the column without dictionaries and views, which Polars writes and few functions of pyarrow accept."""
     if pa.types.is_dictionary(column.type):
         return _plain(column.dictionary).take(column.indices)
     name = str(column.type)  # pyarrow has tests of these types since version 16
@@ -208,7 +208,7 @@ def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
 
 
 def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
-    """Code length and manifest, where the table comes from a database of ours."""
+    """Returns code length and manifest, if the table is an export of a database."""
     raw = (schema.metadata or {}).get(_METADATA)
     if raw is None:
         return None, {}
@@ -223,7 +223,7 @@ def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
 
 
 def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.RecordBatch | None) -> int:
-    """Bytes of a code: by the type of the column, else by `bits`, else by the first row."""
+    """Returns the bytes of a code: by the type of the column, else by `bits`, else by the first row."""
     if pa.types.is_fixed_size_binary(kind):
         return kind.byte_width
     if pa.types.is_fixed_size_list(kind):
@@ -239,7 +239,7 @@ def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.Recor
 
 
 def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
-    """uint8 (n, width) of a column of bytes or of lists of bytes."""
+    """Returns uint8 (n, width) of a column of bytes or of lists of bytes."""
     kind = column.type
     if column.null_count:
         raise _wrong_column(path, "code", "rows without a value", _CODES)
@@ -294,7 +294,7 @@ def _checksums(path: Path, column: pa.Array) -> np.ndarray:
 
 
 def _texts(column: pa.Array) -> list[str | None]:
-    """Texts of a column of strings, file names as bytes, or what can be cast to strings (numbers, categories)."""
+    """Returns the texts of a column of strings, of file names as bytes, or of numbers or categories."""
     if _is_bytes(column.type):
         return [None if value is None else os.fsdecode(value) for value in column.to_pylist()]
     return column.cast(pa.string()).to_pylist()

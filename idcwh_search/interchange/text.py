@@ -10,16 +10,16 @@ from ..codes import check_bits, unpack
 
 
 def to_bit_strings(codes: np.ndarray, bits: int) -> list[str]:
-    """Codes uint8 (n, code bytes) as n texts of `bits` characters: bit i of the code is character i.
+    """Returns codes uint8 (n, code bytes) as n texts of `bits` characters: bit i of the code is character i.
 
-    The same as unpackbits(bitorder="little") and a join. TypeError or ValueError for what are no codes.
+    The same as unpackbits(bitorder="little") and a join. Raises TypeError or ValueError for invalid codes.
     """
     digits = unpack(codes, bits).view(np.uint8) + np.uint8(ord("0"))
     return [row.tobytes().decode("ascii") for row in digits]
 
 
 def from_bit_strings(texts: Sequence[str], bits: int) -> np.ndarray:
-    """The codes, uint8 (n, code bytes), of such texts. ValueError for one that is not `bits` times 0 or 1."""
+    """Returns the codes, uint8 (n, code bytes), of such texts. Raises ValueError for one that is not `bits` digits."""
     check_bits(bits)
     for row, text in enumerate(texts):
         if len(text) != bits or text.strip("01"):
