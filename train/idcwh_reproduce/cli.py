@@ -140,7 +140,7 @@ def _run(arguments: Any, table: tables.Table, planned: list[Planned], command: s
             if not _has_experiments(out):  # a wrong path does not replace a report
                 report.remember(out, table.name, str(error))
                 _report(out, table, str(error), arguments.figures)
-            raise IdcwhError(f"{error}. {table.name} needs {table.needs}") from None
+            raise error.about(hint=f"{table.name} needs {table.needs}") from None
         if arguments.figures:
             _check_figures(out)
         report.remember(out, table.name, None)
