@@ -53,7 +53,7 @@ def model(request, exported, tmp_path: Path) -> Path:
     return path
 
 
-def test_codes_and_logits_are_those_of_python(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
+def test_cpp_encoder_of_pixels_equals_python(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
     ours, python = cpp_with_encoder.encoder(model), Encoder(model, device="cpu", threads=1)
     assert ours.fingerprint == python.fingerprint and ours.bits == python.bits
     assert json.loads(cpp_with_encoder.text("idcwh_preprocess_to_json", ours.preprocess)) == python.preprocess.to_dict()
@@ -66,7 +66,7 @@ def test_codes_and_logits_are_those_of_python(cpp_with_encoder, model: Path, pic
     ours.close()
 
 
-def test_pictures_of_any_size_to_codes(cpp_with_encoder, model: Path) -> None:
+def test_cpp_encoder_of_images_of_any_size_equals_python(cpp_with_encoder, model: Path) -> None:
     """From decoded files on: preprocessing and model together, in batches that the number does not divide."""
     ours, python = cpp_with_encoder.encoder(model, batch_size=4), Encoder(model, device="cpu", threads=1, batch_size=4)
     rng = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_pictures_of_any_size_to_codes(cpp_with_encoder, model: Path) -> None:
     ours.close()
 
 
-def test_threads_share_an_encoder(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
+def test_cpp_encoder_is_shared_by_threads(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
     ours = cpp_with_encoder.encoder(model, threads=2)
     expected = Encoder(model, device="cpu", threads=2).encode(pictures)
     wrong = []
@@ -146,7 +146,7 @@ def rename(model: onnx.ModelProto, name: str, only_nodes: bool = False) -> None:
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_what_python_refuses_is_refused(cpp_with_encoder, exported, tmp_path: Path, what: str) -> None:
+def test_cpp_encoder_refuses_what_python_refuses(cpp_with_encoder, exported, tmp_path: Path, what: str) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(exported[12])
     changed(path, EDITS[what])
@@ -156,7 +156,7 @@ def test_what_python_refuses_is_refused(cpp_with_encoder, exported, tmp_path: Pa
         cpp_with_encoder.encoder(path)
 
 
-def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, exported, tmp_path: Path) -> None:
+def test_cpp_encoder_of_a_changed_sealed_model_fails(cpp_with_encoder, exported, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     whole = model_file.sealed(exported[12])
     path.write_bytes(whole)
@@ -169,7 +169,7 @@ def test_a_sealed_file_that_was_changed_is_refused(cpp_with_encoder, exported, t
             cpp_with_encoder.encoder(path)
 
 
-def test_a_model_without_metadata_when_it_is_told_what_it_expects(
+def test_cpp_encoder_without_metadata_takes_preprocessing(
     cpp_with_encoder, exported, pictures: np.ndarray, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.onnx"
@@ -190,7 +190,7 @@ def test_a_model_without_metadata_when_it_is_told_what_it_expects(
         )
 
 
-def test_a_file_that_is_no_model(cpp_with_encoder, exported, tmp_path: Path) -> None:
+def test_cpp_encoder_of_another_file_fails(cpp_with_encoder, exported, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     for content in (b"", b"no model", exported[12][:-2000], exported[12][:100]):
         path.write_bytes(content)
@@ -203,7 +203,7 @@ def test_a_file_that_is_no_model(cpp_with_encoder, exported, tmp_path: Path) -> 
         cpp_with_encoder.encoder(tmp_path / "missing.onnx")
 
 
-def test_a_database_names_its_model_to_both(cpp_with_encoder, exported, tmp_path: Path) -> None:
+def test_manifest_of_cpp_equals_that_of_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
     """The manifest that C++ writes is the one that Python writes, and each knows the model of the other's database."""
     path, other = tmp_path / "models" / "model.onnx", tmp_path / "other.onnx"
     path.parent.mkdir()
@@ -226,7 +226,7 @@ def test_a_database_names_its_model_to_both(cpp_with_encoder, exported, tmp_path
     stranger.close()
 
 
-def test_null_pointers_are_errors(cpp_with_encoder, model: Path) -> None:
+def test_cpp_encoder_with_null_pointers_fails(cpp_with_encoder, model: Path) -> None:
     ours = cpp_with_encoder.encoder(model)
     for name, arguments in {
         "idcwh_encoder_open": (None, None, ctypes.byref(ctypes.c_void_p())),
@@ -295,7 +295,7 @@ def test_example_service_with_rotated_jpeg_equals_python(cpp_with_encoder, expor
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
-def test_the_example_service_answers_as_python_does(cpp_with_encoder, exported, tmp_path: Path) -> None:
+def test_example_service_answers_equal_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
     """A database that a C++ program makes of pictures, and its answers, beside Python's own for the same pictures."""
     path, database = tmp_path / "model.onnx", tmp_path / "codes.bin"
     path.write_bytes(exported[12])

@@ -41,7 +41,7 @@ def model(exported: Any, tmp_path: Path) -> Path:
     return tmp_path / "model.onnx"
 
 
-def test_info_as_json(model: Path, info: Any, capfd: Any) -> None:
+def test_info_as_json_equals_the_file(model: Path, info: Any, capfd: Any) -> None:
     assert main(["--info", str(model), "--json"]) == 0
     found, loaded = json.loads(capfd.readouterr().out), onnx.load(model)
     assert found["sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
@@ -54,7 +54,7 @@ def test_info_as_json(model: Path, info: Any, capfd: Any) -> None:
     assert found["seal"] == "unchanged since it was written" and "problem" not in found
 
 
-def test_info_for_people(model: Path, capfd: Any) -> None:
+def test_info_as_text_names_the_main_values(model: Path, capfd: Any) -> None:
     assert main(["--info", str(model)]) == 0
     said = capfd.readouterr().out
     for words in (
@@ -65,13 +65,13 @@ def test_info_for_people(model: Path, capfd: Any) -> None:
         assert words in said, words
 
 
-def test_info_does_not_need_torch(model: Path) -> None:
+def test_info_imports_no_torch(model: Path) -> None:
     code = "import sys; from idcwh_export.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, "--info", str(model)], capture_output=True, text=True)
     assert done.returncode == 0 and "12 bits" in done.stdout, done.stderr
 
 
-def test_info_of_what_is_not_ours(model: Path, exported: Any, tmp_path: Path, capfd: Any) -> None:
+def test_info_of_other_files_reports_the_problem(model: Path, exported: Any, tmp_path: Path, capfd: Any) -> None:
     changed = onnx.load(model)
     changed.graph.node[0].name = "renamed"
     onnx.save(changed, tmp_path / "changed.onnx")
@@ -96,7 +96,7 @@ def test_info_of_what_is_not_ours(model: Path, exported: Any, tmp_path: Path, ca
         assert said.out == "" and said.err.startswith(f"error: {tmp_path / name}: ")
 
 
-def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
+def test_list_of_a_folder_has_one_line_per_model(model: Path, tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "broken.onnx").write_text("hello")
     (tmp_path / "sub" / "broken.pt").write_text("hello")
@@ -117,7 +117,7 @@ def test_list(model: Path, tmp_path: Path, capfd: Any) -> None:
 @pytest.mark.parametrize(
     "verified", ['{"images": "x"}', '{"devices": [], "versions": {}}', '{"devices": {"cpu": 1}, "versions": {}}']
 )
-def test_a_check_that_somebody_else_wrote(verified: str, exported: Any, tmp_path: Path, capfd: Any) -> None:
+def test_info_of_a_foreign_record_is_not_an_error(verified: str, exported: Any, tmp_path: Path, capfd: Any) -> None:
     """No traceback, and the listing goes on."""
     for name, lines in (("a.onnx", {"idcwh_verified": verified}), ("b.onnx", {"idcwh_verified": json.dumps(VERIFIED)})):
         (tmp_path / name).write_bytes(model_file.with_metadata(exported[BITS], lines))
@@ -128,7 +128,7 @@ def test_a_check_that_somebody_else_wrote(verified: str, exported: Any, tmp_path
     assert first.endswith("not a record of idcwh-export") and "MAP 0.7500" in second
 
 
-def test_half_arithmetic_and_calibration_are_told(exported: Any, tmp_path: Path, capfd: Any) -> None:
+def test_info_reports_half_arithmetic_and_calibration(exported: Any, tmp_path: Path, capfd: Any) -> None:
     half = {**VERIFIED["devices"]["cpu"], "bits_differing": 5, "largest_activation": 123.4}  # type: ignore[index]
     more = json.dumps({**VERIFIED, "half_arithmetic": half, "calibration": "some"})
     (tmp_path / "m.onnx").write_bytes(model_file.with_metadata(exported[BITS], {"idcwh_verified": more}))
@@ -140,7 +140,7 @@ def test_half_arithmetic_and_calibration_are_told(exported: Any, tmp_path: Path,
     assert "; half arithmetic: 5 of 1,632 bits differ, MAP 0.7500" in capfd.readouterr().out
 
 
-def test_a_listing_goes_on_after_what_is_no_model(tmp_path: Path, capfd: Any) -> None:
+def test_list_continues_after_a_wrong_model(tmp_path: Path, capfd: Any) -> None:
     bare = {"format": "idcwh-model", "version": 1}
     kinds: dict[str, Any] = {"bits": 2, "classes": ["a"], "training": {}, "sample": {}}
     kinds |= {key: {} for key in ("backbone", "method", "preprocess", "normalize")}
@@ -169,14 +169,14 @@ def test_a_listing_goes_on_after_what_is_no_model(tmp_path: Path, capfd: Any) ->
     assert len(capfd.readouterr().out.splitlines()) == 7
 
 
-def test_an_old_file_says_nothing_of_a_check(exported: Any, tmp_path: Path, capfd: Any) -> None:
+def test_info_without_a_record_reports_that(exported: Any, tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "old.onnx").write_bytes(exported[BITS])
     assert main(["--info", str(tmp_path / "old.onnx")]) == 0
     assert re.search(r"^checked +not recorded$", capfd.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("arguments", [["--info"], ["m.pt", "--info", "m.onnx"], ["--list"], ["--info", "a", "--onnx"]])
-def test_wrong_usage(arguments: list[str], capfd: Any) -> None:
+def test_info_and_list_with_wrong_usage_exit_with_2(arguments: list[str], capfd: Any) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2

@@ -49,7 +49,7 @@ def googlenet() -> backbones.Backbone:
 
 
 @pytest.mark.parametrize(("make", "bits"), [(lite0, 48), (googlenet, 100)], ids=["efficientnet-lite0", "googlenet"])
-def test_a_real_backbone_from_file_to_file(
+def test_export_of_a_real_backbone_equals_torch(
     content: Any, make: Any, bits: int, tmp_path: Path, capfd: Any, leftovers: Any
 ) -> None:
     backbone, preprocess = make(), Preprocess(64, 64)
@@ -84,7 +84,7 @@ def test_a_real_backbone_from_file_to_file(
 
 
 @pytest.mark.parametrize(("name", "side"), [("timm:test_vit", 160), ("timm:test_convnext", 64), ("squeezenet1_1", 64)])
-def test_other_kinds_of_backbones(
+def test_export_of_other_backbones_in_two_precisions(
     content: Any, name: str, side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attention, layer norm, a classifier without Linear: in float32, and in half precision near it."""

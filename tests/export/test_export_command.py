@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
 
 
-def test_where_it_writes(
+def test_export_writes_beside_the_model_or_to_a_name(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
 ) -> None:
     assert main([str(small()), "--onnx"]) == 0
@@ -39,14 +39,16 @@ def test_where_it_writes(
     assert "40 images in batches of 1, 3, 8, 32: 0 of 1,632 bits differ" in said and "model.onnx: 12 bits" in said
 
 
-def test_pictures_of_ones_own(small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_export_verifies_on_a_folder(
+    small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(small()), "--onnx", "--json", "--verify", str(PICTURES / "cat")]) == 0
     result = json.loads(capfd.readouterr().out)
     assert result["files"][0]["devices"]["cpu"]["images"] == len(list_images(PICTURES / "cat"))
     assert result["skipped"] == [] and result["relevant"] == "the nearest by the model's logits"
 
 
-def test_unreadable_pictures_are_skipped_and_named(
+def test_export_skips_and_names_unreadable_images(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(PICTURES / "cat", tmp_path / "cats")
@@ -75,7 +77,7 @@ def test_export_reports_files_that_are_left_out(
     assert main(argv) == 3, "nothing else says so"
 
 
-def test_what_was_compared_is_the_beginning_of_the_file(
+def test_export_begins_with_the_compared_bytes(
     small: Any, quick: None, tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Byte for byte; behind it what was found, and the seal."""
@@ -100,7 +102,7 @@ def test_what_was_compared_is_the_beginning_of_the_file(
     assert onnx.load(tmp_path / "m.onnx").graph == onnx.load_from_string(compared).graph
 
 
-def test_the_file_names_the_model_that_it_was_made_of(small: Any, quick: None, tmp_path: Path) -> None:
+def test_export_records_the_checksum_of_its_model(small: Any, quick: None, tmp_path: Path) -> None:
     path = small()
     export.export_onnx(path, tmp_path / "m.onnx")
     assert Encoder(tmp_path / "m.onnx").info.source_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -127,7 +129,7 @@ def test_export_compares_on_every_usable_device(
     assert list(done.passed_over) == ([] if works else ["fp32 on cuda"])
 
 
-def test_every_precision_in_one_go(
+def test_export_writes_several_precisions(
     small: Any, quick: None, tmp_path: Path, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
     monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.1, "int8": 0.2})  # of 40 pictures and 12 bits
@@ -157,7 +159,7 @@ def test_every_precision_in_one_go(
     assert [entry.get("half_arithmetic") for entry in result["files"][::2]] == [None, None]
 
 
-def test_int8_says_what_it_was_calibrated_on(
+def test_export_records_the_calibration_images(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Above all where that is what it was compared on, which proves less."""
@@ -179,7 +181,7 @@ def test_int8_says_what_it_was_calibrated_on(
         assert re.search(rf"^  calibrated +on {calibration}$", capfd.readouterr().out, re.M)
 
 
-def test_what_int8_is_calibrated_on(small: Any, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_calibrates_on_the_right_images(small: Any, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pictures that were asked for, else those in model.pt, else those that are compared on."""
     seen: list[int] = []
 
@@ -198,20 +200,20 @@ def test_what_int8_is_calibrated_on(small: Any, quick: None, monkeypatch: pytest
     assert seen == [40, 50, len(list_images(PICTURES / "dog")), len(list_images(PICTURES / "cat"))]
 
 
-def test_one_precision_takes_the_name_as_it_is() -> None:
+def test_names_of_one_precision_stay() -> None:
     assert export.names(Path("a/m.onnx"), ["int8"]) == {"int8": Path("a/m.onnx")}
     assert list(export.names(Path("m.b.onnx"), ["int8", "fp32"]).values()) == [Path("m.b.onnx"), Path("m.b.int8.onnx")]
     with pytest.raises(ValueError, match=r"^precision .*'int4'"):
         export.names(Path("m.onnx"), ["int4"])
 
 
-def test_labelled_images_of_ones_own(small: Any, quick: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_export_verifies_on_labelled_images(small: Any, quick: None, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([str(small()), "--onnx", "--json", "--verify", str(PICTURES), "--limit", "30"]) == 0
     result = json.loads(capfd.readouterr().out)
     assert result["relevant"] == "labels" and result["files"][0]["devices"]["cpu"]["images"] == 30
 
 
-def test_help_does_not_wait_for_torch() -> None:
+def test_help_imports_no_torch() -> None:
     code = (
         "import sys; from idcwh_export.cli import main\n"
         "try: main(['--help'])\n"

@@ -40,7 +40,9 @@ def fails(capfd: pytest.CaptureFixture[str], *arguments: Any) -> str:
     return lines[0]
 
 
-def test_what_is_no_model(small: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any) -> None:
+def test_export_of_another_file_names_it(
+    small: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
+) -> None:
     (tmp_path / "text.pt").write_text("hello")
     torch.save({"format": "something else"}, tmp_path / "other.pt")
     torch.save(torch.nn.Linear(2, 2), tmp_path / "pickled.pt")
@@ -60,7 +62,7 @@ def test_what_is_no_model(small: Any, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert leftovers(tmp_path) == before
 
 
-def test_where_it_cannot_write(
+def test_export_to_an_unwritable_place_names_it(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
 ) -> None:
     path = small()
@@ -70,7 +72,7 @@ def test_where_it_cannot_write(
     assert leftovers(tmp_path) == {"model.pt", "folder"}
 
 
-def test_what_it_never_replaces(
+def test_export_never_replaces_inputs_and_other_files(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model under whatever name, what it is verified and calibrated on, and anything that is no ONNX file."""
@@ -96,7 +98,7 @@ def test_what_it_never_replaces(
     assert Encoder("empty.onnx").bits == BITS
 
 
-def test_nothing_to_compare_on(
+def test_export_without_images_fails(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], leftovers: Any
 ) -> None:
     path = small(sample={})
@@ -116,7 +118,7 @@ def test_nothing_to_compare_on(
     assert leftovers(tmp_path) == {"model.pt", "empty"}
 
 
-def test_other_mistakes(
+def test_export_checks_the_device_first(
     small: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: Any, leftovers: Any
 ) -> None:
     path = small()
@@ -126,7 +128,7 @@ def test_other_mistakes(
     assert leftovers(tmp_path) == {"model.pt"}
 
 
-def test_batch_norm_without_statistics(
+def test_export_of_batch_norm_without_statistics_fails(
     small: Any, monkeypatch: Any, capfd: Any, tmp_path: Path, leftovers: Any
 ) -> None:
     path = small()
@@ -141,20 +143,20 @@ def test_batch_norm_without_statistics(
     assert leftovers(tmp_path) == {"model.pt"}
 
 
-def test_a_missing_package_is_named(small: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_names_a_missing_package(small: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = small()
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     assert "pip install 'idcwh[export]'" in fails(capfd, path, "--onnx")
 
 
 @pytest.mark.parametrize("arguments", [[], ["model.pt"], ["model.pt", "--onnx", "--opset", "x"], ["a", "b", "--onnx"]])
-def test_wrong_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_export_with_wrong_usage_exits_with_2(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2 and "idcwh-export --help" in capfd.readouterr().err
 
 
-def test_a_model_taken_for_the_file_to_write(capfd: pytest.CaptureFixture[str]) -> None:
+def test_export_with_the_model_as_output_names_the_order(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--onnx", "model.pt"])
     assert "idcwh-export model.pt --onnx" in capfd.readouterr().err
@@ -164,7 +166,7 @@ def test_a_model_taken_for_the_file_to_write(capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
-def test_fp16_beyond_the_range_of_half_precision_is_refused(
+def test_export_of_fp16_beyond_its_range_fails(
     content: Any, tmp_path: Path, pictures: np.ndarray, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
     """Large numbers between two convolutions. ONNX Runtime on a CPU keeps them in float32, and sees nothing."""
@@ -202,7 +204,7 @@ def large_between() -> torch.nn.Module:
     return torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
 
 
-def test_a_precision_that_finds_worse_leaves_nothing(
+def test_export_with_lower_map_leaves_no_file(
     small: Any, quick: None, tmp_path: Path, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
     monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 1.0, "int8": -1.0})
@@ -231,7 +233,7 @@ def sabotaged(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable
     [("mean", lambda v: v + 0.255), ("hash.weight", lambda v: -v), ("packing", lambda v: v[::-1])],
     ids=["mean", "sign", "packing"],
 )
-def test_a_wrong_export_fails_and_leaves_nothing(
+def test_export_with_a_fault_leaves_no_file(
     name: str, change: Any, small: Any, quick: None, tmp_path: Path, monkeypatch: Any, capfd: Any, leftovers: Any
 ) -> None:
     path = small()
@@ -242,7 +244,7 @@ def test_a_wrong_export_fails_and_leaves_nothing(
     assert said.out == "" and said.err.splitlines()[-1].startswith(f"error: {tmp_path / 'model.onnx'}: ")
 
 
-def test_an_old_file_is_replaced_only_by_a_good_one(
+def test_export_with_a_fault_keeps_the_old_file(
     small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = onnx.helper.make_model(onnx.helper.make_graph([], "old", [], [])).SerializeToString()
@@ -255,7 +257,7 @@ def test_an_old_file_is_replaced_only_by_a_good_one(
     assert Encoder(tmp_path / "model.onnx").bits == BITS
 
 
-def test_an_exporter_that_changes_the_network_itself_is_found_out(
+def test_export_that_changes_the_network_fails(
     small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Any
 ) -> None:
     """The comparison is with the file, read again, and not with the network that the exporter had."""

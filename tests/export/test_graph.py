@@ -34,7 +34,7 @@ def torch_logits(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bits", [1, 2, 7, 8, 9, 12, 31, 48, 64, 100, 1024])
-def test_packing_is_numpys(bits: int) -> None:
+def test_packing_equals_numpy(bits: int) -> None:
     rng = np.random.default_rng(bits)
     logits = rng.standard_normal((50, bits)).astype(np.float32)
     logits[rng.random(logits.shape) < 0.1] = 0.0
@@ -53,7 +53,9 @@ def test_packing_is_exact_in_half_precision(kind: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("bits", [1, BITS, 100])
-def test_every_batch_size(bits: int, exported: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_graph_of_every_batch_size_equals_torch(
+    bits: int, exported: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
     (tmp_path / "m.onnx").write_bytes(exported[bits])
     encoder = Encoder(tmp_path / "m.onnx", batch_size=40)
     expected = torch_logits(make_network(bits), pictures)
@@ -64,7 +66,7 @@ def test_every_batch_size(bits: int, exported: Any, make_network: Any, pictures:
         assert np.array_equal(codes, np.packbits(expected[:size] >= 0, axis=1, bitorder="little"))
 
 
-def test_onnx_itself_agrees(exported: Any, make_network: Any, pictures: np.ndarray) -> None:
+def test_graph_equals_the_reference_evaluator(exported: Any, make_network: Any, pictures: np.ndarray) -> None:
     """A second implementation of the standard, in numpy, gives the same codes: the graph means what we think."""
     model = onnx.load_from_string(exported[100])
     codes, logits = ReferenceEvaluator(model).run(["codes", "logits"], {"image": pictures[:5]})
@@ -73,7 +75,7 @@ def test_onnx_itself_agrees(exported: Any, make_network: Any, pictures: np.ndarr
     assert np.array_equal(codes, np.packbits(expected >= 0, axis=1, bitorder="little"))
 
 
-def test_signature_operators_and_metadata(exported: Any, info: ModelInfo) -> None:
+def test_graph_has_the_documented_signature(exported: Any, info: ModelInfo) -> None:
     model = onnx.load_from_string(exported[BITS])
     (image,) = model.graph.input
     shape = [dim.dim_param or dim.dim_value for dim in image.type.tensor_type.shape.dim]
@@ -88,18 +90,18 @@ def test_signature_operators_and_metadata(exported: Any, info: ModelInfo) -> Non
 
 
 @pytest.mark.slow
-def test_the_same_bytes_again_even_of_a_network_left_in_training(exported: Any, make_network: Any, info: Any) -> None:
+def test_graph_of_the_same_network_has_the_same_bytes(exported: Any, make_network: Any, info: Any) -> None:
     """The fingerprint identifies the model; and a network in train() is evaluated anyway."""
     again = graph.build(make_network().train(), BITS, SIDE, info.to_metadata())
     assert again.SerializeToString(deterministic=True) == exported[BITS]
 
 
-def test_no_trace_of_the_machine(exported: Any) -> None:
+def test_graph_holds_no_paths(exported: Any) -> None:
     for trace in (b"site-packages", b".py", str(Path.home()).encode() + b"/", b"stack_trace"):
         assert trace not in exported[BITS]
 
 
-def test_a_layer_that_stays_in_training_mode_is_refused() -> None:
+def test_check_network_in_training_mode_is_invalid() -> None:
     class Stubborn(nn.Dropout):
         def train(self, mode: bool = True) -> Stubborn:
             self.training = True
@@ -110,14 +112,14 @@ def test_a_layer_that_stays_in_training_mode_is_refused() -> None:
 
 
 @pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm])
-def test_batch_norm_without_statistics_is_refused(norm: Any) -> None:
+def test_check_network_without_statistics_is_invalid(norm: Any) -> None:
     network = nn.Sequential(nn.Identity(), norm(3, track_running_stats=False))
     with raises(InvalidInputError, problem="layer 1 ") as caught:
         graph.check_network(network)
     assert "track_running_stats=True" in caught.value.hint
 
 
-def test_a_network_that_cannot_be_exported_says_so_in_one_line() -> None:
+def test_build_of_branches_fails_in_one_line() -> None:
     class Branching(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.float().flatten(1)[:, :4] * (2.0 if x.float().sum() > 0 else 1.0)
@@ -128,13 +130,15 @@ def test_a_network_that_cannot_be_exported_says_so_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("opset", [0, 17, 24])
-def test_opsets_that_cannot_be_had(opset: int, network: nn.Module) -> None:
+def test_build_with_another_opset_is_an_error(opset: int, network: nn.Module) -> None:
     with pytest.raises(ValueError, match=r"^opset "):
         graph.build(network, BITS, SIDE, {}, opset)
 
 
 @pytest.mark.slow
-def test_another_opset_gives_the_same_codes(make_network: Any, info: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_build_with_opset_20_gives_the_same_codes(
+    make_network: Any, info: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
     model = graph.build(make_network(), BITS, SIDE, info.to_metadata(), opset=20)
     assert model.opset_import[0].version == 20
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
@@ -142,7 +146,7 @@ def test_another_opset_gives_the_same_codes(make_network: Any, info: Any, pictur
     assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(pictures), expected)
 
 
-def test_simplified_is_the_same_network(
+def test_simplified_gives_the_same_codes(
     exported: Any, make_network: Any, info: Any, pictures: Any, tmp_path: Path
 ) -> None:
     model = onnx.load_from_string(exported[BITS])

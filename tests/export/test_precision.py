@@ -37,7 +37,7 @@ def kinds(model: onnx.ModelProto) -> dict[str, int]:
     return {value.name: value.type.tensor_type.elem_type for value in values}
 
 
-def test_the_backbone_lies_between_its_names(exported: Any) -> None:
+def test_backbone_nodes_lie_between_its_tensors(exported: Any) -> None:
     model = built(exported)
     inside = [node.op_type for node in graph.backbone_nodes(model)]
     assert inside.count("Conv") == 1 and not {"Gemm", "Sub", "Div", "GreaterOrEqual", "Transpose"} & set(inside)
@@ -46,7 +46,7 @@ def test_the_backbone_lies_between_its_names(exported: Any) -> None:
         graph.backbone_nodes(helper.make_model(other))
 
 
-def test_half_precision_is_the_backbone_and_nothing_else(exported: Any, info: Any) -> None:
+def test_fp16_changes_the_backbone_only(exported: Any, info: Any) -> None:
     model = built(exported)
     fp16.convert(model)
     onnx.checker.check_model(model, full_check=True)
@@ -63,7 +63,7 @@ def test_half_precision_is_the_backbone_and_nothing_else(exported: Any, info: An
     assert [tensor.data_type for tensor in first] == [TensorProto.FLOAT16]
 
 
-def test_half_precision_computes_what_torch_does(
+def test_fp16_equals_torch_with_rounded_weights(
     exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
 ) -> None:
     """The oracle: the same network in torch with its weights rounded, computing in float32 as the CPU does here."""
@@ -78,7 +78,7 @@ def test_half_precision_computes_what_torch_does(
     assert np.unpackbits(codes ^ np.packbits(exact >= 0, axis=1, bitorder="little")).mean() < 0.01
 
 
-def test_half_arithmetic_rounds_between_operators(
+def test_half_arithmetic_equals_torch_rounded_by_layer(
     exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
 ) -> None:
     """The oracle: torch, layer by layer, rounded behind each. The same file as it comes is much further from that."""
@@ -108,7 +108,7 @@ def test_half_arithmetic_rounds_between_operators(
     assert emulated.largest == pytest.approx(largest, rel=1e-3), "of all pictures so far"
 
 
-def test_the_sign_is_taken_before_anything_is_rounded(exported: Any, info: Any, pictures: Any, tmp_path: Path) -> None:
+def test_fp16_keeps_the_signs_of_tiny_logits(exported: Any, info: Any, pictures: Any, tmp_path: Path) -> None:
     """Logits too small for half precision keep their sign; a converter of whole graphs makes zeros of them."""
     model = built(exported)
     for tensor in model.graph.initializer:
@@ -121,7 +121,7 @@ def test_the_sign_is_taken_before_anything_is_rounded(exported: Any, info: Any, 
     assert not np.array_equal(codes, np.packbits(logits.astype(np.float16) >= 0, axis=1, bitorder="little"))
 
 
-def test_the_scales_of_a_resize_stay_float32(exported: Any, info: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_fp16_keeps_the_scales_of_a_resize(exported: Any, info: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     """Whatever the picture is; here every pixel becomes four, and the largest of the four that pixel again."""
     model, resized = built(exported), built(exported)
     (place, conv) = next((i, node) for i, node in enumerate(resized.graph.node) if node.op_type == "Conv")
@@ -139,7 +139,7 @@ def test_the_scales_of_a_resize_stay_float32(exported: Any, info: Any, pictures:
     assert np.array_equal(saved(resized, info, tmp_path, "resized.onnx").logits(pictures), expected)
 
 
-def test_weights_that_half_precision_cannot_hold(exported: Any) -> None:
+def test_fp16_of_too_large_weights_is_not_supported(exported: Any) -> None:
     model = built(exported)
     (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith("backbone.0.weight")]
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e6), tensor.name))
@@ -147,7 +147,7 @@ def test_weights_that_half_precision_cannot_hold(exported: Any) -> None:
         fp16.convert(model)
 
 
-def test_int8_is_the_backbone_but_for_its_first_layers(exported: Any, info: Any, pictures: Any) -> None:
+def test_int8_changes_the_backbone_only(exported: Any, info: Any, pictures: Any) -> None:
     model = built(exported)
     made = int8._quantized(model, pictures, set())
     conv = next(node for node in made.graph.node if node.op_type == "Conv")
@@ -164,7 +164,9 @@ def test_int8_is_the_backbone_but_for_its_first_layers(exported: Any, info: Any,
     assert not [t for t in in_float.graph.initializer if t.data_type == TensorProto.INT8 and len(t.dims) == 4]
 
 
-def test_int8_stays_near(exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_int8_is_near_torch_without_a_shift(
+    exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
     model = built(exported)
     made, in_float = int8.quantize(model, pictures[:24], threads=1)
     assert in_float == 0, "the only layer there is"
@@ -212,7 +214,7 @@ def deep(sensitive: int | None, layers: int = 24, width: int = 16) -> onnx.Model
 
 
 @pytest.mark.parametrize(("sensitive", "kept"), [(None, 1), (3, 6), (8, 12), (20, 12)])
-def test_int8_keeps_as_many_layers_in_float_as_the_codes_need(sensitive: int | None, kept: int) -> None:
+def test_int8_keeps_the_layers_in_float_that_codes_need(sensitive: int | None, kept: int) -> None:
     """Up to half of them, where that is not enough."""
     model, rng = deep(sensitive), np.random.default_rng(3)
     colours = rng.choice([0, 255], (40, 1, 1, 3)) - rng.integers(0, 60, (40, 8, 8, 3))

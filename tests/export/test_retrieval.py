@@ -16,7 +16,7 @@ def codes_of(rows: np.ndarray) -> np.ndarray:
     return np.packbits(rows, axis=1, bitorder="little")
 
 
-def test_without_ties_it_is_scikit_learns() -> None:
+def test_map_without_ties_equals_scikit_learn() -> None:
     """Unary codes: all distances from a query differ."""
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -35,7 +35,7 @@ def test_without_ties_it_is_scikit_learns() -> None:
             assert found == pytest.approx(np.mean(expected), abs=1e-12)
 
 
-def test_ties_count_as_the_mean_over_their_orders() -> None:
+def test_map_with_ties_is_the_mean_over_their_orders() -> None:
     rng = np.random.default_rng(1)
     bits = rng.random((6, 2)) < 0.5
     labels = np.array([0, 1, 0, 1, 0, 0])
@@ -53,19 +53,19 @@ def test_ties_count_as_the_mean_over_their_orders() -> None:
     assert found == pytest.approx(np.mean(values), abs=1e-12)
 
 
-def test_nothing_relevant() -> None:
+def test_map_without_relevant_images_is_none() -> None:
     assert retrieval.mean_average_precision(np.zeros((3, 1), np.uint8), np.eye(3, dtype=bool), 8) is None
     assert retrieval.mean_average_precision(np.zeros((0, 1), np.uint8), np.zeros((0, 0), bool), 8) is None
 
 
-def test_labels_of_both_kinds() -> None:
+def test_share_a_label_of_both_forms() -> None:
     several = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 0, 0]], bool)
     expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
     assert retrieval.share_a_label(several).astype(int).tolist() == expected
     assert retrieval.share_a_label(np.array([3, 1, 3])).astype(int).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
 
 
-def test_nearest_is_scikit_learns() -> None:
+def test_nearest_equals_scikit_learn() -> None:
     logits = np.random.default_rng(3).standard_normal((40, 12)).astype(np.float32)
     found = retrieval.nearest(logits, 5)
     others = NearestNeighbors(n_neighbors=6).fit(logits).kneighbors(logits, return_distance=False)[:, 1:]

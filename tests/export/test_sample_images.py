@@ -38,7 +38,7 @@ def taken(found: sample_images.SampleImages) -> list[int]:
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, [0, 1, 3, 4, 5, 7, 8]), (5, [0, 4, 8]), (100, None)])
-def test_labels_stay_with_their_pictures(tmp_path: Path, limit: int | None, expected: list[int] | None) -> None:
+def test_chosen_keeps_labels_with_their_images(tmp_path: Path, limit: int | None, expected: list[int] | None) -> None:
     """Whatever is left out, and however often they are gone through."""
     labels, skipped = np.array([0, 1, 2, 0, 0, 1, 1, 2, 1]), list[str]()
     spec = manifest(folder(tmp_path / "pictures", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
@@ -51,7 +51,7 @@ def test_labels_stay_with_their_pictures(tmp_path: Path, limit: int | None, expe
     assert skipped == ["2.png", "6.png"] * 2
 
 
-def test_of_a_labelled_set_those_for_testing(tmp_path: Path) -> None:
+def test_chosen_of_a_dataset_takes_its_test_images(tmp_path: Path) -> None:
     labels, parts = [0, 1, 0, 1, 1, 0], ["train", "test", "train", "test", "", "test"]
     path = folder(tmp_path / "pictures", 6)
     found = sample_images.chosen(manifest(path, labels, parts), SMALL, None)
@@ -61,14 +61,14 @@ def test_of_a_labelled_set_those_for_testing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, [0]), (2, [0, 10]), (3, [0, 5, 10]), (11, list(range(11)))])
-def test_a_limit_takes_pictures_evenly_spaced(tmp_path: Path, limit: int, expected: list[int]) -> None:
+def test_chosen_with_a_limit_is_evenly_spaced(tmp_path: Path, limit: int, expected: list[int]) -> None:
     path = folder(tmp_path / "pictures", 11)
     (tmp_path / "list.txt").write_text("".join(f"pictures/{i}.png\n" for i in range(11)))
     assert taken(sample_images.chosen(str(tmp_path / "list.txt"), SMALL, None, limit)) == expected
     assert taken(sample_images.chosen(manifest(path, [0] * 11, [""] * 11), SMALL, None, limit)) == expected
 
 
-def test_without_somebody_to_tell_the_first_unreadable_one_is_an_error(tmp_path: Path) -> None:
+def test_chosen_without_on_skip_raises_the_first_error(tmp_path: Path) -> None:
     path = folder(tmp_path / "pictures", 3, unreadable=[1])
     found = sample_images.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
     with pytest.raises(UnreadableImage) as caught:

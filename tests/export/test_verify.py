@@ -40,7 +40,7 @@ def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) 
     return found
 
 
-def test_a_faithful_file_passes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_of_a_faithful_file_passes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     found = compared(network, exported[BITS], tmp_path, pictures)
     assert found.problem() is None
     assert (found.images, found.differing, found.largest) == (40, 0, 0.0)
@@ -52,7 +52,7 @@ def test_a_faithful_file_passes(exported: Any, network: Any, pictures: np.ndarra
     assert "0 of 1,632 bits differ" in str(found)
 
 
-def test_few_pictures_are_run_in_every_size_all_the_same(
+def test_verify_repeats_few_images_for_each_batch_size(
     exported: Any, network: nn.Module, pictures: np.ndarray, tmp_path: Path
 ) -> None:
     found = compared(network, exported[BITS], tmp_path, pictures[:2])
@@ -72,7 +72,9 @@ FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_fault_is_found(fault: str, exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_finds_every_fault(
+    fault: str, exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
     name, change, complaint = FAULTS[fault]
     found = compared(network, changed(exported[BITS], name, change), tmp_path, pictures)
     problem = found.problem()
@@ -80,7 +82,9 @@ def test_every_fault_is_found(fault: str, exported: Any, network: Any, pictures:
     assert any(word in problem for word in complaint.split("|")), problem
 
 
-def test_a_fault_of_one_batch_size(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_finds_a_fault_of_one_batch_size(
+    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
     """As where the number of images was frozen into the graph: right for one size, wrong for another."""
     (tmp_path / "m.onnx").write_bytes(exported[BITS])
     encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
@@ -95,7 +99,7 @@ def test_a_fault_of_one_batch_size(exported: Any, network: Any, pictures: np.nda
         assert found.problem()
 
 
-def test_rounding_at_zero_is_no_fault_and_more_is() -> None:
+def test_problem_is_more_than_rounding_at_zero() -> None:
     found = verify.Comparison(images=8, bits=96, scale=1.0, differing=1, largest=0.9e-4, distance=1.1e-4)
     assert found.problem() is None
     assert "1 of 96 bits differ, largest |logit| among them 9e-05" in str(found)
@@ -104,7 +108,7 @@ def test_rounding_at_zero_is_no_fault_and_more_is() -> None:
 
 
 @pytest.mark.slow
-def test_rounding_of_the_models_own_is_measured_where_it_matters(
+def test_verify_measures_the_rounding_of_the_model(
     exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
 ) -> None:
     """A network whose logits are small differences of large numbers: a fault there is more than its rounding."""
@@ -124,7 +128,7 @@ def test_rounding_of_the_models_own_is_measured_where_it_matters(
     assert wrong.problem() is not None and wrong.noise == found.noise
 
 
-def test_the_line_moves_with_the_logits(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_limits_scale_with_the_logits(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     """A network whose logits are a million times as small is held to the same standard."""
     with torch.no_grad():
         network.hash.weight.mul_(1e-6)
@@ -135,17 +139,19 @@ def test_the_line_moves_with_the_logits(exported: Any, network: Any, pictures: n
     assert compared(network, wrong, tmp_path, pictures).problem() is not None
 
 
-def test_a_model_that_gives_no_numbers(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_of_a_model_with_nan_reports_it(
+    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
+) -> None:
     with torch.no_grad():
         network.hash.bias.fill_(float("nan"))
     assert "the model itself" in (compared(network, exported[BITS], tmp_path, pictures).problem() or "")
 
 
-def test_no_pictures_prove_nothing(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_without_images_is_a_problem(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     assert compared(network, exported[BITS], tmp_path, pictures[:0]).problem() == "no images to compare on"
 
 
-def test_a_lower_precision_is_held_to_its_map() -> None:
+def test_problem_of_a_lower_precision_is_lost_map() -> None:
     found = verify.Comparison(precision="int8", images=8, bits=96, differing=5, largest=0.4, distance=0.9)
     assert "no MAP" in (found.problem() or "")
     found = replace(found, ranked=8, map_before=0.5, map_after=0.4901)
@@ -163,7 +169,7 @@ def test_a_lower_precision_is_held_to_its_map() -> None:
     assert replace(found, fault="a fault").problem() == "a fault"
 
 
-def test_map_of_a_large_set_is_of_pictures_of_all_of_it(
+def test_verify_ranks_images_of_the_whole_set(
     exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the classes, the first 8 of 16 would be of one class, and every code as good as any other."""
@@ -179,7 +185,7 @@ def test_map_of_a_large_set_is_of_pictures_of_all_of_it(
     assert found.map_after == expected < 1
 
 
-def test_map_is_taken_of_the_files_own_codes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_ranks_the_codes_of_the_file(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
     """Before: torch's codes; after: the file's, here of another hash layer."""
     labels = np.random.default_rng(0).integers(0, 4, 40)  # in no order that reads the same backwards
     (tmp_path / "m.onnx").write_bytes(changed(exported[BITS], "hash.weight", lambda v: v[:, ::-1]))
@@ -198,7 +204,7 @@ def test_map_is_taken_of_the_files_own_codes(exported: Any, network: Any, pictur
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (32, [32]), (70, [32, 32, 6])])
-def test_chunks(count: int, sizes: list[int]) -> None:
+def test_chunks_hold_every_image_in_order(count: int, sizes: list[int]) -> None:
     pixels = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
     made = list(verify.chunks(iter(pixels)))
     assert [len(part) for part in made] == sizes

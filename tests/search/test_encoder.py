@@ -41,7 +41,7 @@ def box(side: int) -> str:
 
 
 @pytest.mark.parametrize("bits", [1, 7, 8, 12, 48, 100, 1024])
-def test_codes_and_logits(bits: int, linear: Any) -> None:
+def test_encoder_of_any_code_length_equals_numpy(bits: int, linear: Any) -> None:
     encoder = Encoder(linear.write(bits))
     pixels = linear.pictures(21)
     codes, logits = encoder.run(pixels)
@@ -53,19 +53,19 @@ def test_codes_and_logits(bits: int, linear: Any) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 64, None])
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9])
-def test_any_number_in_batches_of_any_size(n: int, batch_size: int | None, linear: Any) -> None:
+def test_encoder_with_any_batch_size_equals_numpy(n: int, batch_size: int | None, linear: Any) -> None:
     encoder = Encoder(linear.write(), batch_size=batch_size)
     assert np.array_equal(encoder.encode(linear.pictures(n)), linear.codes(linear.pictures(n), 12))
     assert encoder.encode(linear.pictures(n)).shape == (n, 2)
 
 
-def test_a_zero_logit_is_a_one(linear: Any) -> None:
+def test_encoder_of_a_zero_logit_gives_a_one(linear: Any) -> None:
     grey = np.full((1, SIDE, SIDE, 3), 128, np.uint8)
     encoder = Encoder(linear.write(12))
     assert (encoder.logits(grey) == 0).all() and encoder.encode(grey).tolist() == [[255, 15]]
 
 
-def test_what_it_says_of_itself(linear: Any) -> None:
+def test_encoder_attributes_equal_the_metadata(linear: Any) -> None:
     path = linear.write(12)
     encoder = Encoder(str(path))
     assert (encoder.bits, encoder.code_bytes, encoder.preprocess) == (12, 2, Preprocess(SIDE + 2, SIDE))
@@ -78,7 +78,7 @@ def test_what_it_says_of_itself(linear: Any) -> None:
     assert encoder.device == "cpu" and encoder.why and "\n" not in encoder.why
 
 
-def test_calling_it_with_pictures_of_every_kind(linear: Any, tmp_path: Path) -> None:
+def test_encoder_takes_images_of_every_kind(linear: Any, tmp_path: Path) -> None:
     big = np.random.default_rng(3).integers(0, 256, (30, 40, 3), dtype=np.uint8)
     path = tmp_path / "a.png"
     Image.fromarray(big).save(path)
@@ -91,7 +91,7 @@ def test_calling_it_with_pictures_of_every_kind(linear: Any, tmp_path: Path) -> 
     assert encoder([]).shape == (0, 2)
 
 
-def test_calling_it_with_something_else(linear: Any, tmp_path: Path) -> None:
+def test_encoder_of_other_objects_is_a_type_error(linear: Any, tmp_path: Path) -> None:
     encoder = Encoder(linear.write())
     with pytest.raises(UnreadableImage) as caught:
         encoder([tmp_path / "gone.jpg"])
@@ -111,26 +111,26 @@ def test_calling_it_with_something_else(linear: Any, tmp_path: Path) -> None:
         [[0]],
     ],
 )
-def test_wrong_pixels_are_refused(pixels: Any, linear: Any) -> None:
+def test_encode_with_wrong_pixels_is_a_type_error(pixels: Any, linear: Any) -> None:
     with pytest.raises(TypeError, match=r"^pixels .*uint8 \[n, 8, 8, 3\]"):
         Encoder(linear.write()).encode(pixels)
 
 
-def test_views_are_taken_as_they_look(linear: Any) -> None:
+def test_encode_of_views_equals_numpy(linear: Any) -> None:
     encoder, pixels = Encoder(linear.write()), linear.pictures(20)
     for view in (pixels[::2], pixels[:, ::-1], np.asfortranarray(pixels), pixels[..., ::-1]):
         assert np.array_equal(encoder.encode(view), linear.codes(view, 12))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_many_pictures_take_the_parallel_way(threads: int, linear: Any) -> None:
+def test_encoder_of_many_images_equals_numpy(threads: int, linear: Any) -> None:
     many = linear.pictures(200)
     encoder = Encoder(linear.write(48), threads=threads)
     crops = np.stack([encoder.pixels(picture) for picture in many])
     assert np.array_equal(encoder(many), linear.codes(crops, 48))
 
 
-def test_the_current_folder_may_change(linear: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoder_works_after_chdir(linear: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = linear.pictures(40)
     monkeypatch.chdir(tmp_path)
     encoder = Encoder(linear.write(48).name, threads=2)
@@ -141,7 +141,7 @@ def test_the_current_folder_may_change(linear: Any, tmp_path: Path, monkeypatch:
     assert encoder.path == str(linear.path)
 
 
-def test_threads_share_one_encoder(linear: Any) -> None:
+def test_encoder_is_shared_by_threads(linear: Any) -> None:
     encoder, wrong = Encoder(linear.write(48)), []
 
     def work(seed: int) -> None:
@@ -160,7 +160,7 @@ def test_threads_share_one_encoder(linear: Any) -> None:
     assert not wrong
 
 
-def test_the_file_can_be_moved(linear: Any, tmp_path: Path) -> None:
+def test_encoder_of_a_moved_file_is_the_same(linear: Any, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     moved = linear.write().rename(tmp_path / "elsewhere" / "other name.onnx")
     assert np.array_equal(Encoder(moved).encode(linear.pictures(2)), linear.codes(linear.pictures(2), 12))
@@ -290,7 +290,7 @@ def test_encoder_of_a_changed_sealed_model_is_corrupt(linear: Any) -> None:
     )
 
 
-def test_a_model_without_metadata_is_used_when_told_what_it_expects(linear: Any, tmp_path: Path) -> None:
+def test_encoder_without_metadata_takes_preprocess(linear: Any, tmp_path: Path) -> None:
     made = linear.proto(12)
     del made.metadata_props[:]
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
@@ -328,7 +328,7 @@ def test_encoder_with_logits_that_are_nan_is_corrupt(linear: Any, tmp_path: Path
         Encoder(tmp_path / "nan.onnx")
 
 
-def test_arguments_of_the_wrong_kind(linear: Any) -> None:
+def test_encoder_with_an_argument_of_another_type_names_it(linear: Any) -> None:
     path = linear.write()
     assert Encoder(path, threads=np.int64(1), batch_size=np.int32(3)).batch_size == 3
     with pytest.raises(TypeError, match=r"^preprocess"):

@@ -49,7 +49,7 @@ def folders(tmp_path_factory) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["static", "shared"])
-def test_a_cpp_program_links_and_runs(folders, tmp_path, kind):
+def test_linking_with_cpp_compiler_runs(folders, tmp_path, kind):
     include, library = folders
     if kind == "shared" and sys.platform != "linux":
         pytest.skip("the shared library is part of Linux packages only")
@@ -92,7 +92,7 @@ def test_linking_with_c_compiler_runs(folders, tmp_path, kind):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the shared library is part of Linux packages only")
-def test_the_shared_library_is_small_and_serves_other_languages(folders):
+def test_shared_library_is_small_and_loads_by_ctypes(folders):
     path = Path(folders[1]) / "libidcwh.so.0"
     assert path.stat().st_size < 2_000_000
     library = ctypes.CDLL(str(path))
@@ -122,7 +122,7 @@ int main() {
 
 
 @pytest.mark.parametrize("kind", ["static", "shared"])
-def test_a_program_links_the_second_library_and_runs(folders, tmp_path, kind):
+def test_linking_the_encoder_library_runs(folders, tmp_path, kind):
     include, library = folders
     if kind == "shared" and sys.platform != "linux":
         pytest.skip("the shared library is part of Linux packages only")
@@ -137,7 +137,7 @@ def test_a_program_links_the_second_library_and_runs(folders, tmp_path, kind):
 
 @pytest.mark.skipif(shutil.which("nm") is None or sys.platform != "linux", reason="needs nm")
 @pytest.mark.parametrize("name", ["libidcwh.so.0", "libidcwh_encoder.so.0"])
-def test_nothing_but_the_public_names_leaves_the_shared_libraries(folders, name):
+def test_shared_libraries_export_public_names_only(folders, name):
     path = Path(folders[1]) / name
     table = subprocess.run(
         ["nm", "-D", "-C", "--defined-only", path], check=True, capture_output=True, text=True

@@ -146,7 +146,7 @@ def test_cuda_fallback_to_the_cpu_is_noticed(linear: Any, pretended: None, capfd
     assert capfd.readouterr().out == ""
 
 
-def test_shapes_and_indices_may_be_computed_on_the_cpu() -> None:
+def test_on_cpu_ignores_shapes_and_indices() -> None:
     def node(name: str, provider: str, **shapes: list[int]) -> dict[str, Any]:
         about = {"op_name": name.title(), "provider": provider}
         about["output_type_shape"] = [{kind: shape} for kind, shape in shapes.items()]  # type: ignore[assignment]
@@ -163,9 +163,7 @@ def test_shapes_and_indices_may_be_computed_on_the_cpu() -> None:
     assert gpu.on_cpu([*events, *slow, *slow]) == ["Resize resize", "Cast cast"]
 
 
-def test_cuda_runs_batches_of_one_shape_without_shortcuts(
-    linear: Any, pretended: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cuda_runs_two_batch_shapes_without_tf32(linear: Any, pretended: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As far as a machine without a GPU can tell: the options that are asked for, the shapes and the buffers."""
     sizes: list[int] = []
     buffers = gpu.FixedShapes._buffers
@@ -183,20 +181,20 @@ def test_cuda_runs_batches_of_one_shape_without_shortcuts(
     assert (cuda["device_id"], cuda["gpu_mem_limit"]) == ("1", str(2**30))
 
 
-def test_an_int8_model_stays_off_cuda(linear: Any, pretended: None) -> None:
+def test_cuda_with_an_int8_model_is_not_supported(linear: Any, pretended: None) -> None:
     path = linear.write(meta={"idcwh_precision": "int8"})
     assert "int8" in unusable(path)
     encoder = Encoder(path)
     assert encoder.device == "cpu" and "int8" in encoder.why
 
 
-def test_warming_up_runs_both_shapes(linear: Any, pretended: None) -> None:
+def test_warm_up_runs_both_batch_shapes(linear: Any, pretended: None) -> None:
     encoder = Encoder(linear.write(), device="cuda", batch_size=8, strict=False)
     encoder.warm_up()
     assert set(encoder._bound._bound) == {1, 8}  # type: ignore[union-attr]
 
 
-def test_threads_share_the_buffers_of_a_gpu(linear: Any, pretended: None) -> None:
+def test_cuda_buffers_are_shared_by_threads(linear: Any, pretended: None) -> None:
     encoder = Encoder(linear.write(48), device="cuda", batch_size=8, strict=False)
 
     def right(seed: int) -> bool:

@@ -30,20 +30,20 @@ def properties(content: bytes) -> dict[str, str]:
     return {line.key: line.value for line in onnx.load_from_string(content).metadata_props}
 
 
-def test_metadata_is_what_onnx_reads() -> None:
+def test_metadata_equals_what_onnx_reads() -> None:
     content = model().SerializeToString()
     assert model_file.metadata(content) == properties(content) == LINES
     assert model_file.metadata(model({}).SerializeToString()) == {}
 
 
-def test_what_is_appended_is_read_by_onnx_and_changes_nothing_else() -> None:
+def test_with_metadata_changes_nothing_else() -> None:
     content = model({"first": "1"}).SerializeToString()
     longer = model_file.with_metadata(content, LINES)
     assert longer.startswith(content) and properties(longer) == {"first": "1", **LINES} == model_file.metadata(longer)
     assert onnx.load_from_string(longer).graph == model().graph
 
 
-def test_a_seal_is_whole_until_a_byte_changes() -> None:
+def test_examine_finds_every_changed_byte() -> None:
     content = model_file.sealed(model().SerializeToString())
     assert model_file.examine(content) == (Seal.WHOLE, hashlib.sha256(content).hexdigest())
     onnx.checker.check_model(onnx.load_from_string(content))
@@ -76,7 +76,7 @@ def places(external: bool) -> dict[str, onnx.ModelProto]:
 
 
 @pytest.mark.parametrize("name", places(True))
-def test_weights_in_another_file_are_found(name: str) -> None:
+def test_check_self_contained_finds_external_weights(name: str) -> None:
     with raises(NotSupportedError, found="weights in another file, location of m.data"):
         model_file.check_self_contained(places(True)[name].SerializeToString())
     whole = places(False)[name]
@@ -84,12 +84,12 @@ def test_weights_in_another_file_are_found(name: str) -> None:
     model_file.check_self_contained(whole.SerializeToString())
 
 
-def test_no_seal() -> None:
+def test_examine_without_a_seal_reports_none() -> None:
     for content in (model().SerializeToString(), b"", b"hello", b"x" * 1000):
         assert model_file.examine(content) == (Seal.NONE, hashlib.sha256(content).hexdigest())
 
 
-def test_a_model_that_a_tool_wrote_again_is_noticed() -> None:
+def test_examine_of_a_rewritten_model_reports_broken() -> None:
     sealed = onnx.load_from_string(model_file.sealed(model().SerializeToString()))
     sealed.graph.node[0].op_type = "Tanh"
     assert model_file.examine(sealed.SerializeToString())[0] is Seal.BROKEN
@@ -110,5 +110,5 @@ def test_a_model_that_a_tool_wrote_again_is_noticed() -> None:
         b"\x3a\xff\xff\x7f",
     ],
 )
-def test_what_is_no_model(content: Any) -> None:
+def test_metadata_of_other_bytes_is_none(content: Any) -> None:
     assert model_file.metadata(content) is None

@@ -19,7 +19,7 @@ from support.errors import raises
 
 
 @pytest.mark.parametrize("spin", [False, True])
-def test_threads_spin_only_when_asked(spin: bool, linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_options_spin_only_on_request(spin: bool, linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     real = ort.session_options
     monkeypatch.setattr(device, "session_options", lambda *given: asked.append(real(*given)) or asked[-1])
@@ -59,7 +59,7 @@ def python(code: str, *arguments: str, **environment: str) -> subprocess.Complet
     )
 
 
-def test_torch_is_never_imported_and_nothing_is_printed(linear: Any) -> None:
+def test_encoder_imports_no_torch_and_prints_nothing(linear: Any) -> None:
     code = (
         "import sys, numpy; from idcwh_search import Encoder\n"
         "Encoder(sys.argv[1])([numpy.zeros((9, 9, 3), 'uint8')])\n"
@@ -69,7 +69,7 @@ def test_torch_is_never_imported_and_nothing_is_printed(linear: Any) -> None:
     assert done.stdout == "" and done.stderr == ""
 
 
-def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None:
+def test_onnxruntime_warnings_at_import_are_discarded(tmp_path: Path) -> None:
     stub = "import os; os.write(2, b'GPU device discovery failed'); set_default_logger_severity = lambda level: None"
     (tmp_path / "onnxruntime.py").write_text(stub)
     code = "import os; from idcwh_search.encoder import ort; ort.load_onnxruntime(); os.write(2, b'still there')"
@@ -77,7 +77,7 @@ def test_warnings_of_native_code_at_import_are_not_shown(tmp_path: Path) -> None
     assert python(code, PYTHONPATH=path).stderr == "still there"
 
 
-def test_interrupt_during_the_import_of_onnxruntime_arrives_after_it(tmp_path: Path) -> None:
+def test_onnxruntime_import_delays_an_interrupt(tmp_path: Path) -> None:
     stub = "import os, signal; os.kill(os.getpid(), signal.SIGINT); set_default_logger_severity = lambda level: None"
     (tmp_path / "onnxruntime.py").write_text(stub)
     code = """

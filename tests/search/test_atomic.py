@@ -58,7 +58,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_a_killed_writer_has_left_goes_with_the_next(tmp_path, writer):
+def test_replacing_removes_files_of_killed_writers(tmp_path, writer):
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     (left,) = names(tmp_path)
@@ -70,7 +70,7 @@ def test_what_a_killed_writer_has_left_goes_with_the_next(tmp_path, writer):
     assert set(names(tmp_path)) == before - {left} | {"a.json"} and (tmp_path / "a.json").read_bytes() == b"whole"
 
 
-def test_what_another_process_is_writing_stays(tmp_path, writer):
+def test_replacing_keeps_files_of_other_writers(tmp_path, writer):
     (theirs,) = names(tmp_path)
     for _ in range(2):
         with replacing(tmp_path / "a.json", OWN_NAME) as file:
@@ -80,7 +80,7 @@ def test_what_another_process_is_writing_stays(tmp_path, writer):
 
 
 @pytest.mark.parametrize("still_at_it", [True, False])
-def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_path, monkeypatch, still_at_it):
+def test_replacing_gives_up_a_file_taken_for_abandoned(tmp_path, monkeypatch, still_at_it):
     """It was seen before its writer had locked it. The other has removed it already, or is about to."""
     real, first = atomic.try_lock, []
 
@@ -100,7 +100,7 @@ def test_a_new_file_that_another_process_takes_for_abandoned_is_given_up(tmp_pat
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"whole"
 
 
-def test_another_file_under_the_name_of_an_abandoned_one_stays(tmp_path, monkeypatch):
+def test_replacing_keeps_a_new_file_of_an_abandoned_name(tmp_path, monkeypatch):
     """Two who clean up opened the same; one has removed it, and a writer has made one of that name, before the other
     gets its lock."""
     left, real, first = tmp_path / ".a.aaaaaaaa.tmp", atomic.try_lock, []
@@ -119,7 +119,7 @@ def test_another_file_under_the_name_of_an_abandoned_one_stays(tmp_path, monkeyp
     assert left.read_text() == "of another writer"
 
 
-def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
+def test_replacing_ignores_leftovers_it_cannot_open(tmp_path):
     (tmp_path / ".a.aaaaaaaa.tmp").mkdir()
     (tmp_path / ".a.bbbbbbbb.tmp").write_text("left")
     (tmp_path / ".a.cccccccc.tmp").mkdir()
@@ -128,7 +128,7 @@ def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
     assert names(tmp_path) == [".a.aaaaaaaa.tmp", ".a.cccccccc.tmp", "a"]
 
 
-def test_two_writers_in_one_process(tmp_path):
+def test_replacing_twice_at_once_keeps_the_last(tmp_path):
     with replacing(tmp_path / "a", OWN_NAME) as one, replacing(tmp_path / "a", OWN_NAME) as two:
         one.write(b"one")
         two.write(b"two")
@@ -145,7 +145,7 @@ def room_for(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
+def test_replacing_on_a_full_disk_keeps_the_old_file(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     with room_for(1000), raises(NotWrittenError, path=tmp_path / "a"):  # noqa: SIM117
         with replacing(tmp_path / "a", OWN_NAME) as file:
@@ -153,7 +153,7 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_replacing_in_an_unwritable_place_fails(tmp_path):
     assert issubclass(NotWrittenError, IdcwhError)
     for place in (tmp_path / "nowhere" / "a", tmp_path):
         with pytest.raises(NotWrittenError), replacing(place, OWN_NAME):
@@ -170,7 +170,7 @@ for _ in range(500):
 
 
 @pytest.mark.slow
-def test_many_writers_of_one_file(tmp_path):
+def test_replacing_by_many_processes_is_never_partial(tmp_path):
     """None fails, and what is there is always one's, whole."""
     target = tmp_path / "a"
     command = [sys.executable, "-c", MANY, str(target)]

@@ -75,7 +75,9 @@ def no_thread_is_left() -> Iterator[None]:
 @pytest.mark.parametrize("workers", [None, 1, 2, 7])
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 64])
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 300])
-def test_every_picture_once_and_in_order(count: int, batch_size: int, workers: int | None, device: str) -> None:
+def test_encode_gives_every_image_once_and_in_order(
+    count: int, batch_size: int, workers: int | None, device: str
+) -> None:
     encoder = Numbered(batch_size, device=device, slots=1 if device == "cuda" else 2)
     dealt: list[int] = []
     run = start(encoder, count, workers=workers, progress=dealt.append)
@@ -87,7 +89,7 @@ def test_every_picture_once_and_in_order(count: int, batch_size: int, workers: i
     assert max(encoder.batches, default=0) <= batch_size
 
 
-def test_pictures_that_come_at_their_own_pace_stay_in_order() -> None:
+def test_encode_with_uneven_loading_keeps_the_order() -> None:
     rng = np.random.default_rng(0)
     pauses = rng.random(200) * 0.003
 
@@ -99,7 +101,7 @@ def test_pictures_that_come_at_their_own_pace_stay_in_order() -> None:
     assert [number for _, codes in found for number in numbers(codes)] == list(range(200))
 
 
-def test_the_unreadable_are_reported_in_order_and_left_out(tmp_path: Path) -> None:
+def test_encode_reports_unreadable_images_in_order(tmp_path: Path) -> None:
     paths: list[str] = []
     for i in range(60):
         path = tmp_path / f"{i:03}.png"
@@ -125,7 +127,7 @@ def test_the_unreadable_are_reported_in_order_and_left_out(tmp_path: Path) -> No
     assert (run.summary.images, run.summary.skipped, sum(dealt)) == (len(good), len(bad), 60)
 
 
-def test_all_unreadable() -> None:
+def test_encode_with_no_readable_image_is_empty() -> None:
     def load(position: int) -> np.ndarray:
         raise UnreadableImage(f"{position}.jpg", "gone")
 
@@ -135,7 +137,7 @@ def test_all_unreadable() -> None:
     assert (run.summary.images, run.summary.skipped, run.summary.images_per_second) == (0, 30, 0.0)
 
 
-def test_without_on_skip_the_first_unreadable_is_raised() -> None:
+def test_encode_without_on_skip_raises_the_first_error() -> None:
     def load(position: int) -> np.ndarray:
         if position in (11, 40):
             raise UnreadableImage(f"{position}.jpg", "gone")
@@ -146,7 +148,7 @@ def test_without_on_skip_the_first_unreadable_is_raised() -> None:
     assert (caught.value.path, caught.value.reason) == ("11.jpg", "gone")
 
 
-def test_another_error_comes_through() -> None:
+def test_encode_raises_other_errors() -> None:
     def load(position: int) -> np.ndarray:
         if position == 50:
             raise ZeroDivisionError
@@ -157,7 +159,7 @@ def test_another_error_comes_through() -> None:
 
 
 @pytest.mark.parametrize("leave", ["break", "raise", "close"])
-def test_leaving_early_stops_the_work(leave: str) -> None:
+def test_encode_stops_when_the_caller_stops(leave: str) -> None:
     loaded: list[int] = []
 
     def load(position: int) -> np.ndarray:
@@ -178,7 +180,7 @@ def test_leaving_early_stops_the_work(leave: str) -> None:
     assert len(loaded) == count < 1000
 
 
-def test_leaving_early_does_not_finish_the_chunks_under_way() -> None:
+def test_encode_stops_within_chunks_in_work() -> None:
     loaded: list[int] = []
     leaving = threading.Event()
 
@@ -197,7 +199,7 @@ def test_leaving_early_does_not_finish_the_chunks_under_way() -> None:
     assert len(loaded) <= 64 + 2
 
 
-def test_a_slow_reader_bounds_what_is_in_memory() -> None:
+def test_encode_with_a_slow_caller_bounds_memory() -> None:
     loaded: list[int] = []
 
     def load(position: int) -> np.ndarray:
@@ -212,7 +214,7 @@ def test_a_slow_reader_bounds_what_is_in_memory() -> None:
     steps.close()  # type: ignore[attr-defined]
 
 
-def test_the_model_is_entered_by_as_many_as_it_allows() -> None:
+def test_encode_runs_as_many_at_once_as_allowed() -> None:
     one, two = Numbered(2, threads=6, device="cuda", slots=1), Numbered(2, threads=2, slots=2)
     list(start(one, 400, workers=6))
     list(start(two, 400, workers=6))
@@ -220,9 +222,7 @@ def test_the_model_is_entered_by_as_many_as_it_allows() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_gpu_has_a_thread_a_core_and_a_cpu_those_that_it_was_given(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encode_has_as_many_threads_as_the_device_needs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them load at once: each waits in its load for the others."""
     monkeypatch.setattr(batch, "available_cores", lambda: 5)
     expected = 5 if device == "cuda" else 3
@@ -236,24 +236,24 @@ def test_a_gpu_has_a_thread_a_core_and_a_cpu_those_that_it_was_given(
     assert len(list(start(Numbered(8, threads=3, device=device), 8 * expected, load))) == expected == len(names)
 
 
-def test_few_pictures_do_not_open_a_second_session() -> None:
+def test_encode_of_few_images_opens_no_second_session() -> None:
     encoder = Numbered(threads=2)
     encoder.parallel = lambda: pytest.fail("opened a second session")  # type: ignore[method-assign]
     assert len(list(start(encoder, 31))) == 4
 
 
-def test_running_it_again_starts_again() -> None:
+def test_encode_run_can_be_iterated_again() -> None:
     run = start(Numbered(), 50)
     first, second = list(run), list(run)
     assert len(first) == len(second) and run.summary.images == 50
 
 
-def test_wrong_number_of_workers() -> None:
+def test_encode_with_zero_workers_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"^workers "):
         start(Numbered(), 1, workers=0)
 
 
-def test_the_summary_adds_up() -> None:
+def test_summary_adds_up_times() -> None:
     def load(position: int) -> np.ndarray:
         time.sleep(0.001)
         return numbered(position)
@@ -266,13 +266,13 @@ def test_the_summary_adds_up() -> None:
     assert 0 < summary.inference_share < 1
 
 
-def test_the_summary_in_words() -> None:
+def test_summary_as_text_has_counts_and_rates() -> None:
     text = str(Summary(images=90, skipped=10, seconds=2.0, decode_seconds=1.0, inference_seconds=3.0))
     assert text.startswith("90 images, 10 skipped in 2.0 s, 45 images/s (75 % of the work in the model")
     assert "skipped" not in str(Summary(images=1, seconds=1.0)) and str(Summary())
 
 
-def test_it_works_in_a_folder_that_changes(tmp_path: Path) -> None:
+def test_encode_of_deleted_files_skips_them(tmp_path: Path) -> None:
     """Files deleted between listing and reading are skipped like any other."""
     paths = [tmp_path / f"{i}.png" for i in range(40)]
     for i, path in enumerate(paths):
