@@ -65,6 +65,7 @@ def test_info_as_text_names_the_main_values(model: Path, capfd: Any) -> None:
         assert words in said, words
 
 
+@pytest.mark.slow
 def test_info_imports_no_torch(model: Path) -> None:
     code = "import sys; from idcwh_export.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, "--info", str(model)], capture_output=True, text=True)

@@ -213,6 +213,7 @@ def test_export_verifies_on_labelled_images(small: Any, quick: None, capfd: pyte
     assert result["relevant"] == "labels" and result["files"][0]["devices"]["cpu"]["images"] == 30
 
 
+@pytest.mark.slow
 def test_help_imports_no_torch() -> None:
     code = (
         "import sys; from idcwh_export.cli import main\n"

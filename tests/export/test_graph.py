@@ -119,6 +119,7 @@ def test_check_network_without_statistics_is_invalid(norm: Any) -> None:
     assert "track_running_stats=True" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_build_of_branches_fails_in_one_line() -> None:
     class Branching(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
