@@ -7,7 +7,8 @@ import codecs
 import csv
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +97,9 @@ def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> 
     columns: dict[str, list[str]] = {"path": [], "label": [], "split": []}
     for name, cell in zip(names, cells, strict=False):
         columns.setdefault(name, []).append(cell)
-    if not all(cell.isascii() or _is_utf8(cell) for cell in (*columns["label"], *columns["split"])):
+    if not all(_encodes(cell, "strict") for cell in (*columns["label"], *columns["split"])):
         raise _at(manifest, line, "has a label that is not UTF-8 text")
     return line, "".join(columns["path"][:1]), [x for x in columns["label"] if x], "".join(columns["split"][:1])
-
-
-def _is_utf8(cell: str) -> bool:
-    """Returns whether a cell is free of bytes that were not UTF-8, which names of files may hold."""
-    return not any("\udc80" <= character <= "\udcff" for character in cell)
 
 
 def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
@@ -140,12 +136,12 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     labels: list[list[str]] = []
     split: list[str] = []
     first: dict[str, int] = {}
-    real = _Real()
+    realpath = cache(os.path.realpath)
     for line, key, names, part in rows:
         if not key:
             raise _at(manifest, line, "has no path")
         for text in (key, *names):
-            if "\0" in text or not _is_text(text):
+            if "\0" in text or not _encodes(text, "surrogateescape"):  # bytes of a file name may be any
                 raise _at(manifest, line, "has an invalid path or label", f"{text!a}", "UTF-8 text")
         path = manifest.parent / key
         if not path.is_file() and not tar.exists(path):
@@ -153,7 +149,7 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
                 raise _at(manifest, line, "names a folder", key, "an image")
             hint = f"a header has a column {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else None
             raise NotFoundError("names a file that is missing", path=f"{manifest}:{line}", found=key, hint=hint)
-        same = real(path)  # an image must not be query and database at once
+        same = _real(path, realpath)  # an image must not be query and database at once
         if same in first:
             hint = "give all labels of an image on one line"
             raise _at(manifest, line, f"repeats the image of line {first[same]}", key, hint=hint)
@@ -170,24 +166,17 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     return LabelledImages(keys, _numbers(labels, classes), classes, paths, split, spec)
 
 
-class _Real:
-    """The path of a file without links, relative or absolute. Each folder is resolved once."""
-
-    def __init__(self) -> None:
-        self._folders: dict[str, str] = {}
-
-    def __call__(self, path: Path) -> str:
-        folder, name = os.path.split(path)
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder)
-        place = os.path.join(self._folders[folder], name)
-        return os.path.realpath(place) if os.path.islink(place) else place
+def _real(path: Path, realpath: Callable[[str], str]) -> str:
+    """Returns the absolute path of a file without links. `realpath` resolves its folder."""
+    folder, name = os.path.split(path)
+    place = os.path.join(realpath(folder), name)
+    return os.path.realpath(place) if os.path.islink(place) else place
 
 
-def _is_text(text: str) -> bool:
+def _encodes(text: str, errors: str) -> bool:
     """Returns whether a text can be encoded: half a surrogate pair, which JSON can write, cannot."""
     try:
-        text.encode(errors="surrogateescape")
+        text.encode(errors=errors)
     except UnicodeEncodeError:
         return False
     return True

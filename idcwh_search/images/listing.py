@@ -15,7 +15,7 @@ import re
 import stat
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -286,7 +286,7 @@ def expanded(found: ImageList) -> ImageList:
             continue
         for name in tar.contents(image.path):
             ref = ImageRef(f"{image.path}/{name}", f"{image.key}/{name}", name)
-            if not _is_ignored(name) and _takes(ref, left_out, _member_head):
+            if not _is_ignored(name) and _takes(ref, left_out):
                 images.append(ref)
     return ImageList(found.root, images, left_out)
 
@@ -296,10 +296,6 @@ def _is_ignored(name: str) -> bool:
     *folders, base = name.split("/")
     hidden = base.startswith(".") or any(part.startswith(".") and part != ".." for part in folders)
     return hidden or not SYSTEM_FOLDERS.isdisjoint(folders) or base.endswith(".cls")
-
-
-def _member_head(path: str) -> bytes:
-    return tar.head(path, HEAD)
 
 
 # ------------------------------------------------------------------------------------------------------------ folders
@@ -333,7 +329,7 @@ def walk(top: str, folders: Sequence[str] = ()) -> ImageList:
                     (linked if entry.is_symlink() else below).append(key)
                 continue
             ref = ImageRef(os.path.join(top, key), key)
-            if _takes(ref, left_out, _file_head):
+            if _takes(ref, left_out):
                 found.append(ref)
                 if entry.is_symlink():
                     links.add(key)
@@ -377,7 +373,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _takes(image: ImageRef, left_out: LeftOut, head: Callable[[str], bytes]) -> bool:
+def _takes(image: ImageRef, left_out: LeftOut) -> bool:
     """Returns whether a file is listed, as an image or an archive of images. If not, it is counted in `left_out`."""
     suffix = _suffix(image.path)
     if suffix in suffixes():
@@ -388,18 +384,21 @@ def _takes(image: ImageRef, left_out: LeftOut, head: Callable[[str], bytes]) -> 
         left_out.skipped.append((image.key, suffix))
     elif image.member is None and (compressed := tar.compressed_suffix(image.path)):
         left_out.skipped.append((image.key, compressed))
-    elif not suffix and (kind := kind_of(head(image.path))) and kind != "PDF":
+    elif not suffix and (kind := kind_of(_head(image))) and kind != "PDF":
         left_out.skipped.append((image.key, f"{kind} without a suffix"))
     else:
         left_out.others[suffix or "without a suffix"] += 1
     return False
 
 
-def _file_head(path: str) -> bytes:
+def _head(image: ImageRef) -> bytes:
+    """Returns the first bytes of a file, or none if it cannot be read."""
+    if image.member is not None:
+        return tar.head(image.path, HEAD)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a named pipe would wait for ever
+        if not stat.S_ISREG(os.stat(image.path).st_mode):  # opening a named pipe would wait for ever
             return b""
-        with open(path, "rb", buffering=0) as file:
+        with open(image.path, "rb", buffering=0) as file:
             return file.read(HEAD)
     except OSError:
         return b""
