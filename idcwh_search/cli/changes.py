@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,13 +56,14 @@ class Changes:
     ) -> None:
         self._database, self._listing, self._keys, self._root = database, listing, keys, root
         self._before = database.snapshot()
-        self.item_keys, self._ids = database.keys() if item_keys is None else item_keys, database.ids
-        self._row = {key: row for row, key in enumerate(self.item_keys) if key is not None}
+        self._had_labels = self._before.labels()
+        self._item_keys, self._ids = database.keys() if item_keys is None else item_keys, database.ids
+        row_of = {key: row for row, key in enumerate(self._item_keys) if key is not None}
         self._place = {key: i for i, key in enumerate(keys)}
         # Before the files are read: a file that changes meanwhile has another signature next time.
         signatures = np.array([signature(path) for path in listing.paths], np.int64).reshape(-1, 2)
         self._stamps, self._sizes = signatures[:, 0].astype(np.uint32), signatures[:, 1].astype(np.uint64)
-        self._rows = np.fromiter((self._row.get(key, -1) for key in keys), np.int64, len(keys))
+        self._rows = np.fromiter((row_of.get(key, -1) for key in keys), np.int64, len(keys))
         self._item_sums, self._item_stamps = database.checksums(), database.stamps()
         self._exactly, self._recode, self._threads = exactly, recode, threads
         known = self._rows >= 0
@@ -76,17 +76,17 @@ class Changes:
         self._moves: dict[int, int] = {}  # of an image, the row of the item that moves to it
         self._moving: set[int] = set()
         self._match()
-        self.unchanged = int(self._same.sum())
-        moved = len(self._moves)
-        new = sum(self._row_of(i) < 0 for i in np.flatnonzero(~self._same).tolist())
-        self._todo = self._to_encode()
+        unchanged, moved = int(self._same.sum()), len(self._moves)
+        others = np.flatnonzero(~self._same).tolist()
+        new = sum(self._row_of(i) < 0 for i in others)
+        self._todo = list(range(len(keys))) if recode else [i for i in others if i not in self._donors]
         self._relabel = self._relabelled()
-        self.counts = {"new": 0, "changed": 0, "moved": moved, "unchanged": self.unchanged}
+        self.counts = {"new": 0, "changed": 0, "moved": moved, "unchanged": unchanged}
         labels = f" ({len(self._relabel)} of them with another label)" if self._relabel else ""
-        changed = len(keys) - new - moved - self.unchanged
+        changed = len(keys) - new - moved - unchanged
         console.note(
             f"{counted(len(keys), 'image')}: {new} new, {changed} changed, {moved} moved, "
-            f"{self.unchanged} unchanged{labels}; {len(self._todo)} to encode"
+            f"{unchanged} unchanged{labels}; {len(self._todo)} to encode"
         )
 
     def _read(self) -> None:
@@ -136,7 +136,7 @@ class Changes:
 
     def _has_left(self, row: int) -> bool:
         """Returns whether the file of an item is gone or has become another image."""
-        key = self.item_keys[row]
+        key = self._item_keys[row]
         if key is None:
             return False
         i = self._place.get(key)
@@ -146,16 +146,6 @@ class Changes:
             return is_gone(os.path.join(self._root, key))
         except OSError:
             return False
-
-    def _to_encode(self) -> list[int]:
-        if self._recode:
-            return list(range(len(self._keys)))
-        return [i for i in np.flatnonzero(~self._same).tolist() if i not in self._donors]
-
-    @cached_property
-    def _had_labels(self) -> list[str | None]:
-        """Returns the labels of the items before anything was written."""
-        return self._before.labels()
 
     def _relabelled(self) -> set[int]:
         """Returns the unchanged images whose label changed."""
@@ -170,8 +160,8 @@ class Changes:
 
     def moved_out(self) -> str | None:
         """Returns the folder that the images moved to if they left the root and no item has a file below it."""
-        inside = [key for key in self.item_keys if key is not None and not is_outside(key)]
-        left = {i: key for i, row in self._moves.items() if (key := self.item_keys[row]) and not is_outside(key)}
+        inside = [key for key in self._item_keys if key is not None and not is_outside(key)]
+        left = {i: key for i, row in self._moves.items() if (key := self._item_keys[row]) and not is_outside(key)}
         if not left or not all(is_outside(self._keys[i]) for i in self._moves):
             return None
         if not all(is_gone(os.path.join(self._root, key)) for key in inside):
@@ -185,7 +175,7 @@ class Changes:
         seen = {self._keys[i] for i in np.flatnonzero(self._stamps).tolist()}
         return {
             int(self._ids[row]): key
-            for row, key in enumerate(self.item_keys)
+            for row, key in enumerate(self._item_keys)
             if key is not None and key not in seen and row not in self._moving
             if is_gone(os.path.join(self._root, key))
         }

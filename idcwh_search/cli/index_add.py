@@ -79,7 +79,7 @@ def run(options: Any) -> int:
         elif os.path.realpath(listing.root) == os.path.realpath(root) and (lost := len(changes.gone())):
             console.note(f"{counted(lost, 'item')} without a file (--prune removes them)")
         if not options.prune_all:
-            _check_pruned(options.db, root, changes.item_keys, list(gone.values()))
+            _check_pruned(options.db, root, item_keys, list(gone.values()))
         encoder = open_encoder(database, options.model, **common.encoder_options(options))
         if options.root is not None:
             if repeated := rename_items(database, item_keys):
