@@ -131,6 +131,12 @@ def test_class_codes():
     assert len(numbers) > 2 and any((row < 0).all() for row in scores)
 
 
+@pytest.mark.parametrize("kind", ["linear", "sliced", "normed", "rbf", "class-code", "several"])
+def test_head_trains_on_a_batch_of_one_image(kind):
+    h = drawn(kind).train()(torch.randn(1, FEATURES))
+    assert len(h) == 1 and torch.isfinite(h).all()
+
+
 @pytest.mark.parametrize(
     "config", [{}, {"kind": "mlp"}, {"kind": "rbf"}, {"kind": "rbf", "anchors": 0}, None, "linear"]
 )

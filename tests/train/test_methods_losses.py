@@ -325,7 +325,7 @@ def test_loss_and_gradient(name, reference, options, several):
 
 
 @pytest.mark.parametrize("name", ["dpsh", "dsdh"])
-def test_memory_of_one_or_several_labels_is_the_same_where_there_is_one(name):
+def test_memory_of_single_labels_equals_the_multi_label_one(name):
     torch.manual_seed(0)
     one, several = (create(name, CLASSES, BITS, IMAGES, {}, multi_label=flag).double() for flag in (False, True))
     assert one.memory.labels.ndim == 1 and several.memory.labels.ndim == 2

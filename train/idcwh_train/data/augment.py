@@ -1,8 +1,7 @@
-"""Augmentation of a batch of pixels at once: random crop with a mirrored border, mirroring, a grey hole.
+"""Augmentation of a batch of pixels: random crop with a reflected border, horizontal flip, random erasing.
 
-What happens to a picture follows from (seed, epoch, row) alone, never from the batch it is in, from how many threads
-read, or from what was drawn before: a run that is resumed sees the same pixels. Each kind of change has numbers of its
-own, so that turning one on does not change the others.
+Every random number is a function of (seed, epoch, row), not of the batch, the threads or earlier numbers. A resumed run
+therefore gets the same pixels. Each kind of change has its own numbers, so enabling one does not change the others.
 """
 
 from __future__ import annotations
@@ -30,14 +29,15 @@ def augment(
     hole: int = 0,
     fill: int = 128,
 ) -> Pixels:
-    """Pictures `rows` of a set, uint8 [n, h, w, 3], as an epoch of training sees them: uint8 [n, crop, crop, 3].
+    """Returns images `rows` of a dataset, uint8 [n, h, w, 3], as an epoch trains on them, uint8 [n, crop, crop, 3].
 
-    crop, pad  a random square of side `crop` of the picture with a border of `pad` pixels that mirrors it (the edge
-               itself is not repeated). crop = side and pad = s is a shift of up to s pixels either way.
-    flip       half of the pictures are mirrored. alternate: each picture every other epoch, beginning with either.
-    hole       a square of this side, with its centre anywhere in the result, becomes `fill` (0 to 255)
+    Args:
+        crop, pad: a random square of side `crop` of the image, with a border of `pad` pixels that reflects it without
+            repeating the edge. crop = side and pad = s is a shift of up to s pixels in each direction.
+        flip: half of the images are flipped left to right. alternate: each image in every other epoch.
+        hole: side of a square that becomes `fill` (0 to 255); its centre is anywhere in the result.
 
-    ValueError when the square does not fit. The argument is not changed.
+    Raises ValueError if the square does not fit.
     """
     lots = draw(seed, epoch, rows)
     out = random_crop(pixels, lots, crop, pad)
@@ -50,8 +50,8 @@ def augment(
 
 
 def draw(seed: int, epoch: int, rows: np.ndarray) -> np.ndarray:
-    """Random numbers of each picture, uint64 [n, 5], one for each thing to be chosen: SplitMix64 (Steele, Lea, Flood:
-    "Fast splittable pseudorandom number generators", OOPSLA 2014) from a state that is a hash of the three."""
+    """Returns five random numbers per image, uint64 [n, 5], from SplitMix64 (Steele, Lea, Flood: "Fast splittable
+    pseudorandom number generators", OOPSLA 2014) with a hash of the three arguments as its state."""
     state = _mix(_mix(np.uint64((seed + int(_GOLDEN)) % 2**64)) ^ np.uint64(epoch))
     with np.errstate(over="ignore"):
         each = _mix(state ^ np.asarray(rows).astype(np.uint64))
@@ -59,45 +59,45 @@ def draw(seed: int, epoch: int, rows: np.ndarray) -> np.ndarray:
 
 
 def whole(lots: np.ndarray, limit: int) -> np.ndarray:
-    """Whole numbers from 0 to limit - 1, int64, from random uint64; as likely as each other to 2^-32."""
+    """Returns integers from 0 to limit - 1, int64, from random uint64; equally likely to 2^-32."""
     return (((lots >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
 
 
 def random_crop(pixels: Pixels, lots: np.ndarray, crop: int, pad: int = 0) -> Pixels:
-    """A new array: of each picture, with its mirrored border, a square chosen by its `lots` from `draw`."""
+    """Returns a new array: a square of each image with its reflected border, chosen by its `lots` from `draw`."""
     n, h, w = pixels.shape[:3]
     if pad >= min(h, w):
-        raise ValueError(f"pad: a border of {pad} pixels cannot mirror a picture of {h} x {w}")
+        raise ValueError(f"pad: expected less than the side of the image ({h} x {w}), not {pad}")
     if not 1 <= crop <= min(h, w) + 2 * pad:
-        raise ValueError(f"crop: a square of {crop} pixels does not fit {h} x {w} with a border of {pad}")
+        raise ValueError(f"crop: expected 1 to {min(h, w) + 2 * pad} for images of {h} x {w}, not {crop}")
     if pad:
         pixels = np.pad(pixels, ((0, 0), (pad, pad), (pad, pad), (0, 0)), mode="reflect")
     tops = whole(lots[:, _TOP], h + 2 * pad - crop + 1).tolist()
     lefts = whole(lots[:, _LEFT], w + 2 * pad - crop + 1).tolist()
     out = np.empty((n, crop, crop, 3), np.uint8)
-    # A copy of a slice for each picture is ten times as fast as indexing with arrays.
+    # Copying a slice per image is ten times as fast as indexing with arrays.
     for target, source, top, left in zip(out, pixels, tops, lefts, strict=True):
         target[:] = source[top : top + crop, left : left + crop]
     return out
 
 
 def flip_where(pixels: Pixels, chosen: np.ndarray) -> None:
-    """Mirror the pictures where `chosen`, bool [n], left to right, in place."""
+    """Flips the images where `chosen`, bool [n], is true, left to right and in place."""
     whole_pixels = pixels.view("V3")[..., 0]  # three bytes move as one: twice as fast
     whole_pixels[chosen] = whole_pixels[chosen, :, ::-1]
 
 
 def cut_out(pixels: Pixels, lots: np.ndarray, side: int, fill: int = 128) -> None:
-    """Fill a square of each picture, in place; its centre is anywhere in the picture, so it may be cut off."""
+    """Fills a square of each image in place. Its centre is anywhere in the image, so it may be cut off."""
     h, w = pixels.shape[1:3]
     tops = whole(lots[:, _HOLE_TOP], h) - side // 2
     lefts = whole(lots[:, _HOLE_LEFT], w) - side // 2
-    for picture, top, left in zip(pixels, tops.tolist(), lefts.tolist(), strict=True):
-        picture[max(0, top) : max(0, top + side), max(0, left) : max(0, left + side)] = fill
+    for image, top, left in zip(pixels, tops.tolist(), lefts.tolist(), strict=True):
+        image[max(0, top) : max(0, top + side), max(0, left) : max(0, left + side)] = fill
 
 
 def _mix(z: np.ndarray | np.uint64) -> np.ndarray:
-    """SplitMix64's finalizer, uint64 to uint64, one to one."""
+    """Applies SplitMix64's finalizer, uint64 to uint64, one to one."""
     z = np.atleast_1d(z)
     with np.errstate(over="ignore"):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

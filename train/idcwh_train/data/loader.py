@@ -1,6 +1,6 @@
-"""Batches of pixels, decoded by a few threads ahead of the network that waits for them.
+"""The data loader: batches of pixels, decoded by threads ahead of the network.
 
-The calls that are worth the time (decoding, resampling) run outside of Python's lock, so threads are enough.
+Decoding and resampling run outside of Python's lock, so threads are enough.
 """
 
 from __future__ import annotations
@@ -21,15 +21,20 @@ from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess
 
 Augment = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""(rows of the set, pixels [m, H, W, 3]) -> pixels [m, h, w, 3], a function of its arguments alone: `augment`."""
+"""(rows of the dataset, pixels [m, H, W, 3]) -> pixels [m, h, w, 3], a pure function."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """rows: int64 [m], rows of the set that could be read; pixels: uint8 [m, 3, H, W] (channels last in memory);
-    failed: rows that could not, with the reason."""
+    """Images that were read.
+
+    Attributes:
+        rows: int64 [m], rows of the dataset.
+        pixels: uint8 [m, 3, H, W], channels last in memory.
+        failed: unreadable row -> reason.
+    """
 
     rows: Tensor
     pixels: Tensor
@@ -39,7 +44,7 @@ class Batch:
 def read_one(
     dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, augment: Augment | None = None
 ) -> Batch:
-    """The pictures `rows` of the set, in this thread; `augment` sees those that could be read."""
+    """Returns images `rows` of the dataset, read in this thread. `augment` gets those that could be read."""
     failed: dict[int, str] = {}
     found = pixels(dataset, rows, preprocess)
     if found is None:
@@ -51,8 +56,8 @@ def read_one(
 
 
 def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> np.ndarray | None:
-    """Pictures `rows` of a set held as arrays, uint8 [m, crop, crop, 3], a new array, when none has to be scaled: what
-    `dataset.image` gives for each, at a hundredth of its cost. None when they have to be scaled, or lie in files."""
+    """Returns images `rows` of a dataset in memory, uint8 [m, crop, crop, 3], or None if they are files or must be
+    scaled. The result equals `dataset.image` of each at a hundredth of the cost."""
     if not isinstance(dataset.pictures, np.ndarray):
         return None
     h, w = dataset.pictures.shape[1:3]
@@ -66,18 +71,18 @@ def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) ->
 def _one_by_one(
     dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess
 ) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
-    """Rows that could be read, their pixels, and what is wrong with the others."""
+    """Returns the rows that could be read, their pixels, and the reasons of the others."""
     good: list[int] = []
     found: list[np.ndarray] = []
     failed: dict[int, str] = {}
     for row in map(int, rows):
         try:
-            picture = dataset.image(row, preprocess)
+            image = dataset.image(row, preprocess)
         except UnreadableImage as error:
             failed[row] = error.reason
             continue
         good.append(row)
-        found.append(picture)
+        found.append(image)
     stacked = np.stack(found) if found else np.zeros((0, 1, 1, 3), np.uint8)
     return np.array(good, np.int64), stacked, failed
 
@@ -85,12 +90,15 @@ def _one_by_one(
 def read(
     dataset: LabelledImages, plan: Iterable[np.ndarray], preprocess: Preprocess, augment: Augment | None = None
 ) -> Iterator[Batch]:
-    """One Batch for each array of rows in `plan`, in order, made by as many threads as there are cores."""
+    """Yields one Batch per array of rows in `plan`, in order, made by one thread per core."""
     return ahead(lambda rows: read_one(dataset, rows, preprocess, augment), plan)
 
 
 def ahead(make: Callable[[np.ndarray], T], plan: Iterable[np.ndarray]) -> Iterator[T]:
-    """`make` of every item of `plan`, in order, a few of them at a time; memory does not grow with the plan."""
+    """Yields `make(item)` of every item of `plan`, in order, computed by threads ahead of the reader.
+
+    Memory does not grow with the plan.
+    """
     cores = available_cores()
     with ThreadPoolExecutor(cores, thread_name_prefix="idcwh") as pool:
         waiting: deque[Future[T]] = deque()
@@ -101,6 +109,6 @@ def ahead(make: Callable[[np.ndarray], T], plan: Iterable[np.ndarray]) -> Iterat
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        finally:  # whoever reads may stop early
+        finally:  # the reader may stop early
             for future in waiting:
                 future.cancel()

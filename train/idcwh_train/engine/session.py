@@ -364,7 +364,7 @@ class _Run:
             problem = summary(h, class_count(self.labels[kept])).get("collapse")
             if problem and named("collapse", bits, self.network.lengths) not in self.record:
                 note(f"warning: the finished model of {bits} bits: {problem}, which did not show while it was trained")
-        pictures = kept_images.draw(self.dataset, self.split.train, self.prepared.preprocess, self.options.seed)
+        pictures = kept_images.pick(self.dataset, self.split.train, self.prepared.preprocess, self.options.seed)
         names = run_dir.model_names(self.options.bits)
         for (bits, name), method in zip(names.items(), self.trainer.methods, strict=True):
             self._save_model(self._place(name), bits, method, pictures)

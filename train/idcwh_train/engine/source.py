@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.images.preprocess import Preprocess
@@ -53,7 +52,7 @@ class FeatureSource:
         self.failed: dict[str, str] = {}
         network.requires_grad_(False)
         network.heads.requires_grad_(True)
-        self.min_batch = 2 if any(isinstance(module, _BatchNorm) for module in network.heads.modules()) else 1
+        self.min_batch = 1  # every head trains on a single image, see heads.Normed
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for positions in plan:

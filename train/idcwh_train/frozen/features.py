@@ -1,8 +1,8 @@
-"""Features of a frozen backbone: computed once, in float32, and kept on disk for the next run.
+"""Features of a frozen backbone, computed once in float32 and cached on disk.
 
-A cache file is found by what its content depends on: the backbone and its weights, the preprocessing, the bytes of the
-pictures, and what computes. A damaged one is computed again. Float32 on purpose: the hash layer is trained on what the
-exported model will compute, so a code does not change between the two.
+The name of a cache file is a checksum of everything that its content depends on: backbone, weights, preprocessing, the
+bytes of the images, and the runtime. A corrupt file is computed again. The exported model computes in float32 as well,
+so codes do not change between training and export.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from . import ort_backbone
 from .fold_batchnorm import folded
 
 _ONNXRUNTIME = "onnxruntime"
-_SECONDS_BETWEEN_PARTS = 30.0  # what a killed process loses at most
+_SECONDS_BETWEEN_PARTS = 30.0  # a killed process loses at most the work of these
 _BATCH = {"cpu": 4, "cuda": 128}
-"""Images at a time. On a CPU the activations of four images stay in the cache: twice as fast as 32."""
+"""Images per batch. On a CPU the activations of four images stay in the cache: twice as fast as 32."""
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """x: float32 [m, features]; rows: int64 [m], the rows of the set that could be read; failed: key -> reason."""
+    """x: float32 [m, features]; rows: int64 [m], the rows that could be read; failed: key -> reason."""
 
     x: Tensor
     rows: np.ndarray
@@ -145,7 +145,7 @@ def _write(features: Features, file: Path) -> bool:
 
 
 def default_cache() -> Path | None:
-    """Where features are kept unless told otherwise: the user's cache folder, if there is one."""
+    """Returns the default folder of features in the user's cache folder, or None if there is none."""
     return cache_folder("features")
 
 
@@ -159,12 +159,14 @@ def compute(
     before: Features | None = None,
     keep: Callable[[Features], None] | None = None,
 ) -> Features:
-    """The features of pictures `rows` of the set as everything is encoded: eval mode, no augmentation, batch norm
-    folded away. The backbone computes in `precision` on CUDA, always in float32 on a CPU, for many pictures through
-    ONNX Runtime where it is installed.
+    """Returns the features of images `rows` in eval mode, without augmentation, with batch norm folded.
 
-    before: of the first rows, computed already by an earlier call, up to the end of a batch.
-    keep: called with the features that are new, now and then and when the computation is interrupted.
+    The backbone computes in `precision` on CUDA and in float32 on a CPU, for many images with ONNX Runtime where it is
+    installed.
+
+    Args:
+        before: the features of the first rows from an earlier call, up to the end of a batch.
+        keep: called with the new features from time to time and when the computation is interrupted.
     """
     size = _BATCH[device.type]
     generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
@@ -186,12 +188,12 @@ def compute(
 
     done = 0 if before is None else len(before.rows) + len(before.failed)
     plan = [rows[i : i + size] for i in range(done, len(rows), size)]
-    if device.type == "cpu":  # a thread a batch, each with one core: nobody waits for the slowest part of an operator
+    if device.type == "cpu":  # one thread per batch, each with one core
         work = ahead(lambda some: forward(read_one(dataset, some, preprocess)), plan)
     else:
         work = map(forward, read(dataset, plan, preprocess))
     # One block from the beginning: small results kept one by one would lie between the large buffers of the batches,
-    # and the holes would be too small for the next buffers (18 GB for 60,000 pictures).
+    # and the holes would be too small for the next buffers (18 GB for 60,000 images).
     x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
     failed: dict[str, str] = {}
     if before is not None:
@@ -227,7 +229,7 @@ def compute(
 
 @contextlib.contextmanager
 def one_thread(device: torch.device) -> Iterator[None]:
-    """On a CPU, each operator on one core: for work that is small, or that is parallel already."""
+    """Runs each operator on one core of a CPU, for small or already parallel work."""
     before = torch.get_num_threads()
     if device.type == "cpu":
         torch.set_num_threads(1)
@@ -238,14 +240,14 @@ def one_thread(device: torch.device) -> Iterator[None]:
 
 
 def joined(a: Features, b: Features) -> Features:
-    """The features of two sets of rows that have none in common, in the order of the rows."""
+    """Returns the features of two disjoint sets of rows, in the order of the rows."""
     rows = np.concatenate([a.rows, b.rows])
     order = np.argsort(rows)
     return Features(torch.cat([a.x, b.x])[torch.from_numpy(order)], rows[order], {**a.failed, **b.failed})
 
 
 def _engine(device: torch.device, images: int) -> str:
-    """What computes the features of so many images: their last bits depend on it."""
+    """Returns the runtime for a number of images. The last bits of features depend on it."""
     if device.type == "cpu" and images >= ort_backbone.ENOUGH and ort_backbone.installed():
         return _ONNXRUNTIME
     return device.type
@@ -262,12 +264,12 @@ def _key(
         digest.update(name.encode())
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
     for row in rows:
-        digest.update(_picture(dataset, int(row)))
+        digest.update(_image_digest(dataset, int(row)))
     return digest.hexdigest()[:32]
 
 
-def _picture(dataset: LabelledImages, row: int) -> bytes:
-    """SHA-256 of a picture as it is stored; of a file that cannot be read, a constant."""
+def _image_digest(dataset: LabelledImages, row: int) -> bytes:
+    """Returns the SHA-256 of an image as it is stored, or a constant for a file that cannot be read."""
     path = dataset.path(row)
     if path is None:
         return hashlib.sha256(np.asarray(dataset.pictures[row]).tobytes()).digest()

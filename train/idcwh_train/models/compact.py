@@ -1,8 +1,8 @@
-"""A small convolutional network for pictures of about 32 x 32 pixels, trained from nothing in minutes.
+"""A small convolutional network for images of about 32 x 32 pixels, trained from scratch in minutes.
 
 After Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU" (arXiv 2404.00498): a first layer that whitens patches
-of 2 x 2 pixels and does not train, three groups of two convolutions that begin close to the identity, pooling early.
-Here with fewer channels, for a CPU, and a global maximum at the end, so that any size of picture will do.
+of 2 x 2 pixels and does not train, three groups of two convolutions that start close to the identity, pooling early.
+This one has fewer channels, for a CPU, and a global maximum at the end, so that it accepts any image size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-"""Of CIFAR-10's training images; close enough for any photographs, since the first layer whitens."""
+"""Mean and standard deviation of CIFAR-10's training images; close enough for photographs, since layer one whitens."""
 
 WIDTHS = (48, 128, 192)
 _PATCH = 2
@@ -35,13 +35,13 @@ class Compact(nn.Module):
         self.groups = nn.Sequential(*groups)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features of pictures."""
+        """Returns the features of images."""
         x = self.groups(F.gelu(self.whitening(x)))
         return torch.amax(x, dim=(2, 3))
 
     @torch.no_grad()
     def whiten(self, x: Tensor) -> None:
-        """Set the first layer from normalised pictures [n, 3, H, W]: the principal directions of their patches, each
+        """Sets the first layer from normalised images [n, 3, H, W]: the principal directions of their patches, each
         scaled to variance 1, and their opposites."""
         patches = x.unfold(2, _PATCH, 1).unfold(3, _PATCH, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, 3 * _PATCH**2)
         patches = patches.double()
@@ -53,7 +53,7 @@ class Compact(nn.Module):
 
 
 def _group(channels: int, width: int) -> nn.Module:
-    """Two convolutions, the picture halved after the first: that is where it costs least."""
+    """Returns two convolutions with pooling after the first, where it costs least."""
     return nn.Sequential(
         _conv(channels, width), nn.MaxPool2d(2), nn.BatchNorm2d(width), nn.GELU(),
         _conv(width, width), nn.BatchNorm2d(width), nn.GELU(),
@@ -61,7 +61,7 @@ def _group(channels: int, width: int) -> nn.Module:
 
 
 def _conv(channels: int, width: int) -> nn.Conv2d:
-    """3 x 3, the first channels handed on as they are, the others random."""
+    """Returns a 3 x 3 convolution that starts as the identity on the first channels, and random on the others."""
     conv = nn.Conv2d(channels, width, 3, padding=1, bias=False)
     with torch.no_grad():
         nn.init.dirac_(conv.weight[: min(channels, width)])

@@ -1,4 +1,4 @@
-"""The networks: HashModel, which is saved, exported and used, and Network, which trains one or several of them at once.
+"""HashModel, which is saved and exported, and Network, which trains one or several of them at once.
 
 Both hold normalisation, backbone and hash layer in one module, so that no two places differ.
 """
@@ -36,11 +36,11 @@ class Embedder(nn.Module):
         self.backbone = backbone
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """What the backbone sees of pixels."""
+        """Returns the input of the backbone for pixels."""
         return (pixels.float() - self.mean) / self.std
 
     def embed(self, pixels: Tensor) -> Tensor:
-        """Features of pixels, in whatever precision the backbone computes."""
+        """Returns the features of pixels in the precision of the backbone."""
         out: Tensor = self.backbone(self.normalise(pixels))
         return out
 
@@ -68,11 +68,11 @@ class HashModel(Embedder):
         self.hash = heads.linear(features, bits) if head is None else head
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Pixels to logits."""
+        """Returns the logits of pixels."""
         return self.head(self.embed(pixels))
 
     def head(self, features: Tensor) -> Tensor:
-        """Logits float32 [n, bits] of features; float32 whatever the backbone computed in."""
+        """Returns the logits float32 [n, bits] of features of any precision."""
         h: Tensor = self.hash(self.dropout(features.float()))
         return h
 
@@ -122,13 +122,13 @@ class Network(Embedder):
         return x if self.scale == 1 else x * self.scale
 
     def logits(self, features: Tensor) -> list[Tensor]:
-        """What each head gives for features [n, features], in the order of `lengths`."""
+        """Returns the output of each head for features [n, features], in the order of `lengths`."""
         x = self.dropout(self.standard(features))
         if x.requires_grad and len(self.lengths) > 1:
             x.register_hook(lambda gradient: gradient / len(self.lengths))
         return [self.heads[str(bits)](x) for bits in self.lengths]
 
     def model(self, bits: int) -> HashModel:
-        """The model of one code length, as it is saved; it shares the backbone."""
+        """Returns the model of one code length as it is saved; it shares the backbone."""
         head = heads.moved(heads.plain(self.heads[str(bits)]), self.center, self.scale)
         return HashModel(self.backbone, self.features, bits, *self.normalize, head=head).eval()

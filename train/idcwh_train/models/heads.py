@@ -90,7 +90,7 @@ class RBF(nn.Module):
         self.linear = linear(anchors, bits)
 
     def phi(self, x: Tensor) -> Tensor:
-        """Similarities [n, anchors]. Distances by a matrix product: ONNX has no cdist."""
+        """Returns similarities [n, anchors]. Distances are a matrix product, since ONNX has no cdist."""
         d2 = x.square().sum(dim=1, keepdim=True) - 2 * x @ self.anchors.T + self.anchors.square().sum(dim=1)
         return torch.exp(d2.clamp(min=0) / (-2 * self.width.square()))
 
@@ -124,7 +124,7 @@ class ClassCode(nn.Module):
 
 
 def config(head: nn.Module) -> dict[str, Any]:
-    """What `build` needs to make a head of the same kind and shape: plain Python."""
+    """Returns the dictionary from which `build` makes a head of the same kind and shape."""
     match head:
         case nn.Linear():
             return {"kind": "linear"}
@@ -140,7 +140,7 @@ def config(head: nn.Module) -> dict[str, Any]:
 
 
 def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
-    """A head whose weights are still to be loaded. IdcwhError when `config` describes none."""
+    """Returns a head with random weights. Raises IdcwhError for the `config` of no head."""
     match config:
         case {"kind": "linear"}:
             return linear(features, bits)
@@ -157,7 +157,7 @@ def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
 
 @torch.no_grad()
 def plain(head: nn.Module) -> nn.Module:
-    """The head as it is exported: one nn.Linear where eval mode is affine, else the head itself, in eval mode."""
+    """Returns the head for export: one nn.Linear where eval mode is affine, else the head itself in eval mode."""
     match head:
         case Sliced():
             return _linear(head.pattern * head.weight, head.bias)

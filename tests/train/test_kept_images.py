@@ -1,4 +1,4 @@
-"""Which training pictures model.pt keeps: several of each of several classes, as far as there are."""
+"""The training images that model.pt keeps: several of each of several classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from idcwh_train.data.kept_images import CLASSES, SIZE, in_turns
 
 
-def test_several_of_each_of_several_classes() -> None:
+def test_in_turns_begins_with_several_of_each_class() -> None:
     labels = np.random.default_rng(0).integers(0, 100, 5000)
     order = in_turns(labels)
     assert sorted(order.tolist()) == list(range(5000))
@@ -22,11 +22,11 @@ def test_several_of_each_of_several_classes() -> None:
         assert rows == np.flatnonzero(labels == label)[: len(rows)].tolist()
 
 
-def test_few_classes_give_more_of_each_and_small_ones_all_they_have() -> None:
+def test_in_turns_uses_all_of_small_classes() -> None:
     assert Counter(np.array([0, 1] * 100)[in_turns(np.array([0, 1] * 100))[:SIZE]].tolist()) == {0: 32, 1: 32}
     labels = np.array([5] * 3 + [7] * 200)
     assert Counter(labels[in_turns(labels)[:SIZE]].tolist()) == {5: 3, 7: 61}
 
 
-def test_several_labels_a_picture_stay_in_their_order() -> None:
+def test_in_turns_keeps_the_order_of_multi_label_images() -> None:
     assert in_turns(np.ones((5, 3), bool)).tolist() == [0, 1, 2, 3, 4]
