@@ -63,8 +63,7 @@ def parser() -> common.Parser:
 
     add = p.add_argument_group("output").add_argument
     add("--out", metavar="DIR", type=Path, help="folder of the experiments and the report")
-    add("--figures", action="store_true", default=True, help="draw figures (default)")
-    add("--no-figures", action="store_false", dest="figures")
+    add("--figures", action=argparse.BooleanOptionalAction, default=True, help="draw figures (default)")
     add("--report-only", action="store_true", help="train nothing: report the experiments that are there")
     add("--retry-failed", action="store_true", help="train failed experiments again")
     add("--keep-models", action="store_true", help="keep model.pt and log of each experiment in DIR/runs")
@@ -171,7 +170,7 @@ def plan(arguments: Any, table: tables.Table) -> list[Planned]:
         given={"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)},
     )
     if (arguments.sweeps or arguments.ablation) and "idcwh" not in requested.methods:
-        raise ValueError("--sweeps and --ablation compare with idcwh as it is: add it to --methods")
+        raise ValueError("--methods: --sweeps and --ablation compare with idcwh; add it")
     planned = list(grid.table(requested))
     if arguments.sweeps:
         planned += grid.sweeps(requested)
@@ -183,9 +182,9 @@ def plan(arguments: Any, table: tables.Table) -> list[Planned]:
 def _methods(names: list[str] | None, table: tables.Table, freeze: bool) -> tuple[str, ...]:
     for name in names or ():
         if name != "all" and name not in methods.MODULES:
-            raise ValueError(f"unknown method {name!r}; expected some of {', '.join(methods.MODULES)}, or all")
+            raise ValueError(f"--methods: expected some of {', '.join(methods.MODULES)}, or all; not {name!r}")
         if name in tables.CLOSED_FORM and not freeze:
-            raise ValueError(f"{name} is fitted on features of a frozen backbone: pass --freeze, or leave it out")
+            raise ValueError(f"--methods: {name} needs the features of a frozen backbone; add --freeze")
     if names and "all" not in names:
         return tuple(dict.fromkeys(names))
     every = methods.MODULES if names else table.all_methods
@@ -204,7 +203,8 @@ def _check_figures(out: Path) -> None:
 
     plots.prepare(out / "figures")
     if importlib.util.find_spec("sklearn") is None:
-        raise NotInstalledError("t-SNE needs scikit-learn: pip install 'idcwh[train]', or pass --no-figures")
+        hint = "t-SNE needs it: pip install 'idcwh[train]', or pass --no-figures"
+        raise NotInstalledError(path="scikit-learn", hint=hint)
 
 
 def _report(out: Path, table: tables.Table, unavailable: str | None, figures: bool) -> None:

@@ -186,7 +186,7 @@ def _parsed(path: Path, content: Any) -> Result:
     if content.get("version") != VERSION:
         raise NotSupportedError("has another version", found=content.get("version"), expected=VERSION)
     if content.pop("crc32", None) not in (None, _checksum(content)):
-        raise CorruptFileError("is corrupt: its checksum does not match")
+        raise CorruptFileError("has a wrong checksum")
     settings = {name: content[name] for name in ("backbone", "freeze", "method", "bits", "seed")}
     recipes.options(content["recipe"], settings)  # raises for a method or recipe of a later version
     return Result(
