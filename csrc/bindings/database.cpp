@@ -1,4 +1,4 @@
-// idcwh::Database, its snapshots and its builder for Python; see _core.pyi for what the functions do.
+// idcwh::Database and its snapshots for Python; see _core.pyi for what the functions do.
 #include <idcwh/database.hpp>
 
 #include <string_view>
@@ -272,12 +272,14 @@ void bind_database(py::module_& m) {
             arg("path"), arg("write") = false, released)
         .def_static(
             "create",
-            [](const std::string& path, const py::object& bits, const std::string& manifest, bool replace) {
+            [](const std::string& path, const py::object& bits, const std::string& manifest, bool replace,
+               bool on_close) {
                 const unsigned width = bits_of(bits);
                 const py::gil_scoped_release release;
-                return Database::create(path, width, manifest, replace);
+                return Database::create(path, width, manifest, replace,
+                                        on_close ? Database::Durability::on_close : Database::Durability::every_change);
             },
-            arg("path"), arg("bits"), arg("manifest"), arg("replace") = false)
+            arg("path"), arg("bits"), arg("manifest"), arg("replace") = false, arg("on_close") = false)
         .def_property_readonly("bits", &Database::bits)
         .def_property_readonly("writable", &Database::writable)
         .def("snapshot", &Database::snapshot)
@@ -320,26 +322,8 @@ void bind_database(py::module_& m) {
         .def("optimize", optimize<Database>, arg("memory") = none, arg("threads") = 0)
         .def("drop_structures", &Database::drop_structures, released)
         .def("check", check, arg("threads") = none)
-        .def("close", &Database::close, released);
-    py::class_<DatabaseBuilder>(m, "DatabaseBuilder")
-        .def(py::init([](const std::string& path, const py::object& bits, const std::string& manifest, bool replace) {
-                 const unsigned width = bits_of(bits);
-                 const py::gil_scoped_release release;
-                 return DatabaseBuilder(path, width, manifest, replace);
-             }),
-             arg("path"), arg("bits"), arg("manifest"), arg("replace") = false)
-        .def_property_readonly("bits", &DatabaseBuilder::bits)
-        .def("__len__", &DatabaseBuilder::size)
-        .def(
-            "add",
-            [](DatabaseBuilder& self, const py::object& codes, const py::object& ids, const py::object& key_list,
-               const py::object& label_list, const py::object& stamp_array, const py::object& checksum_array) {
-                const Added added(self.bits(), codes, ids, key_list, label_list, stamp_array, checksum_array);
-                return written(added, [&](const NewItems& items, std::int64_t* out) { self.add(items, out); });
-            },
-            arg("codes"), arg("ids") = none, arg("keys") = none, arg("labels") = none, arg("stamps") = none,
-            arg("checksums") = none)
-        .def("publish", &DatabaseBuilder::publish, released);
+        .def("close", &Database::close, released)
+        .def("discard", &Database::discard, released);
 }
 
 }  // namespace idcwh::bindings

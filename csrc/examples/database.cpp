@@ -37,9 +37,10 @@ void create(const std::string& path) {
     keys[0] = "anchor";
     idcwh::NewItems items{bytes_of(codes[0]), codes.size()};
     items.keys = keys.data();
-    idcwh::DatabaseBuilder builder(path, bits, R"({"model": "none, these are random"})", true);
-    builder.add(items);
-    builder.publish();  // now, and whole, it has its name
+    auto database = idcwh::Database::create(path, bits, R"({"model": "none, these are random"})", true,
+                                            idcwh::Database::Durability::on_close);
+    database.add(items);
+    database.close();  // now, and whole, it is at its path
 }
 
 std::atomic<bool> stop{false};

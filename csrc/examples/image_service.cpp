@@ -175,7 +175,8 @@ std::optional<Image> read_image(std::FILE* file) {
 
 // A picture that cannot be read is named and passed over: exit status 3.
 int build(const idcwh::Encoder& encoder, const char* path, int files, char** names) {
-    idcwh::DatabaseBuilder builder(path, encoder.bits(), encoder.manifest(path, "."), true);
+    auto database = idcwh::Database::create(path, encoder.bits(), encoder.manifest(path, "."), true,
+                                            idcwh::Database::Durability::on_close);
     std::vector<std::uint8_t> code(encoder.code_bytes());
     int skipped = 0;
     for (int i = 0; i < files; ++i) {
@@ -187,14 +188,14 @@ int build(const idcwh::Encoder& encoder, const char* path, int files, char** nam
             idcwh::NewItems items{code.data(), 1};
             const std::string_view key = names[i];
             items.keys = &key;
-            builder.add(items);
+            database.add(items);
         } catch (const std::exception& error) {
             std::fprintf(stderr, "skipped %s: %s\n", names[i], error.what());
             ++skipped;
         }
         if (file) std::fclose(file);
     }
-    builder.publish();
+    database.close();
     return skipped ? 3 : 0;
 }
 

@@ -1,12 +1,8 @@
-// The C ABI of databases and of their builder.
+// The C ABI of databases.
 #include "c_api.hpp"
 
 struct idcwh_database {
     idcwh::Database database;
-};
-
-struct idcwh_builder {
-    idcwh::DatabaseBuilder builder;
 };
 
 namespace {
@@ -18,6 +14,15 @@ Database& of(idcwh_database* database) { return expected(database, "database").d
 const Database& of(const idcwh_database* database) { return expected(database, "database").database; }
 
 std::string_view json_of(const char* manifest) { return manifest ? manifest : "{}"; }
+
+int create(const char* path, unsigned bits, const char* manifest, int replace, Database::Durability durability,
+           idcwh_database** database) {
+    return guarded([&] {
+        expected(database, "database") = nullptr;
+        *database = new idcwh_database{
+            Database::create(&expected(path, "path"), bits, json_of(manifest), replace != 0, durability)};
+    });
+}
 
 // Calls body(items) with their C++ form.
 template <class Body>
@@ -42,18 +47,19 @@ int idcwh_database_open(const char* path, int write, idcwh_database** database) 
 
 int idcwh_database_create(const char* path, unsigned bits, const char* manifest, int replace,
                           idcwh_database** database) {
-    return guarded([&] {
-        expected(database, "database") = nullptr;
-        *database =
-            new idcwh_database{Database::create(&expected(path, "path"), bits, json_of(manifest), replace != 0)};
-    });
+    return create(path, bits, manifest, replace, Database::Durability::every_change, database);
 }
 
-void idcwh_database_free(idcwh_database* database) {
-    if (!database) return;
-    guarded([&] { database->database.close(); });
-    delete database;
+int idcwh_database_build(const char* path, unsigned bits, const char* manifest, int replace,
+                         idcwh_database** database) {
+    return create(path, bits, manifest, replace, Database::Durability::on_close, database);
 }
+
+int idcwh_database_publish(idcwh_database* database) {
+    return guarded([&] { of(database).publish(); });
+}
+
+void idcwh_database_free(idcwh_database* database) { delete database; }
 
 const char* idcwh_database_path(const idcwh_database* database) {
     return database ? database->database.path().c_str() : nullptr;
@@ -145,33 +151,4 @@ int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh
 int idcwh_database_verify(const idcwh_database* database, unsigned threads, idcwh_verification* result, char* text,
                           size_t capacity, size_t* length) {
     return idcwh_database_check(database, threads, result, text, capacity, length);
-}
-
-int idcwh_builder_create(const char* path, unsigned bits, const char* manifest, int replace, idcwh_builder** builder) {
-    return guarded([&] {
-        expected(builder, "builder") = nullptr;
-        *builder =
-            new idcwh_builder{idcwh::DatabaseBuilder(&expected(path, "path"), bits, json_of(manifest), replace != 0)};
-    });
-}
-
-void idcwh_builder_free(idcwh_builder* builder) { delete builder; }
-size_t idcwh_builder_size(const idcwh_builder* builder) { return builder ? builder->builder.size() : 0; }
-
-int idcwh_builder_add(idcwh_builder* builder, const idcwh_items* items, int64_t* assigned) {
-    return guarded([&] {
-        auto& to = expected(builder, "builder").builder;
-        with_items(items, [&](const auto& cpp) { to.add(cpp, assigned); });
-    });
-}
-
-int idcwh_builder_publish(idcwh_builder* builder, idcwh_database** database) {
-    return guarded([&] {
-        put(database, static_cast<idcwh_database*>(nullptr));
-        auto& from = expected(builder, "builder").builder;
-        if (database)
-            *database = new idcwh_database{from.publish_open()};
-        else
-            from.publish();
-    });
 }

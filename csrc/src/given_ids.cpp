@@ -2,8 +2,8 @@
 #include "given_ids.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
+#include <vector>
 
 #include "fail.hpp"
 
@@ -25,24 +25,6 @@ void check_given_ids(const std::int64_t* ids, std::size_t count, std::uint64_t n
     for (std::size_t i = 0; i < count; ++i)
         if (static_cast<std::uint64_t>(ids[i]) < next_id && taken(ids[i]))
             fail("ids must be new, but " + std::to_string(ids[i]) + " is in the " + place + " already");
-}
-
-bool GivenIds::contains(std::int64_t id) const {
-    const auto after = std::upper_bound(runs_.begin(), runs_.end(), id,
-                                        [](std::int64_t value, const auto& run) { return value < run.first; });
-    return (after != runs_.begin() && id <= std::prev(after)->second) || single_.contains(id);
-}
-
-void GivenIds::insert(std::int64_t id) {
-    if (static_cast<std::uint64_t>(id) < next_) {
-        single_.insert(id);
-        return;
-    }
-    if (!runs_.empty() && runs_.back().second == id - 1)
-        runs_.back().second = id;
-    else
-        runs_.push_back({id, id});
-    next_ = static_cast<std::uint64_t>(id) + 1;
 }
 
 }  // namespace idcwh

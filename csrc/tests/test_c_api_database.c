@@ -166,35 +166,31 @@ static void two_handles(void) {
 }
 
 static void building(void) {
-    idcwh_builder* builder = NULL;
     idcwh_database* db = (idcwh_database*)codes;
     int64_t assigned[4];
     const int64_t own[] = {30, 20, 10, 40};
-    CHECK(idcwh_builder_create(other_path, bits, NULL, 0, &builder) == IDCWH_OK);
+    CHECK(idcwh_database_build(other_path, bits, NULL, 0, &db) == IDCWH_OK);
     idcwh_items items = items_of(4, own);
-    CHECK(idcwh_builder_add(builder, &items, assigned) == IDCWH_OK && assigned[1] == 20);
-    INVALID("30", idcwh_builder_add(builder, &items, NULL));
-    CHECK(idcwh_builder_size(builder) == 4 && access(other_path, F_OK) != 0);
-    idcwh_builder_free(builder);  // not published: nothing is there
+    CHECK(idcwh_database_add(db, &items, assigned) == IDCWH_OK && assigned[1] == 20);
+    INVALID("30", idcwh_database_add(db, &items, NULL));
+    CHECK(idcwh_database_size(db) == 4 && access(other_path, F_OK) != 0);
+    idcwh_database_free(db);  // not published: nothing is there
     CHECK(access(other_path, F_OK) != 0);
 
-    CHECK(idcwh_builder_create(other_path, bits, NULL, 0, &builder) == IDCWH_OK);
-    CHECK(idcwh_builder_add(builder, &items, NULL) == IDCWH_OK);
+    CHECK(idcwh_database_build(other_path, bits, NULL, 0, &db) == IDCWH_OK);
+    CHECK(idcwh_database_add(db, &items, NULL) == IDCWH_OK);
     items = items_of(1, NULL);
-    CHECK(idcwh_builder_add(builder, &items, assigned) == IDCWH_OK && assigned[0] == 41);
-    CHECK(idcwh_builder_publish(builder, &db) == IDCWH_OK && idcwh_database_size(db) == 5);
+    CHECK(idcwh_database_add(db, &items, assigned) == IDCWH_OK && assigned[0] == 41);
+    CHECK(idcwh_database_publish(db) == IDCWH_OK && idcwh_database_size(db) == 5 && access(other_path, F_OK) == 0);
     CHECK(idcwh_database_add(db, &items, assigned) == IDCWH_OK && assigned[0] == 42);
-    INVALID("published", idcwh_builder_add(builder, &items, NULL));
-    INVALID("published", idcwh_builder_publish(builder, NULL));
-    idcwh_builder_free(builder);
     idcwh_database_free(db);
 
-    builder = (idcwh_builder*)codes;
-    REFUSED(IDCWH_SYSTEM, other_path, idcwh_builder_create(other_path, bits, NULL, 0, &builder));
-    CHECK(builder == NULL && idcwh_last_errno() == EEXIST && strcmp(idcwh_last_error_path(), other_path) == 0);
-    CHECK(idcwh_builder_create(other_path, 8, NULL, 1, &builder) == IDCWH_OK);
-    CHECK(idcwh_builder_publish(builder, NULL) == IDCWH_OK);
-    idcwh_builder_free(builder), idcwh_builder_free(NULL);
+    db = (idcwh_database*)codes;
+    REFUSED(IDCWH_SYSTEM, other_path, idcwh_database_build(other_path, bits, NULL, 0, &db));
+    CHECK(db == NULL && idcwh_last_errno() == EEXIST && strcmp(idcwh_last_error_path(), other_path) == 0);
+    CHECK(idcwh_database_build(other_path, 8, NULL, 1, &db) == IDCWH_OK);
+    CHECK(idcwh_database_publish(db) == IDCWH_OK);
+    idcwh_database_free(db);
     CHECK(idcwh_database_open(other_path, 0, &db) == IDCWH_OK && idcwh_database_bits(db) == 8);
     idcwh_database_free(db);
     unlink(other_path);

@@ -91,7 +91,6 @@ static void bad_views(void) {
 
 static void null_handles(void) {
     idcwh_database* db = (idcwh_database*)codes;
-    idcwh_builder* builder = (idcwh_builder*)codes;
     idcwh_snapshot* view = (idcwh_snapshot*)codes;
     idcwh_database_info info;
     idcwh_verification result;
@@ -104,11 +103,10 @@ static void null_handles(void) {
     INVALID("path|null", idcwh_database_create(NULL, bits, NULL, 0, &db));
     INVALID("database|null", idcwh_database_open(path, 0, NULL));
     INVALID("database|null", idcwh_database_create(other_path, bits, NULL, 0, NULL));
-    INVALID("builder|null", idcwh_builder_create(other_path, bits, NULL, 0, NULL));
-    INVALID("bits|65536", idcwh_builder_create(other_path, 65536, NULL, 0, &builder));
-    CHECK(builder == NULL && access(other_path, F_OK) != 0);
-    INVALID("builder|null", idcwh_builder_add(NULL, &items, NULL));
-    INVALID("builder|null", idcwh_builder_publish(NULL, NULL));
+    INVALID("database|null", idcwh_database_build(other_path, bits, NULL, 0, NULL));
+    INVALID("bits|65536", idcwh_database_build(other_path, 65536, NULL, 0, &db));
+    CHECK(db == NULL && access(other_path, F_OK) != 0);
+    INVALID("database|null", idcwh_database_publish(NULL));
     INVALID("database|null", idcwh_database_snapshot(NULL, &view));
     CHECK(view == NULL);
     INVALID("database|null", idcwh_database_get_info(NULL, &info));
@@ -125,7 +123,7 @@ static void null_handles(void) {
     INVALID("snapshot|null", idcwh_snapshot_key(NULL, 0, NULL, 0, NULL));
     INVALID("snapshot|null", idcwh_snapshot_each(NULL, never, NULL));
     CHECK(idcwh_database_size(NULL) == 0 && idcwh_database_bits(NULL) == 0 && idcwh_database_writable(NULL) == 0);
-    CHECK(idcwh_database_path(NULL) == NULL && idcwh_builder_size(NULL) == 0);
+    CHECK(idcwh_database_path(NULL) == NULL);
 }
 
 // A file of another kind is never replaced.
@@ -133,11 +131,10 @@ static void replaced(void) {
     static const char text[] = "important";
     char kept_text[sizeof text] = {0};
     idcwh_database* db = NULL;
-    idcwh_builder* builder = NULL;
     FILE* file = fopen(other_path, "wb");
     CHECK(file && fwrite(text, 1, sizeof text, file) == sizeof text && fclose(file) == 0);
     REFUSED(IDCWH_DAMAGED, "other.bin|already exists|remove it", idcwh_database_create(other_path, bits, NULL, 1, &db));
-    REFUSED(IDCWH_DAMAGED, "other.bin|already exists", idcwh_builder_create(other_path, bits, NULL, 1, &builder));
+    REFUSED(IDCWH_DAMAGED, "other.bin|already exists", idcwh_database_build(other_path, bits, NULL, 1, &db));
     file = fopen(other_path, "rb");
     CHECK(file && fread(kept_text, 1, sizeof text, file) == sizeof text && fclose(file) == 0);
     CHECK(memcmp(kept_text, text, sizeof text) == 0);

@@ -18,6 +18,7 @@ using check::State;
 using idcwh::Database;
 using idcwh::ErrorCode;
 using Access = idcwh::Database::Access;
+using Durability = idcwh::Database::Durability;
 
 constexpr int invalid = static_cast<int>(ErrorCode::invalid_argument);
 constexpr int not_found = static_cast<int>(ErrorCode::not_found);
@@ -157,11 +158,11 @@ void test_large_and_far() {
         database.compact();
         CHECK(database.snapshot().contains(ids[0]) && clean(database, ids.size()));
 
-        idcwh::DatabaseBuilder builder(folder / "built.bin", 16, "{}", true);
+        auto builder = Database::create(folder / "built.bin", 16, "{}", true, Durability::on_close);
         builder.add({codes.data(), ids.size(), ids.data()});
         CHECK(check::error_of([&] { builder.add({codes.data(), 1, &last}); }) == invalid);
         CHECK(check::error_of([&] { builder.add({codes.data(), 1}); }) == invalid);
-        builder.publish();
+        builder.close();
         CHECK(Database::open(folder / "built.bin").snapshot().contains(last));
     }
     std::mt19937 random(6);
@@ -251,23 +252,35 @@ void test_errors() {
     CHECK(check::error_of([&] { Database::open(path, Access::write); }) == 0);
 }
 
-// A builder that is given up leaves nothing; one whose name was taken meanwhile says so.
-void test_builder() {
+// A database that is not published leaves nothing; one whose path was taken meanwhile is an error.
+void test_durability_on_close() {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     const auto codes = check::random_codes(3, 9, 1);
+    const auto make = [&] { return Database::create(path, 9, "{}", false, Durability::on_close); };
     {
-        idcwh::DatabaseBuilder(path, 9).add({codes.data(), 3});
+        auto discarded = make();
+        discarded.add({codes.data(), 3});
+        CHECK(discarded.snapshot().contains(2) && !std::filesystem::exists(path));
+        discarded.compact();
+        CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
     }
     CHECK(std::filesystem::is_empty(folder.path()));
-    idcwh::DatabaseBuilder builder(path, 9), later(path, 9);
-    builder.add({codes.data(), 3});
+    Database builder = make(), later = make(), last = make();
+    for (std::size_t i = 0; i < 3; ++i) builder.add({codes.data() + 2 * i, 1});
     builder.publish();
-    CHECK(check::error_of([&] { builder.add({codes.data(), 3}); }) == invalid);
-    CHECK(check::error_of([&] { later.publish(); }) == static_cast<int>(ErrorCode::system));
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+    CHECK(builder.info().segments == 1 && builder.info().unused == 0 && clean(builder, 3));
     CHECK(Database::open(path).size() == 3);
-    // What a builder that was killed has left goes when the next one begins.
+    builder.publish();  // it is already
+    builder.add({codes.data(), 1});
+    CHECK(Database::open(path).size() == 4);
+    CHECK(check::error_of([&] { later.publish(); }) == static_cast<int>(ErrorCode::system));
+    CHECK(check::error_of([&] { later.add({codes.data(), 1}); }) != 0);
+    CHECK(check::error_of([&] { last.close(); }) == static_cast<int>(ErrorCode::system));
+    CHECK(check::error_of([&] { last.size(); }) == invalid);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+    builder.close();
+    // What a process that was killed has left goes when the next one begins.
     const std::string left = folder / ".codes.bin.abcdef.tmp", alike = folder / ".codes.bin.abcdefg.tmp";
     for (const auto& name : {left, alike}) std::fclose(std::fopen(name.c_str(), "w"));
     Database::open(path, Access::write);
@@ -283,7 +296,7 @@ int main() {
     test_many_small_adds();
     test_large_and_far();
     test_errors();
-    test_builder();
+    test_durability_on_close();
     test_deprecated_names();
     return check::finish();
 }

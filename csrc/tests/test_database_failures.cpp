@@ -127,11 +127,13 @@ void test_failing_to_open() {
         Failing failing(n, never, ENOSPC);
         std::optional<Database> opened;
         const int error = check::error_of([&] {
-            idcwh::DatabaseBuilder builder(other, 48);
-            builder.add({codes.data(), 5});
-            opened = builder.publish_open();
+            opened = Database::create(other, 48, "{}", false, Database::Durability::on_close);
+            opened->add({codes.data(), 3});
+            opened->add({codes.data() + 18, 2});
+            opened->publish();
         });
         CHECK(error == (failing.failed() ? static_cast<int>(idcwh::ErrorCode::system) : 0));
+        opened.reset();
         if (std::filesystem::exists(other)) CHECK(Database::open(other).size() == 5);
         std::filesystem::remove(other);
         CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);

@@ -6,6 +6,7 @@ manifest become Python's.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from ..codes import check_bits
 from ..errors import CorruptFileError
 from ..search.base import Ids, Searchable, read_only
 from ..search.where import as_id_list
-from .builder import DatabaseBuilder, json_bytes, making, path_bytes
-from .items import Adding, Checksums, NewItems, Stamps, Texts, class_names, text_list
+from .arguments import json_bytes, making, path_bytes
+from .items import Checksums, NewItems, Stamps, Texts, class_names, text_list
 
 FORMAT = 1
 _NAMED = 20  # labels that a message lists
@@ -137,8 +138,8 @@ class Verification:
     torn: int
 
 
-class Database(_Readable, Adding):
-    """A codes.bin: `create` a new one, or `open` one. A context manager both ways.
+class Database(_Readable):
+    """A codes.bin: `create` or `build` a new one, or `open` one. A context manager each way.
 
     A write has reached the disk when its method returns; whatever happens to the process or the machine, the file
     then holds what was acknowledged. After an error it is as it was. One process writes at a time; any number read:
@@ -149,10 +150,12 @@ class Database(_Readable, Adding):
     installs a handler for SIGBUS of its own, `faulthandler.enable` included, does so before it opens a database.
     """
 
-    def __init__(self, path: Path, database: _core.Database) -> None:
-        """Use `open` or `create`."""
+    def __init__(self, path: Path, database: _core.Database, building: bool = False) -> None:
+        """Use `open`, `create` or `build`."""
         self.path = path
         self._database = database
+        errors: contextlib.AbstractContextManager[None, None] = making(path) if building else contextlib.nullcontext()
+        self._errors = errors
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
@@ -179,12 +182,18 @@ class Database(_Readable, Adding):
             database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace)
         return cls(Path(path), database)
 
-    @staticmethod
+    @classmethod
     def build(
-        path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
-    ) -> DatabaseBuilder:
-        """Begin a database that appears at `path` when it is closed, whole, or never."""
-        return DatabaseBuilder(Path(path), bits, model, replace=replace)
+        cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
+    ) -> Database:
+        """Begins a database that appears at `path` when it is closed, compact and synced, or never.
+
+        Arguments are those of `create`. Changes are not synced, which is faster: the way to add many items. `discard`,
+        and leaving a `with` block by an exception, leave nothing behind.
+        """
+        with making(path):
+            database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace, True)
+        return cls(Path(path), database, building=True)
 
     def __reduce__(self) -> Any:
         """Returns how to open the file again, for pickling and copying a database that is open for reading.
@@ -213,8 +222,24 @@ class Database(_Readable, Adding):
 
     # changing
 
-    def _add(self, items: NewItems) -> np.ndarray:
-        return self._database.update(np.empty(0, np.int64), *items)
+    def add(
+        self,
+        codes: np.ndarray,
+        ids: np.ndarray | Sequence[int] | None = None,
+        keys: Texts = None,
+        labels: Texts = None,
+        stamps: Stamps = None,
+        checksums: Checksums = None,
+    ) -> np.ndarray:
+        """Adds codes, uint8 (n, code bytes), and returns their ids, int64 (n,).
+
+        ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
+        paths) and labels (class names): n texts each; None marks an item without one. stamps: n whole numbers below
+        2^32, whatever tells that the content behind a key has changed; None or 0 marks an item without one.
+        checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
+        or (0, 0) marks an item without one.
+        """
+        return self.update([], codes, ids, keys, labels, stamps, checksums)
 
     def replace(
         self,
@@ -240,7 +265,8 @@ class Database(_Readable, Adding):
     ) -> np.ndarray:
         """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
         new = NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums)
-        return self._database.update(as_id_list(removed), *new)
+        with self._errors:
+            return self._database.update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
         """Remove the items with these ids, or every item with one of these keys, and return how many.
@@ -312,8 +338,13 @@ class Database(_Readable, Adding):
             )
 
     def close(self) -> None:
-        """Let go of the file. Arrays taken from the database stay valid."""
-        self._database.close()
+        """Lets go of the file, which is at its path from now on. Arrays taken from the database stay valid."""
+        with self._errors:
+            self._database.close()
+
+    def discard(self) -> None:
+        """Closes a database that `build` began and leaves nothing behind; the same as `close` for any other."""
+        self._database.discard()
 
     def __enter__(self) -> Database:
         len(self)  # ValueError when it is closed
@@ -322,7 +353,7 @@ class Database(_Readable, Adding):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close() if kind is None else self.discard()
 
 
 def _with_labels(found: list[str | None], wanted: set[str | None]) -> np.ndarray:

@@ -37,7 +37,7 @@ class NewItems(NamedTuple):
         stamps: Stamps,
         checksums: Checksums,
     ) -> NewItems:
-        """Returns the checked arguments of `Adding.add`."""
+        """Returns the checked arguments of `Database.add`."""
         codes = np.ascontiguousarray(check_codes(codes, bits, contiguous=False))
         return cls(
             codes.reshape(-1, code_bytes(bits)),
@@ -47,37 +47,6 @@ class NewItems(NamedTuple):
             None if stamps is None else stamp_column(stamps),
             None if checksums is None else checksum_column(checksums),
         )
-
-
-class Adding:
-    """The `add` that databases and their builders share."""
-
-    @property
-    def bits(self) -> int:
-        """Code length."""
-        raise NotImplementedError
-
-    def _add(self, items: NewItems) -> np.ndarray:
-        raise NotImplementedError
-
-    def add(
-        self,
-        codes: np.ndarray,
-        ids: np.ndarray | Sequence[int] | None = None,
-        keys: Texts = None,
-        labels: Texts = None,
-        stamps: Stamps = None,
-        checksums: Checksums = None,
-    ) -> np.ndarray:
-        """Add codes, uint8 (n, code bytes); returns their ids, int64 (n,).
-
-        ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
-        paths) and labels (class names): n texts each; None marks an item without one. stamps: n whole numbers below
-        2^32, whatever tells that the thing behind a key has changed; None or 0 marks an item without one.
-        checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
-        or (0, 0) marks an item without one.
-        """
-        return self._add(NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums))
 
 
 def class_names(label: str) -> set[str]:

@@ -230,14 +230,14 @@ def test_closed_database_says_so_everywhere(small: Path) -> None:
         db.close()
         db.close()
         for name in [*public, "__len__", "__enter__"]:
-            if name in ("open", "create", "build", "close", "path"):
+            if name in ("open", "create", "build", "close", "discard", "path"):
                 continue
             with pytest.raises(ValueError, match=f"^{small}: "):
                 found = getattr(db, name)
                 found(*given.get(name, ()))
 
 
-def test_closed_builder_says_so_everywhere(tmp_path: Path) -> None:
+def test_build_closed_or_discarded_says_so(tmp_path: Path) -> None:
     for end in ("close", "discard"):
         builder = ih.Database.build(tmp_path / f"{end}.bin", bits=8)
         getattr(builder, end)()

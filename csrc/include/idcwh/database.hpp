@@ -113,17 +113,21 @@ struct Verification {
 class IDCWH_API Database {
 public:
     enum class Access { read, write };
+    // When what was written reaches the disk: with every change, or when the database is published, which is faster.
+    enum class Durability { every_change, on_close };
 
     // Maps the file; nothing but its records' heads is read. Access::write locks it against other writers and removes
     // what a crashed one has left.
     static Database open(const std::string& path, Access access = Access::read);
     // A new database without items, open for writing. With replace it takes the place, and the permissions, of a
-    // codes.bin or of an empty file; another file is Error(damaged). A link is followed.
+    // codes.bin or of an empty file; another file is Error(damaged). A link is followed. With Durability::on_close the
+    // file has a hidden name until publish() or close(), and nothing is at the path before; without them, and after a
+    // crash, nothing is left.
     static Database create(const std::string& path, unsigned bits, std::string_view manifest = "{}",
-                           bool replace = false);
+                           bool replace = false, Durability durability = Durability::every_change);
     Database(Database&&) noexcept;
     Database& operator=(Database&&) noexcept;
-    ~Database();
+    ~Database();  // as discard()
 
     unsigned bits() const;
     std::size_t size() const;
@@ -163,37 +167,20 @@ public:
     Verification check(unsigned threads = 0) const;
     [[deprecated("renamed to check()")]] Verification verify(unsigned threads = 0) const { return check(threads); }
 
-    // Lets go of the file; snapshots stay as they are. Everything but closing again is then an error.
+    // Gives a database of Durability::on_close its path, compact and synced; later changes are durable one by one. An
+    // error when another file is at the path meanwhile, unless it may be replaced; then the database is discarded.
+    void publish();
+    // Publishes, where that is due, and lets go of the file; snapshots stay as they are. Everything but closing again
+    // is then an error.
     void close();
+    // Closes without publishing.
+    void discard() noexcept;
 
     struct Impl;
 
 private:
-    friend class DatabaseBuilder;
     explicit Database(std::unique_ptr<Impl> impl);
     Impl& open_impl() const;
-    std::unique_ptr<Impl> impl_;
-};
-
-// A database that appears under its name when it is whole, or never.
-class IDCWH_API DatabaseBuilder {
-public:
-    DatabaseBuilder(const std::string& path, unsigned bits, std::string_view manifest = "{}", bool replace = false);
-    DatabaseBuilder(DatabaseBuilder&&) noexcept;
-    DatabaseBuilder& operator=(DatabaseBuilder&&) noexcept;
-    ~DatabaseBuilder();  // without publish(), nothing is left behind
-
-    unsigned bits() const;
-    std::size_t size() const;
-    void add(const NewItems& items, std::int64_t* assigned = nullptr);
-    // Seals it and gives it its name, durably. An error when another file has the name meanwhile, unless it replaces.
-    void publish();
-    // The same, and stays open for writing.
-    Database publish_open();
-
-    struct Impl;
-
-private:
     std::unique_ptr<Impl> impl_;
 };
 

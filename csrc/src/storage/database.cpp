@@ -2,9 +2,14 @@
 #include <idcwh/database.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <unordered_set>
 #include <utility>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plan.hpp"
 #include "storage/database_impl.hpp"
 #include "storage/file_structures.hpp"
 #include "storage/new_items.hpp"
@@ -43,7 +48,7 @@ void Database::Impl::check_writable() const {
     if (!writing) fail({.path = path, .problem = "is open for reading", .hint = "open it for writing to change it"});
     if (process != getpid())
         fail({.path = path, .problem = "was opened for writing before a fork", .hint = "open it in the child"});
-    if (!file.is_at(place)) fail_replaced(path);
+    if (!file.is_at(here())) fail_replaced(path);
     if (!writer->usable())
         fail({.path = path, .problem = "a write has failed and could not be undone", .hint = "open it again"});
     check_untouched();
@@ -84,10 +89,11 @@ void Database::Impl::maintain(bool always) {
 
 void Database::Impl::compact() {
     const auto now = newest();
-    if (!file.is_at(place)) fail_replaced(path);
+    if (!file.is_at(here())) fail_replaced(path);
     check_untouched();
-    const std::string target = storage::resolved(place);
-    File out = File::temporary_beside(target);
+    const std::string target = storage::resolved(here());
+    File out = File::temporary_beside(hidden.empty() ? target : place);
+    out.hold_syncs(file.holds_syncs());
     const std::string temporary = out.path();
     try {
         const storage::Header fresh = storage::make_header(header.bits);
@@ -101,7 +107,7 @@ void Database::Impl::compact() {
         Commit commit =
             write_new(out, fresh, now->commit().number + 1, now->manifest(), sources, now->commit().next_id);
         now->check();
-        out.call(path);
+        out.call(hidden.empty() ? path : hidden);
         auto next = std::make_shared<const FileView>(out, fresh, std::move(commit), nullptr);
         auto next_writer = std::make_unique<storage::Writer>(file, header);
         if (!file.is_at(target)) fail_replaced(path);
@@ -115,6 +121,7 @@ void Database::Impl::compact() {
         storage::remove(temporary);
         throw;
     }
+    if (!hidden.empty()) return;
     try {
         storage::sync_folder(target);
     } catch (...) {
@@ -159,9 +166,56 @@ Database Database::open(const std::string& path, Access access) {
     return Database(std::move(impl));
 }
 
-Database Database::create(const std::string& path, unsigned bits, std::string_view manifest, bool replace) {
-    DatabaseBuilder builder(path, bits, manifest, replace);
-    return builder.publish_open();
+Database Database::create(const std::string& path, unsigned bits, std::string_view manifest, bool replace,
+                          Durability durability) {
+    check_bits(bits);
+    const std::string place = storage::resolved(storage::absolute(path));
+    struct stat status;
+    if (stat(place.c_str(), &status) == 0) {
+        if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be made");
+        if (!S_ISREG(status.st_mode)) fail({.path = path, .found = "a device or a pipe", .expected = "a file"});
+        if (!replace) throw SystemError(EEXIST, path, "cannot be made");
+    }
+    storage::check_replaced(place);  // now, and when it is replaced
+    storage::remove_stale(place);
+    auto impl = std::make_unique<Impl>();
+    impl->path = path;
+    impl->place = place;
+    impl->replace = replace;
+    impl->writing = true;
+    impl->file = File::temporary_beside(place);
+    impl->file.hold_syncs(true);
+    impl->hidden = impl->file.path();
+    impl->header = storage::make_header(bits);
+    impl->writer = std::make_unique<storage::Writer>(impl->file, impl->header);
+    Commit commit = storage::write_new(impl->file, impl->header, 1, manifest, {}, 0);
+    impl->view = std::make_shared<const FileView>(impl->file, impl->header, std::move(commit), nullptr);
+    if (durability == Durability::every_change) impl->publish();
+    return Database(std::move(impl));
+}
+
+void Database::Impl::publish() {
+    if (hidden.empty()) return;
+    check_writable();
+    try {
+        const auto now = newest();
+        if (now->entries().size() > 1 || now->used() < file.size()) {
+            compact();
+            maintain(true);
+        }
+        File replaced;  // whose writer must not go on in a file without a name
+        if (replace && access(place.c_str(), F_OK) == 0) replaced = storage::locked(place, false);
+        file.hold_syncs(false);
+        file.sync();
+        storage::rename(hidden, place, replace);
+        hidden.clear();
+        storage::sync_folder(place);
+        file.call(path);
+    } catch (...) {
+        remove_hidden();
+        writer->give_up();
+        throw;
+    }
 }
 
 unsigned Database::bits() const { return open_impl().header.bits; }
@@ -170,8 +224,24 @@ const std::string& Database::path() const { return open_impl().path; }
 bool Database::writable() const { return open_impl().writing; }
 DatabaseSnapshot Database::snapshot() const { return DatabaseSnapshot(open_impl().newest()); }
 void Database::set_auto_compact(bool on) { open_impl().auto_compact = on; }
+void Database::publish() {
+    Impl& impl = open_impl();
+    const std::lock_guard turn(impl.changing);
+    impl.publish();
+}
+void Database::discard() noexcept {
+    if (impl_) impl_->discard();
+}
 void Database::close() {
-    if (impl_) impl_->close();
+    if (!impl_) return;
+    try {
+        const std::lock_guard turn(impl_->changing);
+        impl_->publish();
+    } catch (...) {
+        impl_->discard();
+        throw;
+    }
+    impl_->discard();
 }
 
 DatabaseInfo Database::info() const {

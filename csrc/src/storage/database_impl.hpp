@@ -18,8 +18,10 @@
 namespace idcwh {
 
 struct Database::Impl {
-    std::string path;   // as it was given, for messages
-    std::string place;  // the same from the root on
+    std::string path;      // as it was given, for messages
+    std::string place;     // the same from the root on
+    std::string hidden;    // name of the file until it is published; empty: it is at place
+    bool replace = false;  // what is at place when it is published
     storage::File file;
     storage::Header header;
     bool writing = false;
@@ -32,10 +34,14 @@ struct Database::Impl {
     mutable std::mutex looking;   // at view
     std::shared_ptr<const storage::FileView> view;
 
-    ~Impl() { close(); }
-    // Whoever is in the middle of something ends it first, whoever comes later is told.
-    void close() {
+    ~Impl() { discard(); }
+    const std::string& here() const { return hidden.empty() ? place : hidden; }
+    void publish();
+    // Removes a file that was not published, and closes. Whoever is in the middle of something ends it first, whoever
+    // comes later is told.
+    void discard() {
         const std::lock_guard turn(changing);
+        remove_hidden();
         if (writing && process == getpid() && file.is_open()) {
             try {
                 file.sync();  // the last mark
@@ -58,6 +64,10 @@ struct Database::Impl {
     void show(std::shared_ptr<const storage::FileView> next) {
         const std::lock_guard turn(looking);
         view.swap(next);
+    }
+    void remove_hidden() {
+        if (!hidden.empty() && process == getpid()) storage::remove(hidden);
+        hidden.clear();
     }
     void check_writable() const;
     void check_untouched() const;

@@ -119,9 +119,11 @@ File File::temporary_beside(const std::string& target) {
 }
 
 File::~File() { close(); }
-File::File(File&& other) noexcept : handle_(std::exchange(other.handle_, -1)), path_(std::move(other.path_)) {}
+File::File(File&& other) noexcept
+    : handle_(std::exchange(other.handle_, -1)), held_(other.held_), path_(std::move(other.path_)) {}
 File& File::operator=(File&& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(held_, other.held_);
     std::swap(path_, other.path_);
     return *this;
 }
@@ -160,6 +162,7 @@ void File::write(std::uint64_t offset, const void* data, std::size_t size) {
 }
 
 void File::sync() {
+    if (held_) return;
     if (trace)
         if ((errno = trace->sync(path_))) fail("cannot be synced");
     if (retried([&] { return sync_handle(handle_); })) fail("cannot be synced");

@@ -34,6 +34,9 @@ public:
     void read(std::uint64_t offset, void* out, std::size_t size) const;  // all of it, or Error
     void write(std::uint64_t offset, const void* data, std::size_t size);
     void sync();
+    // While syncs are held, sync() does nothing.
+    void hold_syncs(bool on) { held_ = on; }
+    bool holds_syncs() const { return held_; }
     void truncate(std::uint64_t size);
     bool lock();             // for this process alone; false when somebody else has it
     void unlock() noexcept;  // memory that is mapped from the file would keep the lock beyond close()
@@ -44,6 +47,7 @@ public:
 private:
     [[noreturn]] void fail(const char* what) const;
     int handle_ = -1;
+    bool held_ = false;
     std::string path_;
 };
 

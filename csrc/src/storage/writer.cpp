@@ -78,8 +78,6 @@ bool worth_rewriting(const Next& next) {
            next.entry->items->record().head().length <= most_bytes;
 }
 
-}  // namespace
-
 void write_header(File& file, const Header& header) {
     std::vector<std::uint8_t> page(first_record);
     std::memcpy(page.data(), &header, sizeof header);
@@ -92,6 +90,7 @@ std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_vi
     return record.finish();
 }
 
+// Syncs what was appended, then writes the commit and syncs it: it is in force.
 void seal(File& file, Appender& out, Commit& commit) {
     out.flush();
     file.sync();
@@ -103,6 +102,8 @@ void seal(File& file, Appender& out, Commit& commit) {
     out.flush();
     file.sync();
 }
+
+}  // namespace
 
 Commit write_new(File& file, const Header& header, std::uint64_t number, std::string_view manifest,
                  const std::vector<const Source*>& items, std::uint64_t next_id) {

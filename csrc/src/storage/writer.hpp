@@ -43,10 +43,4 @@ private:
 Commit write_new(File& file, const Header& header, std::uint64_t number, std::string_view manifest,
                  const std::vector<const Source*>& items, std::uint64_t next_id);
 
-// The pieces of that, for a file that grows meanwhile.
-void write_header(File& file, const Header& header);
-std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_view json);
-// Syncs what was appended, then writes the commit and syncs it: it is in force.
-void seal(File& file, Appender& out, Commit& commit);
-
 }  // namespace idcwh::storage
