@@ -34,33 +34,35 @@ exit codes: 0 written, 1 failed and nothing written, 2 usage, 3 written, but som
 
 
 def parser() -> common.Parser:
-    """The command's options."""
+    """Returns the command's options."""
     made = common.Parser(
         prog="idcwh-export",
         description="Write a trained model as ONNX, and compare the two bit by bit on real images. "
         "A difference that is more than rounding at zero is an error, and leaves no file behind.",
         epilog=EPILOG,
     ).with_version()
-    made.add_argument("model", nargs="?", type=Path, metavar="model.pt", help="what idcwh-train wrote")
+    made.add_argument("model", nargs="?", type=Path, metavar="model.pt", help="model that idcwh-train wrote")
     what = made.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--onnx", nargs="?", const="", metavar="OUT", help="write ONNX (default: the name of model.pt with .onnx)"
+        "--onnx", nargs="?", const="", metavar="OUT", help="output file (default: the name of model.pt with .onnx)"
     )
-    what.add_argument("--info", type=Path, metavar="model.onnx", help="say what is in a model.onnx")
-    what.add_argument("--list", nargs="+", metavar="PATH", help="a line for each model in these files and folders")
+    what.add_argument("--info", type=Path, metavar="model.onnx", help="content of a model.onnx")
+    what.add_argument("--list", nargs="+", metavar="PATH", help="table of the models in these files and folders")
     made.add_argument(
         "--precision",
         nargs="+",
         choices=PRECISIONS,
         default=["fp32"],
-        help="what the backbone computes in; several make several files (default: fp32)",
+        help="precision of the backbone; one file for each (default: fp32)",
     )
     made.add_argument(
         "--verify",
         metavar="IMAGES",
-        help="compare on a labelled set, a folder, an image, or a list of images (default: those kept in model.pt)",
+        help="images to compare on: a labelled dataset, folder, image or list (default: those kept in model.pt)",
     )
-    made.add_argument("--limit", type=common.positive, metavar="N", help="compare on N of these images, evenly spaced")
+    made.add_argument(
+        "--limit", type=common.positive, metavar="N", help="number of these images, evenly spaced (default: all)"
+    )
     made.add_argument(
         "--calibrate", metavar="IMAGES", help="images that int8 is calibrated on (default: those kept in model.pt)"
     )
@@ -68,11 +70,11 @@ def parser() -> common.Parser:
         "--device",
         choices=DEVICES,
         default="auto",
-        help="where ONNX Runtime runs for the comparison; torch runs on the CPU (default: everywhere it can)",
+        help="device of ONNX Runtime in the comparison; torch runs on the CPU (default: every device that works)",
     )
     made.add_argument("--opset", type=_opset, metavar="N", help="ONNX opset, 18 to 23 (default: 18)")
     made.add_argument(
-        "--simplify", action="store_true", help="fold and take out what ONNX Runtime can, for other runtimes"
+        "--simplify", action="store_true", help="graph after ONNX Runtime's basic optimisations, for other runtimes"
     )
     made.add_argument("--json", action="store_true", help="print the result as JSON")
     return made
@@ -85,36 +87,36 @@ def _opset(text: str) -> int:
 
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     made = parser()
     options = made.parse_args(argv)
     if options.onnx is None:
         if options.model is not None:
-            made.error("a model.pt goes with --onnx; --info and --list name their files themselves")
+            made.error(f"{options.model}: a model.pt needs --onnx; --info and --list name their files themselves")
         for name in ("precision", "verify", "limit", "calibrate", "device", "opset", "simplify"):
             if getattr(options, name) != made.get_default(name):
-                made.error(f"--{name} goes with --onnx")
-        return _tell(options)
+                made.error(f"--{name}: needs --onnx")
+        return _describe(options)
     if options.model is None:
         took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx else ""
         made.error(f"no model.pt is named{took}; name it first: idcwh-export model.pt --onnx")
     if options.limit is not None and options.verify is None:
-        made.error("--limit is for --verify IMAGES, which is not given")
+        made.error("--limit: needs --verify IMAGES")
     if options.calibrate is not None and "int8" not in options.precision:
-        made.error("--calibrate is for int8, which is not asked for; add --precision int8")
+        made.error("--calibrate: needs --precision int8")
     return _export(options)
 
 
-def _tell(options: Any) -> int:
+def _describe(options: Any) -> int:
     from . import describe
 
     try:
-        said: Any = describe.listed(options.list) if options.info is None else describe.describe(options.info)
+        described: Any = describe.listed(options.list) if options.info is None else describe.describe(options.info)
     except ImportError as error:
         raise not_installed(error, "export") from None
-    shown = "" if options.json else describe.table(said) if options.info is None else describe.text(said)
-    print(json.dumps(said, indent=2) if options.json else shown)
-    return common.FAILED if options.info is not None and describe.changed(said) else common.DONE
+    shown = "" if options.json else describe.table(described) if options.info is None else describe.text(described)
+    print(json.dumps(described, indent=2) if options.json else shown)
+    return common.FAILED if options.info is not None and describe.changed(described) else common.DONE
 
 
 def _export(options: Any) -> int:
@@ -150,7 +152,7 @@ def _export(options: Any) -> int:
 
 
 def _load_export() -> Any:
-    """torch takes seconds to load, which --help and a mistyped option need not wait for."""
+    """Returns the module `export`, which loads torch for seconds: --help and usage errors do not wait for it."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401

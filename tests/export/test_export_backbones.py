@@ -1,4 +1,4 @@
-"""idcwh-export with real backbones and real pictures, from file to file. The graph is built once a backbone: slow."""
+"""idcwh-export with real backbones and real images, from file to file. The graph is built once per backbone."""
 
 from __future__ import annotations
 
