@@ -18,19 +18,20 @@ from idcwh_search.encoder import device
 from ..models.to_onnx import to_onnx
 
 ENOUGH = 3000
-"""Images below which the ten seconds of an export are not won back."""
+"""Number of images from which an export, which takes ten seconds, saves time."""
 
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 
 def installed() -> bool:
-    """Whether all is there that `session` needs."""
+    """Returns whether the packages that `session` needs are installed."""
     return all(importlib.util.find_spec(name) for name in _NEEDED)
 
 
 def session(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor] | None:
-    """`network`, in eval mode, as a function on float32 batches like `example` [2 or more, ...] of any length, which
-    several threads may call, each with one core. None where it cannot be had, or would not be the same.
+    """Returns `network`, in eval mode, as a function on float32 batches like `example` [2 or more, ...] of any length.
+
+    Several threads may call it, each with one core. Returns None if it cannot be exported, or differs.
     """
     if not installed():
         return None

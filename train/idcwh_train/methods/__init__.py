@@ -1,7 +1,7 @@
-"""The losses, one file a method; `base.py` says what a method is, docs/methods.md what each one does.
+"""The losses, one file per method. `base.py` is their interface, docs/methods.md describes them.
 
-To add one: a file here with a class that sets `name`, and an entry in MODULES. The command line reads this file before
-torch is loaded, so it imports nothing of it.
+A new one is a file here with a class that sets `name`, and an entry in MODULES. The command line reads this file
+before torch is loaded, so it does not import torch.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 WithBits = Callable[[int], dict[str, Any]]
-"""Options of a method, by the code length."""
+"""Options of a method for a code length."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a method is, and what suits it.
+    """A method's module and its settings in recipes.
 
-    module     the file in this folder
-    recipes    name of a recipe -> what differs from it for this method: options of options.py
-    with_bits  name of a recipe -> the method's own options that differ from their defaults, where the length decides
+    Attributes:
+        module: the file in this folder.
+        recipes: name of a recipe -> the options of options.py that differ for this method.
+        with_bits: name of a recipe -> the method's own options that depend on the code length.
     """
 
     module: str
@@ -32,10 +33,10 @@ def _tuned(of: WithBits) -> dict[str, WithBits]:
     return dict.fromkeys(("frozen", "best", "scratch"), of)
 
 
-# Tuned on EfficientNet-Lite0 features of the 5,000 training images of cifar10-mini (seed 0), as they are and with their
-# mean taken away: 400 a class train, of the other 1,000 each half is searched in the other; 12 and 48 bits, 40 epochs,
-# three to eight settings a method. The queries were not touched. Sums over the bits (||h - mu||^2, Q, inner products)
-# are scaled by them, so that no code length weighs them otherwise.
+# Tuned on EfficientNet-Lite0 features of the 5,000 training images of cifar10-mini (seed 0), with and without their
+# mean: 400 per class train, and each half of the other 1,000 is searched in the other; 12 and 48 bits, 40 epochs, three
+# to eight settings per method. The queries were not used. Sums over the bits (||h - mu||^2, Q, inner products) are
+# scaled by the number of bits, so that they have the same weight at every code length.
 _FAR: dict[str, Any] = {"start": "far", "smoothing": 0.1}
 _IDCWH: dict[str, dict[str, Any]] = {
     "frozen": {"weight_decay": 1.5e-3, "dropout": 0.3, "method_options": _FAR},

@@ -61,7 +61,7 @@ class Anchored(Method):
         return head
 
     def _solve(self, phi: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
-        """P [anchors, bits] for phi [N, anchors] and Y [N, classes]."""
+        """Returns P [anchors, bits] for phi [N, anchors] and Y [N, classes]."""
         b = sgn(torch.randn(len(phi), self.bits, dtype=torch.float64, generator=generator)).to(phi.device)
         shrink = self.shrink * len(phi)
         p = ridge(phi, b, shrink)
@@ -71,5 +71,5 @@ class Anchored(Method):
         return p
 
     def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
-        """The next B, and W, from B [N, bits], Y [N, classes] and F [N, bits]."""
+        """Returns the next B, and W, from B [N, bits], Y [N, classes] and F [N, bits]."""
         raise NotImplementedError

@@ -56,21 +56,22 @@ class Method(nn.Module):
         return {name: getattr(self, name) for name in declared(type(self))}
 
     def head(self, features: int) -> nn.Module:
-        """The module behind the backbone, float32 [n, features] -> [n, bits], freshly drawn; kinds are in heads.py.
+        """Returns a new head, float32 [n, features] -> [n, bits], with random weights; heads.py has the kinds.
 
-        In eval mode it gives the logits h whose signs are the code, in training mode what `forward` takes for h.
+        In eval mode it returns the logits h whose signs are the code, in training mode the input h of `forward`.
         """
         return heads.linear(features, self.bits)
 
     def start_epoch(self) -> None:
-        """Called before the first batch of every epoch."""
+        """Prepares an epoch; the trainer calls it before the first batch."""
 
     def forward(self, h: Tensor, y: Tensor, rows: Tensor) -> Loss:
-        """The loss of a batch: the sum of `terms`, over the rows that have a label.
+        """Returns the loss of a batch: the sum of `terms` over the rows that have a label.
 
-        h     what the head gives, float32 [n, bits], with gradient
-        y     labels, bool [n, classes]; several or none a row are allowed
-        rows  int64 [n], which training images these are, 0 to images - 1
+        Args:
+            h: output of the head, float32 [n, bits], with gradient.
+            y: labels, bool [n, classes], any number per row.
+            rows: positions of the training images, int64 [n], 0 to images - 1.
         """
         labelled = y.any(dim=1)
         skipped = len(y) - int(labelled.sum())
@@ -84,16 +85,18 @@ class Method(nn.Module):
         return Loss(total, {name: term.detach() for name, term in terms.items()}, skipped)
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
-        """The parts of the loss by name, weights included. As `forward`, but every row has a label and n > 0."""
+        """Returns the terms of the loss by name, with their weights. Every row has a label, and n > 0."""
         raise NotImplementedError
 
     def fit(self, x: Tensor, y: Tensor, generator: torch.Generator) -> nn.Module:
-        """With `closed_form`: the finished head, from features float32 [N, features] and labels bool [N, classes].
-        What is random is drawn from `generator`, on the CPU."""
+        """Returns the fitted head of a closed form, from features float32 [N, features] and labels bool [N, classes].
+
+        Random numbers are drawn from `generator`, on the CPU.
+        """
         raise NotImplementedError
 
     def class_centers(self) -> Tensor | None:
-        """Class centers [classes, bits] for model.pt, or None when the method has none."""
+        """Returns the class centers [classes, bits] for model.pt, or None without any."""
         return None
 
 
@@ -104,12 +107,12 @@ def sgn(x: Tensor) -> Tensor:
 
 
 def quantization(h: Tensor) -> Tensor:
-    """||b - h||^2 of each row, b = sgn(h) without gradient: [n]."""
+    """Returns ||b - h||^2 of each row, [n], with b = sgn(h) without gradient."""
     return (sgn(h.detach()) - h).square().sum(dim=1)
 
 
 def find(name: str) -> type[Method]:
-    """The class of a method. IdcwhError for an unknown name."""
+    """Returns the class of a method. Raises IdcwhError for an unknown name."""
     if name not in MODULES:
         raise InvalidInputError(path="method", found=name, expected=f"one of {', '.join(MODULES)}")
     module = importlib.import_module(f".{MODULES[name].module}", __package__)

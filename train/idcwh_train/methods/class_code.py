@@ -42,7 +42,7 @@ class ClassCode(Method):
         return head
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
-        """h: the classifier's scores [n, classes]."""
+        """Returns the cross-entropy; h are the classifier's scores [n, classes]."""
         labels = y.to(h.dtype)
         if self.several:
             bce = F.binary_cross_entropy_with_logits(h, labels, reduction="none")

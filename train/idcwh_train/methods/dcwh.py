@@ -51,7 +51,7 @@ class DCWH(Method):
         return self.centers
 
     def start_epoch(self) -> None:
-        """mu_j = the mean output of class j; a class that was not seen keeps its center."""
+        """Sets mu_j to the mean output of class j. A class without images keeps its center."""
         seen = self.counts > 0
         if int(self.epoch) and int(self.epoch) % self.every == 0:
             self.centers[seen] = self.sums[seen] / self.counts[seen, None]

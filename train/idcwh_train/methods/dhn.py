@@ -39,5 +39,5 @@ class DHN(Method):
 
 
 def log_cosh(x: Tensor) -> Tensor:
-    """log((e^x + e^-x) / 2), elementwise; never overflows."""
+    """Returns log((e^x + e^-x) / 2), elementwise, without overflow."""
     return x.abs() + F.softplus(-2 * x.abs()) - math.log(2)

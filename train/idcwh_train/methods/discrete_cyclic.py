@@ -10,7 +10,7 @@ from .base import sgn
 
 @torch.no_grad()
 def descend(b: Tensor, q: Tensor, w: Tensor, sweeps: int) -> Tensor:
-    """Codes B in {-1, 1}^(N x l) that lower ||Y - B W||^2 - 2 tr(B' (q - Y W')), from the codes b.
+    """Returns codes B in {-1, 1}^(N x l) that lower ||Y - B W||^2 - 2 tr(B' (q - Y W')), from the codes b.
 
     b [N, l]; w [l, C]; q [N, l] = Y W' + what else is linear in B (nu F for a term nu ||B - F||^2). With all other bits
     fixed, the best bit k of every image is sgn(q_k - sum over j != k of b_j (w_j . w_k)) (Shen et
@@ -29,12 +29,12 @@ def descend(b: Tensor, q: Tensor, w: Tensor, sweeps: int) -> Tensor:
 
 
 def ridge(a: Tensor, c: Tensor, weight: float) -> Tensor:
-    """The X that minimises ||c - a X||^2 + weight ||X||^2: (a'a + weight I)^-1 a'c. The least norm one for weight 0."""
+    """Returns the X that minimises ||c - a X||^2 + weight ||X||^2, for weight 0 that of the least norm."""
     return solve(a.T @ a, a.T @ c, weight)
 
 
 def solve(gram: Tensor, right: Tensor, weight: float) -> Tensor:
-    """(gram + weight I)^-1 right for a symmetric gram; the pseudo-inverse where there is no inverse."""
+    """Returns (gram + weight I)^-1 right for a symmetric gram, with the pseudo-inverse of a singular one."""
     gram = gram + weight * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     factor, failed = torch.linalg.cholesky_ex(gram)
     if int(failed):

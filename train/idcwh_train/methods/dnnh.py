@@ -47,7 +47,7 @@ class DNNH(Method):
         return {"triplets": mean_where(F.relu(self.margin + d_qp - d_qn), valid)}
 
     def threshold(self, s: Tensor) -> Tensor:
-        """g(s), with the gradient of s."""
+        """Returns g(s), with the gradient of s."""
         with torch.no_grad():
             g = torch.where(s < 0.5 - self.epsilon, 0, torch.where(s > 0.5 + self.epsilon, 1, s))
         return s + (g - s).detach()

@@ -49,7 +49,7 @@ class DSDH(Method):
 
     @torch.no_grad()
     def start_epoch(self) -> None:
-        """W, then B, of the images seen so far."""
+        """Updates W, then B, of the images seen so far."""
         if not self.codes.any():
             return
         b = self.codes.to(self.classifier.dtype)  # rows of zeros do not count

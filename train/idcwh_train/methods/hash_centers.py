@@ -28,7 +28,7 @@ def hadamard_rows(rows: Tensor, order: int) -> Tensor:
 
 
 def rows_of_hadamard(classes: int, bits: int) -> Tensor | None:
-    """Codes from the rows of H, and of -H when H has too few, in random order; None where that is not possible."""
+    """Returns codes from the rows of H, and of -H if H has too few, in random order; None if that is not possible."""
     if bits & (bits - 1) or classes > 2 * bits:
         return None
     chosen = torch.randperm(bits if classes <= bits else 2 * bits)[:classes]
@@ -36,12 +36,11 @@ def rows_of_hadamard(classes: int, bits: int) -> Tensor | None:
 
 
 def spread(classes: int, bits: int) -> Tensor:
-    """Random codes int8 [classes, bits] of +1 and -1, from torch's default generator.
+    """Returns random codes int8 [classes, bits] of +1 and -1, from torch's default generator.
 
-    With more classes than codes each code is given out equally often, up to one. Up to 4,096 classes, each code is the
-    one farthest from those before, of thousands drawn (of hundreds at tens of thousands of bits, or of all there are);
-    with more, codes are different and no
-    more than that: drawn at random they are close to bits / 2 apart anyway.
+    With more classes than codes, each code is used equally often, up to one. Up to 4,096 classes, each code is the
+    farthest from those before among thousands of random ones (hundreds at tens of thousands of bits). More classes get
+    different random codes, whose distances are close to bits / 2 anyway.
     """
     if classes >= 2**bits:
         numbers = torch.cat([torch.randperm(2**bits) for _ in range(-(-classes // 2**bits))])[:classes]
@@ -55,7 +54,7 @@ def _codes(numbers: Tensor, bits: int) -> Tensor:
 
 
 def _pool(size: int, bits: int) -> Tensor:
-    """At least `size` different random codes, or all that there are."""
+    """Returns at least `size` different random codes, or all that there are."""
     if 2**bits <= 2 * size:
         return _codes(torch.randperm(2**bits), bits)
     codes = torch.empty(0, bits, dtype=torch.int8)
@@ -66,7 +65,7 @@ def _pool(size: int, bits: int) -> Tensor:
 
 
 def _farthest(pool: Tensor, count: int) -> Tensor:
-    """`count` codes of the pool: the first one, then each time that with the largest distance to its nearest."""
+    """Returns `count` codes of the pool: the first, then always the one farthest from those chosen."""
     p = pool.float()
     chosen = torch.zeros(count, dtype=torch.int64)
     nearest = p @ p[0]  # largest inner product with a chosen one; least is farthest

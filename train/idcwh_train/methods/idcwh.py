@@ -34,7 +34,7 @@ class IDCWH(IDCWHOptions, Method):
         return self.centers
 
     def start_epoch(self) -> None:
-        """U = 0 at the top of each epoch (Algorithm 1)."""
+        """Sets U = 0 at the start of each epoch (Algorithm 1)."""
         self.votes.zero_()
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
@@ -45,10 +45,10 @@ class IDCWH(IDCWHOptions, Method):
         return terms
 
     def classwise(self, h: Tensor, y: Tensor) -> Tensor:
-        """L1 (eq. 3): minus the log-likelihood of the labels under Gaussians of variance sigma2 around the centers.
+        """Returns L1 (eq. 3): minus the log-likelihood of the labels under Gaussians around the centers.
 
-        ||h||^2 is the same for every class, so the softmax does not see it; leaving it out of -||h - mu||^2 / 2 keeps
-        the digits that a subtraction of two large squares would lose.
+        ||h||^2 is the same for every class and cancels in the softmax. Without it -||h - mu||^2 / 2 keeps the
+        digits that a subtraction of two large squares would lose.
         """
         scores = (h @ self.centers.T - 0.5 * self.centers.square().sum(dim=1)) / self.sigma2
         log_p = F.log_softmax(scores, dim=1)
@@ -59,14 +59,14 @@ class IDCWH(IDCWHOptions, Method):
 
     @torch.no_grad()
     def vote(self, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a batch of signs to the vote (eq. 14); the Z classes present and their u [Z, l] (eq. 7)."""
+        """Adds a batch of signs to the vote (eq. 14). Returns the Z classes present and their u [Z, l] (eq. 7)."""
         present = y.any(dim=0).nonzero().squeeze(1)
         # float sums of +-1 are exact below 2^24 images a batch
         self.votes[present] += (y[:, present].T.to(b.dtype) @ b).to(torch.int32)
         return present, sgn(self.votes[present]).to(b.dtype)
 
     def centers_similarity(self, present: Tensor, u: Tensor, n: int) -> Tensor:
-        """L2 (eq. 11): the center of a class should agree with that class's binary center, and with no other's.
+        """Returns L2 (eq. 11): the center of a class should agree with its binary center, and with no other's.
 
         theta_ij = l/2 cos(u_i, mu_j) (eq. 10); minus (s theta - log(1 + e^theta)) is the binary cross-entropy of s with
         the logit theta. u has no gradient: only the centers move.

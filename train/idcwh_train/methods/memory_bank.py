@@ -1,4 +1,4 @@
-"""Outputs and labels of all training images, as last seen: what DPSH and DSDH compare a batch with."""
+"""The last outputs and labels of all training images, which DPSH and DSDH compare with a batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .pairwise import similar
 
 
 class Memory(nn.Module):
-    """u float32 [images, bits], 0 for an image not seen yet.
+    """Outputs u float32 [images, bits], 0 for an image not seen yet, and labels.
 
-    Labels are numbers (-1: not seen) where an image has one, rows of a matrix where it may have `several`: 50,000
-    images of 40,000 classes are 0.4 MB or 2 GB.
+    Labels are numbers (-1: not seen) for single labels, and rows of a matrix for `several`. For 50,000 images of 40,000
+    classes that is 0.4 MB or 2 GB.
     """
 
     u: Tensor
@@ -27,25 +27,25 @@ class Memory(nn.Module):
 
     @torch.no_grad()
     def refresh(self, rows: Tensor, u: Tensor, y: Tensor) -> None:
-        """Images `rows` give u [n, bits] now and have labels y, bool [n, classes]."""
+        """Stores the outputs u [n, bits] and labels y, bool [n, classes], of images `rows`."""
         self.u[rows] = u.to(self.u.dtype)
         self.labels[rows] = y if self.several else y.int().argmax(dim=1)
 
     def similar(self, y: Tensor) -> Tensor:
-        """S bool [n, images] of images with labels y; nobody is similar to an image not seen yet."""
+        """Returns S bool [n, images] for labels y; false for an image not seen yet."""
         if self.several:
             present = y.any(dim=0)
             return similar(y[:, present], self.labels[:, present])
         return y.int().argmax(dim=1)[:, None] == self.labels
 
     def times(self, w: Tensor) -> Tensor:
-        """Y w [images, k] for w [classes, k]; 0 for an image not seen yet."""
+        """Returns Y w [images, k] for w [classes, k]; 0 for an image not seen yet."""
         if self.several:
             return torch.cat([block.to(w.dtype) @ w for block in self.labels.split(self._rows())])
         return w[self.labels.clamp(min=0)].masked_fill((self.labels < 0)[:, None], 0)
 
     def gathered(self, b: Tensor, classes: int) -> Tensor:
-        """Y' b [classes, k] for b [images, k]: the sum over the images of each class."""
+        """Returns Y' b [classes, k] for b [images, k]: the sum over the images of each class."""
         sums = b.new_zeros(classes, b.shape[1])
         if self.several:
             for labels, part in zip(self.labels.split(self._rows()), b.split(self._rows()), strict=True):
@@ -55,5 +55,5 @@ class Memory(nn.Module):
         return sums.index_add_(0, self.labels[seen], b[seen])
 
     def _rows(self) -> int:
-        """Images at a time, so that their labels as numbers take 64 MB."""
+        """Returns the number of images per block, whose labels as floats take 64 MB."""
         return max(1, 2**24 // max(1, self.labels.shape[1]))

@@ -1,4 +1,4 @@
-"""What the methods of pairs and triplets share: who is similar, logistic loss, choosing triplets."""
+"""Similarity, logistic loss and sampling of triplets, for the methods of pairs and triplets."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from torch import Tensor
 
 
 def similar(a: Tensor, b: Tensor) -> Tensor:
-    """S bool [n, m]: whether images with labels bool [n, classes] and [m, classes] share one."""
+    """Returns S bool [n, m]: whether images with labels bool [n, classes] and [m, classes] share one."""
     return a.float() @ b.float().T > 0
 
 
 def logistic(theta: Tensor, s: Tensor) -> Tensor:
-    """-log p(s) = softplus(theta) - s theta, elementwise, for s bool; written so that nothing large is subtracted."""
+    """Returns -log p(s) = softplus(theta) - s theta, elementwise, for s bool, without subtracting large numbers."""
     return F.softplus(torch.where(s, -theta, theta))
 
 
 def others(s: Tensor) -> Tensor:
-    """bool [n, n], True off the diagonal: pairs of two different images of a batch."""
+    """Returns bool [n, n], True off the diagonal: pairs of two different images of a batch."""
     return ~torch.eye(len(s), dtype=torch.bool, device=s.device)
 
 
 def mean_where(values: Tensor, valid: Tensor) -> Tensor:
-    """The mean of the valid ones; 0 when there are none."""
+    """Returns the mean of the valid values, or 0 without any."""
     return values.masked_fill(~valid, 0).sum() / valid.sum().clamp(min=1)
 
 
 def triplets(value: Tensor, s: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the triplets (q, p, n) in a batch with S_qp = 1, p != q, S_qn = 0, the values of (q, p) and of (q, n).
+    """Returns the values of triplets (q, p, n) in a batch with S_qp = 1, p != q, S_qn = 0.
 
-    value, s   [n, n]
-    most       at most so many p and so many n are taken for each q, by chance; memory is n * most^2
+    Args:
+        value, s: [n, n].
+        most: at most this many random p and n per q; memory is n * most^2.
 
-    Returns value_qp [n, P, 1], value_qn [n, 1, Q] and which are valid, bool [n, P, Q].
+    Returns value_qp [n, P, 1], value_qn [n, 1, Q] and their validity, bool [n, P, Q].
     """
 
     def chosen(which: Tensor) -> tuple[Tensor, Tensor]:

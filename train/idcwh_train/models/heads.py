@@ -17,7 +17,7 @@ from idcwh_search.errors import InvalidInputError, NotSupportedError
 
 
 def linear(features: int, bits: int) -> nn.Linear:
-    """The hash layer of most methods: Glorot weight, zero bias."""
+    """Returns the hash layer of most methods: Glorot weight, zero bias."""
     layer = nn.Linear(features, bits)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
