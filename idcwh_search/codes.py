@@ -25,7 +25,7 @@ def check_bits(bits: int) -> int:
 
 
 def code_bytes(bits: int) -> int:
-    """Bytes of one code: ceil(bits / 8)."""
+    """Returns the bytes of one code: ceil(bits / 8)."""
     return (check_bits(bits) + 7) // 8
 
 
@@ -92,13 +92,13 @@ def as_array(values: Any, name: str) -> Any:
 
 
 def unpack(codes: Any, bits: int) -> np.ndarray:
-    """The bits of packed codes: uint8 (n, ceil(bits / 8)) -> bool (n, bits). Errors as of `check_codes`."""
+    """Returns the bits of packed codes: uint8 (n, ceil(bits / 8)) -> bool (n, bits). Errors as of `check_codes`."""
     codes = check_codes(codes, bits, contiguous=False)
     return np.unpackbits(codes, axis=1, count=bits, bitorder="little").view(bool)
 
 
 def check_codes(codes: Any, bits: int, name: str = "codes", contiguous: bool = True) -> np.ndarray:
-    """Raise unless `codes` are packed codes of `bits` bits: uint8, shape (n, ceil(bits / 8)), padding bits zero.
+    """Raises unless `codes` are packed codes of `bits` bits: uint8, shape (n, ceil(bits / 8)), padding bits zero.
 
     With `contiguous`, also unless rows lie one after the other, as the engine needs them to search without a copy.
     Returns the array itself, for a CPU tensor an array over its memory. TypeError names a wrong type, ValueError

@@ -31,14 +31,14 @@ MAGIC = b"\x89IDCWH\r\n"  # what every codes.bin begins with
 
 
 class _Readable(Searchable):
-    """What a database and a snapshot of it offer beside searching."""
+    """The columns of a database and of its snapshots."""
 
     def _snapshot(self) -> _core.DatabaseSnapshot:
         raise NotImplementedError
 
     @property
     def codes(self) -> np.ndarray:
-        """All codes in row order, uint8 (n, code bytes), read-only: in the file where they are one segment, else a
+        """Codes in row order, uint8 (n, code bytes), read-only: in the file where they are one segment, else a
         copy."""
         view = self._snapshot()
         codes = view.codes_in_place()
@@ -46,7 +46,7 @@ class _Readable(Searchable):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the database says of its model and its images."""
+        """The description of the model and the images of the database."""
         text = self._snapshot().manifest()  # outside of the try: a closed database has a ValueError of its own
         try:
             manifest = json.loads(text.decode(errors="surrogateescape"))
@@ -59,24 +59,26 @@ class _Readable(Searchable):
         return manifest
 
     def keys(self, ids: Ids | None = None) -> list[str | None]:
-        """The keys (image paths) of these ids, or of all in row order; None where an item has none."""
+        """Returns the keys (image paths) of these ids, or of all in row order; None where an item has none."""
         return self._snapshot().keys(None if ids is None else as_id_list(ids))
 
     def labels(self, ids: Ids | None = None) -> list[str | None]:
-        """The labels of these ids, or of all in row order; None where an item has none."""
+        """Returns the labels of these ids, or of all in row order; None where an item has none."""
         return self._snapshot().labels(None if ids is None else as_id_list(ids))
 
     def stamps(self, ids: Ids | None = None) -> np.ndarray:
-        """The stamps of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
+        """Returns the stamps of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
         return self._snapshot().stamps(None if ids is None else as_id_list(ids))
 
     def checksums(self, ids: Ids | None = None) -> np.ndarray:
-        """The checksums of these ids, or of all in row order: the size and the hash of the content behind each key,
-        uint64 (n, 2); (0, 0) where an item has none."""
+        """Returns the checksums of these ids, or of all in row order, uint64 (n, 2); (0, 0) where an item has none.
+
+        A checksum is the size and a hash of the content behind a key.
+        """
         return self._snapshot().checksums(None if ids is None else as_id_list(ids))
 
     def label_names(self) -> list[str]:
-        """The distinct labels that occur, sorted."""
+        """Returns the distinct labels, sorted."""
         return sorted({label for label in self.labels() if label is not None})
 
     def select(self, *, labels: Sequence[str] | None = None, key_prefixes: Sequence[str] | None = None) -> np.ndarray:
@@ -95,12 +97,12 @@ class _Readable(Searchable):
         return view.ids()[kept]
 
     def find(self, keys: Sequence[str]) -> np.ndarray:
-        """The ids of the items with one of these keys, int64, ascending."""
+        """Returns the ids of the items with one of these keys, int64, ascending."""
         return self._snapshot().find(text_list("keys", keys))
 
 
 class DatabaseSnapshot(_Readable):
-    """What a database held at one moment. It stays as it is while the file changes, and may outlive the database."""
+    """The contents of a database at one moment. It does not change with the file, and may outlive the database."""
 
     def __init__(self, view: _core.DatabaseSnapshot) -> None:
         """Use Database.snapshot."""
@@ -159,7 +161,7 @@ class Database(_Readable):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
-        """Map a database: mode "r" for searching, "r+" for changing it as well, which locks it against other writers.
+        """Opens a database: mode "r" to search, "r+" to change it as well, which locks it against other writers.
 
         Raises CorruptFileError for a file that is not a whole codes.bin, LockedError while another handle writes to it,
         NotSupportedError for a later format version, and FileNotFoundError or another OSError for none at all.
@@ -172,7 +174,7 @@ class Database(_Readable):
     def create(
         cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
     ) -> Database:
-        """A new database of `bits`-bit codes, without items, on disk at once and open for changing.
+        """Creates a database of `bits`-bit codes without items, on disk at once and open for changing.
 
         `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
         unless `replace` is set, which replaces a codes.bin or an empty file and nothing else. The new file has the
@@ -213,11 +215,11 @@ class Database(_Readable):
         return self._database.snapshot()
 
     def snapshot(self) -> DatabaseSnapshot:
-        """The database as it is now, for as long as the snapshot is kept."""
+        """Returns the current contents, for as long as the snapshot is kept."""
         return DatabaseSnapshot(self._database.snapshot())
 
     def refresh(self) -> bool:
-        """Take up what other processes have written since; True when there was something."""
+        """Takes up changes of other processes; returns whether there were any."""
         return self._database.refresh()
 
     # changing
@@ -250,7 +252,7 @@ class Database(_Readable):
         stamps: Stamps = None,
         checksums: Checksums = None,
     ) -> None:
-        """Put new codes and columns in the place of the items with these ids, all of which are here."""
+        """Replaces the items with these ids, which all exist, by new codes and columns."""
         self.update(ids, codes, ids, keys, labels, stamps, checksums)
 
     def update(
@@ -263,15 +265,15 @@ class Database(_Readable):
         stamps: Stamps = None,
         checksums: Checksums = None,
     ) -> np.ndarray:
-        """Remove the items with the ids `removed` and add others, in one step: a crash leaves both or neither."""
+        """Removes the items with the ids `removed` and adds others, in one step: a crash leaves both or neither."""
         new = NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums)
         with self._errors:
             return self._database.update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
-        """Remove the items with these ids, or every item with one of these keys, and return how many.
+        """Removes the items with these ids, or every item with one of these keys, and returns their number.
 
-        KeyError for an id or a key that is not here, and then nothing is removed.
+        Raises KeyError for an id or a key that is missing, and then nothing is removed.
         """
         if ids is not None and keys is None:
             return self._database.remove(as_id_list(ids))
@@ -280,36 +282,35 @@ class Database(_Readable):
         raise ValueError("remove: give either ids or keys")
 
     def set_manifest(self, manifest: dict[str, Any]) -> None:
-        """Replace what the database says of its model and its images."""
+        """Replaces the description of the model and the images of the database."""
         self._database.set_manifest(json_bytes(manifest))
 
     def compact(self) -> None:
-        """Write what is here into a new file, without what was removed; it takes the place of the old one at once."""
+        """Writes all items into a new file, without removed ones, which replaces the old file at once."""
         self._database.compact()
 
     # searching faster
 
     def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
-        """Build what makes searches faster, in at most `memory` bytes beyond the file; results do not change.
+        """Builds what makes searches faster, in at most `memory` bytes beyond the file; results do not change.
 
         memory: None for 128 bytes per code and 1 MiB for each segment.
 
-        It is in memory, for this handle, whether it reads or writes: the file stays as it is. What is added or taken
-        up by `refresh` later is scanned until it is much, then it is covered as well. One structure is faster than
-        several: `compact` first, where the file is yours. `structures`, `explain` and `drop_structures` are as for a
-        HammingIndex.
+        The structures are in memory, for this handle; the file does not change. Items that are added later are scanned
+        until they are many, then they are covered as well. One structure is faster than several: `compact` first.
+        `structures`, `explain` and `drop_structures` are as for a HammingIndex.
         """
         self._database.optimize(memory, threads)
 
     def drop_structures(self) -> None:
-        """Give back the memory of what `optimize` has built."""
+        """Frees the memory of what `optimize` built."""
         self._database.drop_structures()
 
     # the file
 
     def info(self) -> dict[str, Any]:
-        """What is in the file: items, removed rows still in it, code length, segments, size and what compact would
-        give back of it in bytes, and the manifest."""
+        """Returns facts about the file: path, format, code length, items, removed rows still in it, segments, size and
+        bytes that `compact` would free, number of the commit, next id, and the manifest."""
         return {
             "path": str(self.path),
             "format": FORMAT,
@@ -379,6 +380,6 @@ def _with_prefixes(found: list[str | None], wanted: list[str | None]) -> np.ndar
 
 
 def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object of the manifest, such as "model"; empty where it says nothing, or something else, of it."""
+    """Returns an object of the manifest, such as "model"; empty where there is none."""
     found = manifest.get(name)
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""New items of a database: codes and the columns beside them, as people give them and as _core takes them."""
+"""New items of a database: codes and columns, from the arguments of `Database.add` to those of _core."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def class_names(label: str) -> set[str]:
 
 
 def text_list(name: str, texts: Texts) -> list[str | None]:
-    """Texts as a list; ValueError for a single one, which would be taken for its letters."""
+    """Returns texts as a list. Raises ValueError for a single text, which would be read as its letters."""
     if isinstance(texts, str):
-        raise ValueError(f"{name}: expected texts, one a code, not the text {texts!r}")
+        raise ValueError(f"{name}: expected texts, one per code, not the text {texts!r}")
     return texts.tolist() if isinstance(texts, np.ndarray) else list(texts or ())
 
 
 def _one_per_code(name: str, texts: Texts) -> list[str | None]:
     if isinstance(texts, set | frozenset):
-        raise TypeError(f"{name}: a set has no order, so nobody knows whose texts they are; expected a list")
+        raise TypeError(f"{name}: expected a list, one text per code, not a set, which has no order")
     return text_list(name, texts)
 
 
 def stamp_column(stamps: Stamps) -> np.ndarray:
-    """Stamps as uint32 (n,), None as 0; TypeError for what are no whole numbers, ValueError for others out of range."""
+    """Returns stamps as uint32 (n,), None as 0. Raises TypeError or ValueError for invalid ones."""
     if not isinstance(stamps, np.ndarray):
         stamps = np.array([0 if stamp is None else stamp for stamp in stamps or ()])
     if stamps.size == 0:
@@ -84,7 +84,7 @@ def stamp_column(stamps: Stamps) -> np.ndarray:
 
 
 def checksum_column(checksums: Checksums) -> np.ndarray:
-    """Returns checksums as uint64 (n, 2), None as (0, 0). Raises TypeError or ValueError for what are none."""
+    """Returns checksums as uint64 (n, 2), None as (0, 0). Raises TypeError or ValueError for invalid ones."""
     if not isinstance(checksums, np.ndarray):
         pairs = [(0, 0) if pair is None else tuple(pair) for pair in checksums or ()]
         if not all(type(number) is int for pair in pairs for number in pair):

@@ -1,4 +1,4 @@
-"""What a database says of its model and its images, and finding both again, also after everything was moved together.
+"""The model and the images that a database names, and finding both again after they were moved together with it.
 
 Paths are stored twice: relative to the database (survives moving the whole folder) and absolute (survives moving the
 database alone).
@@ -21,7 +21,7 @@ Manifest = dict[str, Any]
 
 
 def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
-    """The manifest of a database at this path, made by this encoder from images below this folder."""
+    """Returns the manifest of a database at this path, made by this encoder from images below this folder."""
     model = {
         "sha256": encoder.fingerprint,
         "bits": encoder.bits,
@@ -65,7 +65,7 @@ def open_encoder(
 
 
 def _check_same(database: Database, said: dict[str, Any], encoder: Encoder) -> None:
-    """The same file, but also used in the same way: its metadata can be overruled (Encoder's preprocess and bits)."""
+    """Raises ModelMismatchError unless the encoder uses the file as it was used: its options override the metadata."""
     wanted = said.get("preprocess")
     if isinstance(wanted, dict) and wanted != encoder.preprocess.to_dict():
         raise ModelMismatchError(
@@ -154,7 +154,7 @@ def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
 
 
 def images_root(database: Database, given: str | None, default: Path) -> Path:
-    """The folder that keys are relative to: `given`, the one that the database names, or, when it names none, default.
+    """Returns the folder that keys are relative to: `given`, the one that the database names, or else `default`.
 
     IdcwhError when the folder that it names is not where it was.
     """
@@ -173,7 +173,7 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
 
 
 def move_images(database: Database, root: Path) -> None:
-    """Have the manifest say that the images are below this folder now."""
+    """Writes into the manifest that the images are below this folder."""
     manifest = database.manifest
     place = _place(root, database.path)
     if part(manifest, "images") != place:
@@ -216,7 +216,7 @@ def _exists(path: str | Path) -> bool:
 
 
 def rename_items(database: Database, keys: list[str | None]) -> int:
-    """Give the items these keys and remove those whose key is now None; returns the number of removed items."""
+    """Gives the items these keys and removes those whose key is None; returns the number of removed items."""
     pairs = [*zip(database.keys(), keys, strict=True)]
     changed = [row for row, (old, new) in enumerate(pairs) if new != old]
     if not changed:

@@ -20,7 +20,7 @@ Ids = np.ndarray | Sequence[int] | int
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a search would run: the path taken, and those that were there but look slower.
+    """The way a search would run: the path taken, and those that were available but look slower.
 
     path          "scan", "groups", "table" or "multi-index"
     nanoseconds   expected for one query on one thread
@@ -40,7 +40,7 @@ class Explanation:
 
 
 class Searchable:
-    """What can be searched: every operation, over `_snapshot()`, which says what is there now.
+    """Every search of an index, a database or a snapshot, over the current contents, `_snapshot()`.
 
     queries are uint8 (nq, ceil(bits / 8)). `where` limits a search to an array or list of ids, a `range` of ids, or a
     boolean mask in the order the codes were added. threads: None takes what the index says, or as many as the process
@@ -67,12 +67,12 @@ class Searchable:
 
     @property
     def ids(self) -> np.ndarray:
-        """All ids in the order they were added, int64 (n,): a read-only copy."""
+        """Ids in the order they were added, int64 (n,): a read-only copy."""
         return read_only(self._snapshot().ids())
 
     @property
     def codes(self) -> np.ndarray:
-        """All codes in the order they were added, uint8 (n, ceil(bits / 8)): a read-only copy."""
+        """Codes in the order they were added, uint8 (n, ceil(bits / 8)): a read-only copy."""
         return read_only(self._snapshot().copy()[0])
 
     # searching
@@ -80,14 +80,14 @@ class Searchable:
     def search(
         self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(D, I): the k nearest codes of each query, both of shape (nq, min(k, eligible)); never padded. k: >= 0."""
+        """Returns (D, I), the k nearest codes of each query, both (nq, min(k, eligible)), never padded. k: >= 0."""
         view = self._snapshot()
         return view.topk(_queries(queries, view), k, _where(where, view), threads)
 
     def search_ties(
         self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(lims, D, I): the k nearest codes of each query and, beyond them, every code as near as the k-th.
+        """Returns (lims, D, I), the k nearest codes of each query and every other code as near as the k-th.
 
         The hits of query i are D[lims[i]:lims[i + 1]], in order; lims is int64 (nq + 1,).
         """
@@ -97,43 +97,45 @@ class Searchable:
     def range_search(
         self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(lims, D, I): every code within `radius` of each query, the radius included.
+        """Returns (lims, D, I), every code within `radius` of each query, inclusive.
 
         The hits of query i are D[lims[i]:lims[i + 1]], in order; lims is int64 (nq + 1,). radius: a whole number >=
-        0; above `bits` it takes in everything.
+        0; above `bits` it includes everything.
         """
         view = self._snapshot()
         return view.radius(_queries(queries, view), radius, _where(where, view), threads)
 
     def count(self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None) -> np.ndarray:
-        """How many codes lie within `radius` of each query, inclusive: int64 (nq,)."""
+        """Returns the number of codes within `radius` of each query, inclusive: int64 (nq,)."""
         view = self._snapshot()
         return view.count(_queries(queries, view), radius, _where(where, view), threads)
 
     def histogram(self, queries: np.ndarray, where: Where = None, threads: int | None = None) -> np.ndarray:
-        """How many codes lie at each distance 0, 1, ..., bits of each query: int64 (nq, bits + 1)."""
+        """Returns the number of codes at each distance 0, 1, ..., bits of each query: int64 (nq, bits + 1)."""
         view = self._snapshot()
         return view.histogram(_queries(queries, view), _where(where, view), threads)
 
     def rank(
         self, queries: np.ndarray, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(D, I): the full Hamming ranking, every eligible code for each query, both of shape (nq, eligible)."""
+        """Returns (D, I), the full Hamming ranking: every eligible code for each query, both (nq, eligible)."""
         view = self._snapshot()
         return view.rank(_queries(queries, view), _where(where, view), threads)
 
     # looking up
 
     def get(self, ids: Ids) -> np.ndarray:
-        """The codes with these ids, uint8 (len(ids), ceil(bits / 8)), or (ceil(bits / 8),) for a single id. KeyError
-        for an id that is not here."""
+        """Returns the codes with these ids, uint8 (len(ids), ceil(bits / 8)), or (ceil(bits / 8),) for a single id.
+
+        Raises KeyError for an id that is missing.
+        """
         codes = self._snapshot().get(as_id_list(ids))
         return codes[0] if np.ndim(ids) == 0 else codes
 
     def explain(
         self, k: int | None = None, *, radius: int | None = None, queries: int = 1, where: Where = None
     ) -> Explanation:
-        """How a search for the k nearest, or within a radius, of this many queries at a time would run, and why."""
+        """Returns how a search for the k nearest, or within a radius, of `queries` at a time would run, and why."""
         if (k is None) == (radius is None):
             raise ValueError("explain: give either k or radius")
         view = self._snapshot()
@@ -144,7 +146,7 @@ class Searchable:
         return Explanation(chosen.path, chosen.nanoseconds, chosen.because, tuple(others))
 
     def structures(self) -> list[dict[str, Any]]:
-        """What `optimize` has built: name, codes that it covers, bytes of memory, and its parameters in words."""
+        """Returns what `optimize` built: name, number of codes, bytes of memory, and the parameters in words."""
         return [dict(entry) for entry in self._snapshot().structures()]
 
     @property

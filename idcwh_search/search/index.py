@@ -1,4 +1,4 @@
-"""HammingIndex: codes with ids in memory, searched exactly. What lies in a file is database.py's."""
+"""HammingIndex: codes with ids in memory, searched exactly. Codes in a file are database/database.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .where import as_id_list
 
 
 class Snapshot(Searchable):
-    """What an index held at one moment. It stays as it is while the index changes, and may outlive it."""
+    """The contents of an index at one moment. It stays as it is while the index changes, and may outlive it."""
 
     def __init__(self, view: _core.Snapshot) -> None:
         """Use HammingIndex.snapshot."""
@@ -49,45 +49,47 @@ class HammingIndex(Searchable):
         return f"HammingIndex(bits={self.bits}) of {len(self)} codes"
 
     def snapshot(self) -> Snapshot:
-        """The index as it is now, for as long as the snapshot is kept."""
+        """Returns the current contents, for as long as the snapshot is kept."""
         return Snapshot(self._index.snapshot())
 
     def add(self, codes: np.ndarray, ids: np.ndarray | Sequence[int] | None = None) -> np.ndarray:
-        """Add codes, uint8 (n, ceil(bits / 8)), and return their ids, int64 (n,).
+        """Adds codes, uint8 (n, ceil(bits / 8)), and returns their ids, int64 (n,).
 
-        ids: one for each code, >= 0, none twice and none that is here already. By default they go on from the largest
-        id ever used: the row numbers, as long as nothing else was asked for. After an error the index is as it was.
+        ids: one per code, >= 0, unique and new. By default they continue from the largest id ever used: the row
+        numbers, unless ids were given before. After an error the index is as it was.
         """
         codes = np.ascontiguousarray(check_codes(codes, self.bits, contiguous=False))
         return self._index.add(codes, None if ids is None else as_id_list(ids))
 
     def remove(self, ids: Ids) -> int:
-        """Remove the codes with these ids and return how many; the others keep their order. KeyError for an id that
-        is not here, and then nothing is removed."""
+        """Removes the codes with these ids and returns their number; the others keep their order.
+
+        Raises KeyError for an id that is missing, and then nothing is removed.
+        """
         return self._index.remove(as_id_list(ids))
 
     def reserve(self, size: int) -> None:
-        """Make room for this many codes in all."""
+        """Allocates room for this many codes in all."""
         self._index.reserve(size)
 
     def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
-        """Build what makes searches faster, in at most `memory` bytes beyond codes and ids; results do not change.
+        """Builds what makes searches faster, in at most `memory` bytes beyond codes and ids; results do not change.
 
         memory: None for 128 bytes per code and 1 MiB. Wide codes are indexed by as many of their bits as fit.
 
-        Later adds and removes keep it up to date: new codes are scanned until they are many, then it is built anew.
-        `structures` tells what was built, `explain` what a search would do with it, `drop_structures` gives the
-        memory back.
+        Later adds and removes keep it up to date: new codes are scanned until they are many, then it is built again.
+        `structures` returns what was built, `explain` what a search would do with it. `drop_structures` frees the
+        memory.
         """
         self._index.optimize(memory, threads)
 
     def drop_structures(self) -> None:
-        """Give back the memory of what `optimize` has built."""
+        """Frees the memory of what `optimize` built."""
         self._index.drop_structures()
 
 
 def isa() -> list[dict[str, object]]:
-    """The instruction sets of the engine, slowest first: name, whether this machine supports it, whether it is active.
+    """Returns the instruction sets of the engine, slowest first: name, supported by this machine, active.
 
     The best supported one is active unless the environment variable IDCWH_ISA names another.
     """

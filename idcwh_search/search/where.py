@@ -1,4 +1,4 @@
-"""Which items a search may return: the `where` argument of every search, in one place."""
+"""The `where` argument of every search, which limits the items that it may return, and ids as arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def _ascending(where: range) -> tuple[int, int, int]:
-    """(first, last, step) of the members of a range that can be ids, ascending; first > last where there are none."""
+    """Returns (first, last, step) of the members of a range that can be ids, ascending; first > last if none can."""
     if not where:
         return (0, -1, 1)
     low, high, step = min(where[0], where[-1]), max(where[0], where[-1]), abs(where.step)
@@ -21,9 +21,9 @@ def _ascending(where: range) -> tuple[int, int, int]:
 
 
 def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.ndarray | tuple[int, int] | None:
-    """`where` as the engine's index takes it: a mask (bool), ids (int64), a pair of ids (first, last + 1), or None.
+    """Returns `where` as the engine takes it: a mask (bool), ids (int64), a pair of ids (first, last + 1), or None.
 
-    ids: gives the ids of all `count` items in row order, for a range with steps that has far more members than that.
+    ids: returns the ids of all `count` items in row order, for a range with steps that has far more members than that.
     """
     if where is None:
         return None
@@ -53,12 +53,12 @@ def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.
 
 
 def as_id_list(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
-    """Ids, or a single one, as a contiguous int64 array of one dimension."""
+    """Returns ids, or a single one, as a contiguous int64 array of one dimension."""
     return np.ascontiguousarray(as_ids(ids).reshape(-1))
 
 
 def as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
-    """Ids as int64; TypeError or ValueError for what are none."""
+    """Returns ids as int64. Raises TypeError or ValueError for invalid ones."""
     values = np.asarray(as_array(ids, "ids"))
     if values.size == 0:
         values = values.astype(np.int64)  # an empty list is float64 to numpy

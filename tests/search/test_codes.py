@@ -27,16 +27,16 @@ def test_bit_i_is_in_byte_i_div_8_at_position_i_mod_8():
         assert ih.pack(h)[0].tolist() == [1 << i % 8 if byte == i // 8 else 0 for byte in range(3)]
 
 
-def test_zero_is_one_whatever_its_sign():
+def test_pack_of_zero_is_one_for_either_sign():
     assert ih.pack(np.array([[0.0, -0.0, 1e-300, -1e-300, np.inf, -np.inf]])).tolist() == [[0b010111]]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_every_real_dtype(dtype):
+def test_pack_takes_every_real_dtype(dtype):
     assert ih.pack(np.array([[1, -1, 0, -2, 3]], dtype)).tolist() == [[0b10101]]
 
 
-def test_bool_is_taken_as_it_is():
+def test_pack_of_bool_keeps_it():
     assert ih.pack(np.array([[True, False, True]])).tolist() == [[0b101]]
 
 
@@ -68,7 +68,7 @@ def test_unpacked_bits_as_codes_names_pack():
         check_codes(np.ones((5, 48), np.uint8), 48)
 
 
-def test_strided_input_and_no_rows():
+def test_pack_takes_strided_and_empty_arrays():
     h = np.arange(-40, 40, dtype=float).reshape(4, 20)
     np.testing.assert_array_equal(ih.pack(h[::2, ::2]), ih.pack(h[::2, ::2].copy()))
     assert ih.pack(np.zeros((0, 12))).shape == (0, 2)
@@ -86,7 +86,7 @@ def test_strided_input_and_no_rows():
         (np.array([["a"]]), TypeError),
     ],
 )
-def test_what_pack_refuses(h, error):
+def test_pack_of_invalid_outputs_raises(h, error):
     with pytest.raises(error, match=r"^(h|bits) "):
         ih.pack(h)
 
@@ -104,12 +104,12 @@ def test_what_pack_refuses(h, error):
         (np.array([[0, 0], [0, 0x10]], np.uint8), ValueError),
     ],
 )
-def test_what_check_codes_refuses(codes, error):
+def test_check_codes_of_invalid_codes_raises(codes, error):
     with pytest.raises(error, match=r"^queries"):
         check_codes(codes, 12, name="queries")
 
 
-def test_check_codes_returns_the_array_itself_and_can_allow_strides():
+def test_check_codes_returns_the_array_itself():
     codes = np.zeros((6, 2), np.uint8)
     assert check_codes(codes, 12) is codes
     strided = codes[::2]
@@ -122,6 +122,6 @@ def test_check_codes_returns_the_array_itself_and_can_allow_strides():
 @pytest.mark.parametrize(
     ("bits", "error"), [(0, ValueError), (65536, ValueError), (1.5, TypeError), (True, TypeError), ("8", TypeError)]
 )
-def test_what_is_no_number_of_bits(bits, error):
+def test_code_bytes_of_invalid_bits_raises(bits, error):
     with pytest.raises(error, match=r"^bits"):
         code_bytes(bits)

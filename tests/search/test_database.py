@@ -25,7 +25,7 @@ def pairs(distances: np.ndarray, ids: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(distances.tolist(), ids.tolist(), strict=True))
 
 
-def test_what_goes_in_comes_out(small: Path) -> None:
+def test_database_returns_what_was_added(small: Path) -> None:
     codes = random_codes(300, 20)
     ids = [*range(100), *range(10**12, 10**12 - 100, -1), *range(10**12 + 1, 10**12 + 101)]
     with ih.Database.open(small) as db:
@@ -43,7 +43,7 @@ def test_what_goes_in_comes_out(small: Path) -> None:
                 db.get([missing])
 
 
-def test_searches_over_segments_equal_numpy(small: Path) -> None:
+def test_search_over_segments_equals_numpy(small: Path) -> None:
     queries = random_codes(5, 20, seed=9)
     with ih.Database.open(small) as db:
         expected = [ranking(db.codes, db.ids, query) for query in queries]
@@ -79,7 +79,7 @@ def test_where_limits_every_search(small: Path) -> None:
             db.search(query, 1, where=np.array([1.0]))
 
 
-def test_an_empty_database_is_searched(tmp_path: Path) -> None:
+def test_search_of_empty_database_returns_nothing(tmp_path: Path) -> None:
     ih.Database.create(tmp_path / "e.bin", 12).close()
     query = random_codes(2, 12)
     with ih.Database.open(tmp_path / "e.bin") as db:
@@ -89,7 +89,7 @@ def test_an_empty_database_is_searched(tmp_path: Path) -> None:
         db.verify()
 
 
-def test_codes_are_read_where_they_lie(small: Path, tmp_path: Path) -> None:
+def test_codes_of_one_segment_are_not_copied(small: Path, tmp_path: Path) -> None:
     with ih.Database.create(tmp_path / "one.bin", 64) as db:
         db.add(random_codes(1000, 64))
     with ih.Database.open(tmp_path / "one.bin") as db:
@@ -98,7 +98,7 @@ def test_codes_are_read_where_they_lie(small: Path, tmp_path: Path) -> None:
     assert codes.sum() > 0  # still readable after close: the array keeps the mapping
 
 
-def test_small_adds_stay_few_segments(tmp_path: Path) -> None:
+def test_add_of_few_items_merges_segments(tmp_path: Path) -> None:
     codes = random_codes(700, 8)
     with ih.Database.create(tmp_path / "c.bin", 8) as db:
         for i in range(700):
@@ -114,7 +114,7 @@ def test_small_adds_stay_few_segments(tmp_path: Path) -> None:
         assert after["commit"] > before["commit"] and db.ids.tolist() == list(range(700))
 
 
-def test_size_is_code_key_and_at_most_sixteen_bytes(tmp_path: Path) -> None:
+def test_file_size_is_code_key_and_at_most_sixteen_bytes(tmp_path: Path) -> None:
     n = 50_000
     with ih.Database.create(tmp_path / "c.bin", 64) as db:
         db.add(
@@ -123,7 +123,7 @@ def test_size_is_code_key_and_at_most_sixteen_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "c.bin").stat().st_size <= n * (8 + 10 + 16) + 16384
 
 
-def test_size_with_stamps_and_holes_in_the_ids(tmp_path: Path) -> None:
+def test_file_size_with_stamps_and_gaps_in_ids(tmp_path: Path) -> None:
     n = 50_000
     with ih.Database.create(tmp_path / "c.bin", 64) as db:
         db.add(random_codes(n, 64), keys=["0123456789"] * n, labels=["x"] * n, stamps=np.ones(n, np.uint32))
@@ -153,7 +153,7 @@ def test_size_with_stamps_and_holes_in_the_ids(tmp_path: Path) -> None:
         (TypeError, {"keys": [b"a", "b"]}),
     ],
 )
-def test_add_refuses(tmp_path: Path, error: type[Exception], arguments: dict) -> None:
+def test_add_of_invalid_column_raises(tmp_path: Path, error: type[Exception], arguments: dict) -> None:
     with ih.Database.create(tmp_path / "c.bin", 16) as db:
         db.add(random_codes(2, 16))
         db.add(random_codes(1, 16), ids=[70])
@@ -164,13 +164,13 @@ def test_add_refuses(tmp_path: Path, error: type[Exception], arguments: dict) ->
 
 
 @pytest.mark.parametrize("bits", [0, -1, 70_000, 1.0, True, "8"])
-def test_create_refuses_a_code_length(tmp_path: Path, bits: object) -> None:
+def test_create_with_invalid_bits_raises(tmp_path: Path, bits: object) -> None:
     with pytest.raises((ValueError, TypeError), match=r"^bits"):
         ih.Database.create(tmp_path / "c.bin", bits)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_codes_and_queries_are_refused(small: Path, tmp_path: Path) -> None:
+def test_invalid_codes_and_queries_raise(small: Path, tmp_path: Path) -> None:
     with ih.Database.open(small) as db:
         for queries in (
             random_codes(2, 28),
@@ -185,7 +185,7 @@ def test_wrong_codes_and_queries_are_refused(small: Path, tmp_path: Path) -> Non
         db.add(np.full((1, 3), 255, np.uint8))
 
 
-def test_a_mask_may_be_a_list(small: Path) -> None:
+def test_where_takes_a_mask_as_a_list(small: Path) -> None:
     query = random_codes(1, 20, seed=5)
     mask = [i % 7 == 0 for i in range(300)]
     with ih.Database.open(small) as db:
@@ -196,14 +196,14 @@ def test_a_mask_may_be_a_list(small: Path) -> None:
             db.search(query, 1, where=mask[:100])
 
 
-def test_ids_are_whole_numbers(small: Path) -> None:
+def test_get_of_other_than_whole_numbers_raises(small: Path) -> None:
     with ih.Database.open(small) as db:
         for wrong in ([1.7], ["1"], [True]):
             with pytest.raises(TypeError):
                 db.get(wrong)  # type: ignore[arg-type]
 
 
-def test_what_was_added_is_seen_at_once(tmp_path: Path) -> None:
+def test_add_is_visible_at_once(tmp_path: Path) -> None:
     codes = random_codes(20, 20)
     with ih.Database.create(tmp_path / "c.bin", 20) as db:
         db.add(codes[:10], keys=np.array(["k"] * 10), labels=["a"] * 10)
@@ -215,7 +215,7 @@ def test_what_was_added_is_seen_at_once(tmp_path: Path) -> None:
         db.verify()
 
 
-def test_closed_database_says_so_everywhere(small: Path) -> None:
+def test_closed_database_raises_everywhere(small: Path) -> None:
     query, ids = random_codes(1, 20), [0]
     given: dict[str, tuple] = {
         **dict.fromkeys(("search", "search_ties", "range_search", "count"), (query, 1)),
@@ -237,7 +237,7 @@ def test_closed_database_says_so_everywhere(small: Path) -> None:
                 found(*given.get(name, ()))
 
 
-def test_build_closed_or_discarded_says_so(tmp_path: Path) -> None:
+def test_build_closed_or_discarded_raises(tmp_path: Path) -> None:
     for end in ("close", "discard"):
         builder = ih.Database.build(tmp_path / f"{end}.bin", bits=8)
         getattr(builder, end)()

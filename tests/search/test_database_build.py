@@ -36,14 +36,14 @@ def test_replace_refuses_a_device(make: Callable[..., object]) -> None:
         make("/dev/null", 8, replace=True)
 
 
-def test_an_exception_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_build_with_exception_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), ih.Database.build(tmp_path / "c.bin", 16) as db:
         db.add(random_codes(2, 16))
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_is_kept_unless_asked(small: Path) -> None:
+def test_build_keeps_existing_file_unless_asked(small: Path) -> None:
     before = small.read_bytes()
     with raises(AlreadyExistsError, path=small):
         ih.Database.build(small, 20)
@@ -63,7 +63,7 @@ def build(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [create, build])
-def test_replace_refuses_what_is_no_database(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_replace_refuses_another_format(tmp_path: Path, make: Callable[[Path], None]) -> None:
     path = tmp_path / "notes.txt"
     for content in (b"important", b"\x89IDCW", b"\0"):
         path.write_bytes(content)
@@ -76,7 +76,7 @@ def test_replace_refuses_what_is_no_database(tmp_path: Path, make: Callable[[Pat
         assert ih.Database.open(path).bits == 8
 
 
-def test_replace_refuses_a_file_that_came_meanwhile(tmp_path: Path) -> None:
+def test_replace_refuses_a_file_that_appeared(tmp_path: Path) -> None:
     db = ih.Database.build(tmp_path / "c.bin", 8, replace=True)
     (tmp_path / "c.bin").write_text("somebody else's")
     with raises(CorruptFileError, path=tmp_path / "c.bin"):
@@ -107,7 +107,7 @@ def test_replace_keeps_permissions_and_links(tmp_path: Path, make: Callable[[Pat
 
 
 @pytest.mark.parametrize("make", [create, build])
-def test_replace_refuses_a_link_to_nowhere(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_replace_refuses_a_dangling_link(tmp_path: Path, make: Callable[[Path], None]) -> None:
     for name, leads_to in {"dangling": "nowhere", "loop": "loop"}.items():
         (tmp_path / name).symlink_to(leads_to)
         with raises(CorruptFileError, path=tmp_path / name):
@@ -125,7 +125,7 @@ def test_create_with_a_long_name_succeeds(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
+def test_build_keeps_a_file_that_appeared(tmp_path: Path) -> None:
     db = ih.Database.build(tmp_path / "c.bin", 8)
     (tmp_path / "c.bin").write_text("somebody else's")
     with raises(AlreadyExistsError, path=tmp_path / "c.bin"):
@@ -133,14 +133,14 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "c.bin").read_text() == "somebody else's" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_build_where_nothing_can_be_written_raises(tmp_path: Path) -> None:
     with raises(NotWrittenError, path=tmp_path / "no" / "c.bin", problem="No such file"):
         ih.Database.build(tmp_path / "no" / "c.bin", 8)
     with raises(NotWrittenError, path=tmp_path, found="a folder", expected="a file"):
         ih.Database.build(tmp_path, 8)
 
 
-def test_a_killed_writer_leaves_no_database(tmp_path: Path) -> None:
+def test_build_killed_leaves_no_database(tmp_path: Path) -> None:
     script = (
         "import sys, numpy as np, idcwh_search as ih\n"
         "db = ih.Database.build(sys.argv[1], 64)\n"
@@ -155,7 +155,7 @@ def test_a_killed_writer_leaves_no_database(tmp_path: Path) -> None:
     assert not (tmp_path / "c.bin").exists()
 
 
-def test_what_is_left_of_a_killed_writer_goes_with_the_next(small: Path) -> None:
+def test_build_removes_file_of_killed_build(small: Path) -> None:
     script = (
         "import sys, os, idcwh_search as ih\n"
         "db = ih.Database.build(sys.argv[1], 64, replace=True)\n"
@@ -170,7 +170,7 @@ def test_what_is_left_of_a_killed_writer_goes_with_the_next(small: Path) -> None
     assert len(ih.Database.open(small)) == 30
 
 
-def test_ids_in_any_order(tmp_path: Path) -> None:
+def test_build_with_ids_in_any_order(tmp_path: Path) -> None:
     codes = random_codes(60, 8)
     ids = np.random.default_rng(1).permutation(1000)[:40]
     with ih.Database.build(tmp_path / "c.bin", 8) as db:
@@ -190,7 +190,7 @@ def test_ids_in_any_order(tmp_path: Path) -> None:
         db.verify()
 
 
-def test_a_created_database_is_there_at_once(tmp_path: Path) -> None:
+def test_create_writes_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "c.bin"
     with pytest.raises(RuntimeError), ih.Database.create(path, 16, {"a": 1}) as db:
         db.add(random_codes(2, 16))
@@ -205,7 +205,7 @@ def test_a_created_database_is_there_at_once(tmp_path: Path) -> None:
         ih.Database.create(tmp_path, 8, replace=True)
 
 
-def test_a_child_does_not_end_what_its_parent_builds(tmp_path: Path) -> None:
+def test_build_in_forked_child_raises(tmp_path: Path) -> None:
     builder = ih.Database.build(tmp_path / "c.bin", 8)
     builder.add(random_codes(3, 8))
     for use in ("discard", "close"):
@@ -219,3 +219,19 @@ def test_a_child_does_not_end_what_its_parent_builds(tmp_path: Path) -> None:
         assert os.waitpid(child, 0)[1] == 0
     builder.close()
     assert len(ih.Database.open(tmp_path / "c.bin")) == 3
+
+
+def test_build_is_searched_and_changed_before_close(tmp_path: Path) -> None:
+    path, codes = tmp_path / "c.bin", random_codes(40, 20)
+    with ih.Database.build(path, 20) as db:
+        for first in range(0, 40, 10):
+            db.add(codes[first : first + 10])
+        assert db.search(codes[7:8], 1)[0].tolist() == [[0]] and db.remove([3]) == 1
+        assert not path.exists() and len(list(tmp_path.iterdir())) == 1
+        db.compact()
+        assert not path.exists() and len(list(tmp_path.iterdir())) == 1
+        db.remove([5])
+    with ih.Database.open(path) as db:
+        np.testing.assert_array_equal(db.codes, np.delete(codes, [3, 5], axis=0))
+        assert (db.info()["segments"], db.info()["removed"], db.info()["unused"]) == (1, 0, 0)
+        db.verify()

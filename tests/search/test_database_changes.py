@@ -35,7 +35,7 @@ def state(db: ih.Database) -> dict[int, tuple]:
     return {number: rest for number, *rest in rows}
 
 
-def test_remove_replace_and_update(small: Path) -> None:
+def test_remove_replace_and_update_equal_a_dictionary(small: Path) -> None:
     with ih.Database.open(small, "r+") as db:
         before = state(db)
         assert db.remove([5, 5, 10**12]) == 2 and db.remove(keys=["a/7.png"]) == 1 and db.remove(10**12 - 1) == 1
@@ -73,7 +73,7 @@ def test_remove_replace_and_update(small: Path) -> None:
     assert ih.Database.open(small).manifest == {"a": [1]}
 
 
-def test_a_reader_sees_changes_when_it_refreshes(small: Path) -> None:
+def test_refresh_shows_changes_of_a_writer(small: Path) -> None:
     reader = ih.Database.open(small)
     kept = reader.snapshot()
     before = state(reader)
@@ -93,7 +93,7 @@ def test_a_reader_sees_changes_when_it_refreshes(small: Path) -> None:
     assert len(reader) == 304
 
 
-def test_one_writer_at_a_time(small: Path) -> None:
+def test_second_writer_is_locked_out(small: Path) -> None:
     with ih.Database.open(small, "r+") as first:
         for _ in range(2):
             with raises(LockedError, path=small):
@@ -105,7 +105,7 @@ def test_one_writer_at_a_time(small: Path) -> None:
         reader.add(random_codes(1, 20))
 
 
-def test_a_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:
+def test_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:
     """Memory that is mapped from a file keeps its flock: closing has to let go of it by name."""
     path = tmp_path / "c.bin"
     with ih.Database.create(path, 64) as db:
@@ -117,7 +117,7 @@ def test_a_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:
     assert len(kept) == 20_000
 
 
-def test_a_child_does_not_write_for_its_parent(small: Path) -> None:
+def test_add_in_forked_child_raises(small: Path) -> None:
     with ih.Database.open(small, "r+") as db:
         child = os.fork()
         if child == 0:
@@ -131,7 +131,7 @@ def test_a_child_does_not_write_for_its_parent(small: Path) -> None:
         assert len(db) == 301
 
 
-def test_a_file_on_a_full_disk(small: Path) -> None:
+def test_add_on_full_disk_keeps_the_file(small: Path) -> None:
     """The size a process may give its files stands for the room on a disk: a write beyond it fails in the middle."""
     import resource
     import signal
@@ -162,7 +162,7 @@ def test_a_file_on_a_full_disk(small: Path) -> None:
     assert [path.name for path in small.parent.iterdir()] == [small.name]
 
 
-def test_a_writer_whose_file_was_replaced_writes_nothing(small: Path, tmp_path: Path) -> None:
+def test_writer_of_replaced_file_writes_nothing(small: Path, tmp_path: Path) -> None:
     """What somebody else has put there, and has had acknowledged, stays."""
     code = random_codes(1, 20)
     with ih.Database.open(small, "r+") as old:
@@ -183,7 +183,7 @@ def test_a_writer_whose_file_was_replaced_writes_nothing(small: Path, tmp_path: 
 
 @pytest.mark.parametrize("count", [3, 300, 90_000])
 @pytest.mark.parametrize("own", [300, 60_000])
-def test_a_file_copied_over_an_open_database_is_reported(tmp_path: Path, own: int, count: int) -> None:
+def test_file_copied_over_open_database_raises(tmp_path: Path, own: int, count: int) -> None:
     """cp, which writes into the file that is open: the reader says so, and the writer destroys nothing of it."""
     live, other = tmp_path / "live.bin", tmp_path / "other.bin"
     for path, size in ((live, own), (other, count)):
@@ -208,7 +208,7 @@ def test_a_file_copied_over_an_open_database_is_reported(tmp_path: Path, own: in
         db.verify()
 
 
-def test_an_older_copy_over_an_open_database_is_kept(small: Path, tmp_path: Path) -> None:
+def test_older_copy_over_open_database_is_kept(small: Path, tmp_path: Path) -> None:
     """A backup, whose header is the same."""
     backup, code = tmp_path / "backup.bin", random_codes(1, 20)
     shutil.copyfile(small, backup)
@@ -286,7 +286,7 @@ def test_compact_of_different_columns_never_grows(tmp_path: Path, columns: dict[
         assert pairs(*(a[0] for a in db.search(codes[:1], 20))) == ranking(codes, np.arange(20_002), codes[0])[:20]
 
 
-def test_keys_are_removed_while_others_change_them(tmp_path: Path) -> None:
+def test_remove_keys_beside_other_changes(tmp_path: Path) -> None:
     """Looked up and removed in one step: a key that is there all the time is removed, whatever ids it has meanwhile."""
     codes = random_codes(1, 16)
     with ih.Database.create(tmp_path / "c.bin", 16) as db:
@@ -316,7 +316,7 @@ def test_keys_are_removed_while_others_change_them(tmp_path: Path) -> None:
         assert not failures and len(db) == 0
 
 
-def test_compacting_where_no_file_can_be_made_names_the_folder(small: Path) -> None:
+def test_compact_in_read_only_folder_names_it(small: Path) -> None:
     """A path of 4090 bytes leaves no room for that of a temporary file. It stands for a folder without permission,
     which root has."""
     folder = small.parent
@@ -371,7 +371,7 @@ def test_checksums_survive_every_change(tmp_path: Path, sums: object) -> None:
         (np.zeros(4, np.uint64), ValueError),
     ],
 )
-def test_checksums_of_another_kind_are_refused(tmp_path: Path, sums: object, error: type[Exception]) -> None:
+def test_add_of_invalid_checksums_raises(tmp_path: Path, sums: object, error: type[Exception]) -> None:
     with ih.Database.create(tmp_path / "a.bin", 8) as db:
         with pytest.raises(error, match=r"^checksums"):
             db.add(random_codes(2, 8), checksums=sums)
@@ -384,7 +384,7 @@ STAMPS = [7, 0, 2**32 - 1]
 @pytest.mark.parametrize(
     "stamps", [STAMPS, [7, None, 2**32 - 1], tuple(STAMPS), np.array(STAMPS), np.array(STAMPS, np.uint64)[::1]]
 )
-def test_stamps_are_given_as_other_columns_are(tmp_path: Path, stamps: object) -> None:
+def test_stamps_as_list_tuple_or_array(tmp_path: Path, stamps: object) -> None:
     codes = random_codes(3, 16)
     with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:
         db.add(codes, stamps=stamps)
@@ -410,7 +410,7 @@ def test_stamps_are_given_as_other_columns_are(tmp_path: Path, stamps: object) -
         ({"labels": frozenset("ab")}, TypeError),
     ],
 )
-def test_columns_of_another_kind_are_refused(tmp_path: Path, columns: dict, error: type[Exception]) -> None:
+def test_add_of_invalid_columns_raises(tmp_path: Path, columns: dict, error: type[Exception]) -> None:
     codes = random_codes(2, 16)
     message = f"^{next(iter(columns))}"
     with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:

@@ -137,7 +137,7 @@ def start(*arguments: object) -> subprocess.Popen[bytes]:
     )
 
 
-def test_writers_are_killed(tmp_path: Path) -> None:
+def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
     path = bytes(tmp_path / "codes.bin")
     _core.Database.create(path, BITS, b"{}").close()
     moments = random.Random(1)
@@ -170,7 +170,7 @@ def test_writers_are_killed(tmp_path: Path) -> None:
     assert [place.name for place in tmp_path.iterdir()] == ["codes.bin"]
 
 
-def test_readers_beside_a_writer(tmp_path: Path) -> None:
+def test_readers_beside_writer_see_whole_changes(tmp_path: Path) -> None:
     path = bytes(tmp_path / "codes.bin")
     database = _core.Database.create(path, BITS, b"{}")
     ids, stamps = np.arange(1000), np.zeros(1000, np.uint32)

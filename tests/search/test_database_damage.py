@@ -85,7 +85,7 @@ def opened(path: Path, content: bytes) -> ih.Database:
     return ih.Database.open(path)
 
 
-def test_a_file_made_by_hand_is_read(tmp_path: Path) -> None:
+def test_file_made_by_hand_is_read(tmp_path: Path) -> None:
     assert crc32c(b"123456789") == 0xE3069283
     table = struct.pack("<IIII", 2, 3, 7, 0)[:12] + b"catlion"
     records = [
@@ -119,7 +119,7 @@ def test_a_file_made_by_hand_is_read(tmp_path: Path) -> None:
         db.verify()
 
 
-def test_a_written_file_is_what_the_page_says(tmp_path: Path) -> None:
+def test_written_file_equals_the_specification(tmp_path: Path) -> None:
     """The other way round: what the library writes, taken apart by hand."""
     path = tmp_path / "c.bin"
     codes = codes_of(4)
@@ -163,7 +163,7 @@ def test_a_written_file_is_what_the_page_says(tmp_path: Path) -> None:
     }
 
 
-def test_a_manifest_nested_too_deep_to_be_read_is_no_json_object(tmp_path: Path) -> None:
+def test_manifest_nested_too_deep_is_corrupt(tmp_path: Path) -> None:
     """Python's reader of JSON gives up on it in a way of its own."""
     deep = b"[" * 100_000 + b"]" * 100_000
     with opened(tmp_path / "c.bin", database(GOOD, items=4, manifest=deep)) as db:
@@ -287,7 +287,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_forged_numbers_are_refused(tmp_path: Path, name: str) -> None:
+def test_forged_numbers_are_corrupt(tmp_path: Path, name: str) -> None:
     records = FORGED[name]
     items = sum(numbers[2] if numbers[0] == ITEMS else -numbers[2] for numbers in records)
     path = tmp_path / "forged.bin"
@@ -295,7 +295,7 @@ def test_forged_numbers_are_refused(tmp_path: Path, name: str) -> None:
         db.verify()
 
 
-def test_forged_commits_are_refused(tmp_path: Path) -> None:
+def test_forged_commits_are_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "forged.bin"
     for items, next_id in ((3, 10), (2**61, 10)):
         with raises(CorruptFileError, path=path, found="4 items", expected=str(items)):
@@ -323,7 +323,7 @@ def test_forged_commits_are_refused(tmp_path: Path) -> None:
             opened(path, content[:place] + record(COMMIT, place, 1, {DIRECTORY: directory}, 4, 4, 1))
 
 
-def test_sections_that_overlap_are_refused(tmp_path: Path) -> None:
+def test_overlapping_sections_are_corrupt(tmp_path: Path) -> None:
     content = bytearray(database((ITEMS, {CODES: FOUR.tobytes(), STAMPS: bytes(16)}, 4, 0, 1), items=4))
     seed = struct.unpack_from("<I", content, 60)[0]
     entry = FIRST + 64 + 32
@@ -342,7 +342,7 @@ def test_sections_that_overlap_are_refused(tmp_path: Path) -> None:
             opened(tmp_path / "c.bin", bytes(forged))
 
 
-def test_other_files_versions_and_widths_are_refused(tmp_path: Path) -> None:
+def test_open_of_other_files_versions_and_bits_raises(tmp_path: Path) -> None:
     path = tmp_path / "c.bin"
     good = database(GOOD, items=4)
     for content, found in (
@@ -413,7 +413,25 @@ def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
     assert len(passed - marks) <= unused
 
 
-def test_a_flip_in_the_newest_mark_and_its_commit_is_found(living: Path, tmp_path: Path) -> None:
+def test_check_reports_and_verify_raises(living: Path) -> None:
+    with ih.Database.open(living) as db:
+        good = db.check()
+        assert (good.damage, good.items, good.good_items, good.torn) == ((), len(db), len(db), 0)
+        code = db.get(777).tobytes()
+    content = bytearray(living.read_bytes())
+    at = content.rindex(code)
+    content[at] ^= 1
+    living.write_bytes(content + b"torn")
+    with ih.Database.open(living) as db:
+        found = db.check(threads=1)
+        assert (len(found.damage), found.items, found.torn) == (1, good.items, 4)
+        place = found.damage[0]
+        assert place.offset <= at < place.offset + place.length and "codes" in place.what
+        with raises(CorruptFileError, path=living, expected=found.items, problem=place.what):
+            db.verify()
+
+
+def test_flip_in_newest_mark_and_its_commit_is_found(living: Path, tmp_path: Path) -> None:
     """Not the commit before it, in silence, for the next writer to make it the last."""
     raw, path = living.read_bytes(), tmp_path / "changed.bin"
     marks = {at: struct.unpack_from("<4sIQQQ28xI", raw, at) for at in (512, 1024)}
@@ -432,7 +450,7 @@ def test_a_flip_in_the_newest_mark_and_its_commit_is_found(living: Path, tmp_pat
             assert path.read_bytes() == changed
 
 
-def test_a_torn_newest_mark_is_written_again(living: Path) -> None:
+def test_torn_newest_mark_is_written_again(living: Path) -> None:
     raw = bytearray(living.read_bytes())
     newest = max((512, 1024), key=lambda at: struct.unpack_from("<Q", raw, at + 8)[0])
     with ih.Database.open(living) as db:
@@ -447,7 +465,7 @@ def test_a_torn_newest_mark_is_written_again(living: Path) -> None:
 
 
 @pytest.mark.parametrize("every", [97])
-def test_every_truncation(living: Path, tmp_path: Path, every: int) -> None:
+def test_every_truncation_is_found(living: Path, tmp_path: Path, every: int) -> None:
     raw = living.read_bytes()
     with ih.Database.open(living) as db:
         truth = contents(db)
@@ -462,7 +480,7 @@ def test_every_truncation(living: Path, tmp_path: Path, every: int) -> None:
             assert contents(db) == truth and path.stat().st_size == len(raw)
 
 
-def test_a_file_cut_off_under_its_reader(tmp_path: Path) -> None:
+def test_file_cut_off_under_its_reader_raises(tmp_path: Path) -> None:
     """Without a handler the second search would end the process by SIGBUS."""
     path = tmp_path / "c.bin"
     codes = codes_of(200_000, 64)

@@ -15,7 +15,7 @@ def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
     return ih.pack(np.random.default_rng(seed).integers(0, 2, (n, bits)).astype(bool))
 
 
-def test_keys_of_every_kind(tmp_path: Path) -> None:
+def test_keys_of_any_characters_are_kept(tmp_path: Path) -> None:
     keys = [os.fsdecode(b"caf\xe9.jpg"), "日本語.png", "line\nbreak", "k" * 65536, ""]
     with ih.Database.create(tmp_path / "c.bin", 8) as db:
         db.add(random_codes(5, 8), keys=keys, labels=["", None, "a\nb", "\ud800", "x" * 70000])
@@ -28,7 +28,7 @@ def test_keys_of_every_kind(tmp_path: Path) -> None:
         assert db.keys() == [*keys[2:4], None]
 
 
-def test_a_name_of_other_bytes(tmp_path: Path) -> None:
+def test_path_of_other_bytes_is_kept(tmp_path: Path) -> None:
     path = os.path.join(tmp_path, os.fsdecode(b"caf\xe9.bin"))  # noqa: PTH118 - bytes that pathlib shows as they are
     with ih.Database.create(path, 8) as db:
         db.add(random_codes(3, 8))
@@ -39,7 +39,7 @@ def test_a_name_of_other_bytes(tmp_path: Path) -> None:
         ih.Database.open(path + "x")
 
 
-def test_a_link_stays_a_link(small: Path, tmp_path: Path) -> None:
+def test_compact_keeps_a_link(small: Path, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     link = folder / "link.bin"
@@ -50,7 +50,7 @@ def test_a_link_stays_a_link(small: Path, tmp_path: Path) -> None:
     assert link.is_symlink() and len(ih.Database.open(small)) == 299 and len(list(folder.iterdir())) == 1
 
 
-def test_readers_need_no_permission_to_write(small: Path) -> None:
+def test_open_of_read_only_file_succeeds(small: Path) -> None:
     os.chmod(small, 0o440)  # noqa: PTH101
     with ih.Database.open(small) as db:
         db.verify()
@@ -59,7 +59,7 @@ def test_readers_need_no_permission_to_write(small: Path) -> None:
     assert small.stat().st_mode & 0o777 == 0o440
 
 
-def test_the_current_folder_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_survives_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = random_codes(20, 20)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -78,7 +78,7 @@ def test_the_current_folder_does_not_matter(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("model", ["resnet", ["a"], 7])
-def test_a_manifest_is_a_dictionary(tmp_path: Path, model: object) -> None:
+def test_create_with_other_than_a_dictionary_raises(tmp_path: Path, model: object) -> None:
     with pytest.raises(TypeError, match=r"^model"):
         ih.Database.create(tmp_path / "c.bin", 8, model)  # type: ignore[arg-type]
     for path in ("", "c.bin\0x"):

@@ -39,7 +39,7 @@ def check(db: ih.Database | ih.DatabaseSnapshot, queries: np.ndarray) -> None:
     np.testing.assert_array_equal(db.count(queries, 3), (every <= 3).sum(axis=1))
 
 
-def test_an_optimized_database_equals_numpy(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_optimized_database_equals_numpy(tmp_path: Path, rng: np.random.Generator) -> None:
     codes = learned(rng, 44_000, 48)
     queries = np.concatenate([codes[:3], learned(rng, 2, 48)])
     path = tmp_path / "codes.bin"
@@ -81,7 +81,7 @@ def test_an_optimized_database_equals_numpy(tmp_path: Path, rng: np.random.Gener
         db.verify()
 
 
-def test_what_optimize_refuses(tmp_path: Path) -> None:
+def test_optimize_with_invalid_arguments_raises(tmp_path: Path) -> None:
     path = tmp_path / "codes.bin"
     with ih.Database.create(path, 8) as db:
         db.optimize()

@@ -144,7 +144,7 @@ def test_all_ones_against_all_zeros(bits, code_maker):
 
 @pytest.mark.parametrize("nq", [0, 1, 2, 3, 31, 32, 33, 100, 101, 300])
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_numbers_of_queries_and_threads(nq, threads, rng, code_maker):
+def test_topk_with_any_queries_and_threads(nq, threads, rng, code_maker):
     codes, queries = code_maker.random(rng, 1500, 48), code_maker.random(rng, nq, 48)
     expected_d, expected_i = code_maker.ranking(queries, codes)
     distances, ids = _core.topk(codes, 48, queries, 20, threads=threads)
@@ -159,7 +159,7 @@ def test_numbers_of_queries_and_threads(nq, threads, rng, code_maker):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000])
-def test_any_k(n, rng, code_maker):
+def test_topk_with_any_k(n, rng, code_maker):
     codes, queries = code_maker.random(rng, n, 32), code_maker.random(rng, 3, 32)
     expected_d, expected_i = code_maker.ranking(queries, codes)
     for k in {0, 1, max(n - 1, 0), n, n + 1, 2**40}:
@@ -169,7 +169,7 @@ def test_any_k(n, rng, code_maker):
         np.testing.assert_array_equal(ids, expected_i[:, :k])
 
 
-def test_identical_codes_come_in_id_order_whatever_k_and_threads(rng):
+def test_identical_codes_are_in_id_order(rng):
     """The top 100 are the first 100 of the top 10,000."""
     codes = np.full((20_000, 8), 7, np.uint8)
     ids = rng.permutation(20_000).astype(np.int64)
@@ -182,7 +182,7 @@ def test_identical_codes_come_in_id_order_whatever_k_and_threads(rng):
                 np.testing.assert_array_equal(many, np.tile(np.arange(10_000), (nq, 1)))
 
 
-def test_masks_that_select_nothing_all_one_and_runs(rng, code_maker):
+def test_masks_of_none_all_one_and_runs(rng, code_maker):
     codes, queries = code_maker.random(rng, 10_000, 64), code_maker.random(rng, 9, 64)
     run = np.zeros(10_000, np.uint8)
     run[3000:7000] = 200  # any non-zero byte selects
@@ -197,7 +197,7 @@ def test_masks_that_select_nothing_all_one_and_runs(rng, code_maker):
             np.testing.assert_array_equal(ids, expected_i[:nq, :30])
 
 
-def test_a_read_only_memory_map_is_searched_where_it_lies(tmp_path, rng, code_maker):
+def test_read_only_memory_map_is_searched(tmp_path, rng, code_maker):
     codes = code_maker.random(rng, 1000, 64)
     (tmp_path / "codes").write_bytes(b"xyz" + codes.tobytes())
     mapped = np.memmap(tmp_path / "codes", np.uint8, "r", offset=3, shape=codes.shape)  # and at an odd address
@@ -205,7 +205,7 @@ def test_a_read_only_memory_map_is_searched_where_it_lies(tmp_path, rng, code_ma
     np.testing.assert_array_equal(_core.topk(mapped, 64, codes[:5], 3)[1], _core.topk(codes, 64, codes[:5], 3)[1])
 
 
-def test_crc32c():
+def test_crc32c_equals_reference():
     assert _core.crc32c(b"123456789") == 0xE3069283
     assert _core.crc32c(b"6789", _core.crc32c(b"12345")) == 0xE3069283
     assert _core.crc32c(b"") == 0
@@ -217,7 +217,7 @@ def test_crc32c():
 
 
 @pytest.mark.parametrize("bits", [1, 4, 7, 12, 33, 100])
-def test_padding_is_zero(bits, rng, code_maker):
+def test_padding_is_zero_finds_each_bit(bits, rng, code_maker):
     codes = code_maker.random(rng, 10_000, bits)
     assert _core.padding_is_zero(codes, bits)
     for row in (0, 4096, 9_999):

@@ -25,7 +25,7 @@ BITS = 48
         (np.asfortranarray(np.zeros((10, 6), np.uint8)), ValueError, ["C-contiguous", "not C-contiguous"]),
     ],
 )
-def test_codes_and_queries(codes, error, words):
+def test_invalid_codes_and_queries_raise(codes, error, words):
     for arguments in ((codes, BITS, CODES), (CODES, BITS, codes)):
         for call in (lambda a: _core.topk(*a, 3), lambda a: _core.radius(*a, 3), lambda a: _core.rank(*a)):
             with pytest.raises(error) as caught:
@@ -38,7 +38,7 @@ def test_codes_and_queries(codes, error, words):
     ("value", "error"),
     [(-1, ValueError), (-(2**70), ValueError)] + [(value, TypeError) for value in (24.5, 24.0, "3", True, None)],
 )
-def test_radius_and_k_are_whole_numbers(value, error):
+def test_radius_and_k_other_than_whole_numbers_raise(value, error):
     with pytest.raises(error, match=r"^radius"):
         _core.radius(CODES, BITS, CODES, value)
     with pytest.raises(error, match=r"^radius"):
@@ -49,18 +49,18 @@ def test_radius_and_k_are_whole_numbers(value, error):
         _core.topk_ties(CODES, BITS, CODES, value)
 
 
-def test_radius_of_all_bits_and_more_takes_in_everything():
+def test_radius_of_all_bits_and_more_returns_all():
     for radius in (BITS, BITS + 1, 10**6, 2**62, 2**70, np.int32(BITS)):
         assert _core.radius(CODES, BITS, CODES, radius)[0][-1] == 100
 
 
 @pytest.mark.parametrize(("bits", "error"), [(0, ValueError), (-8, ValueError), (65536, ValueError), (4.0, TypeError)])
-def test_bits(bits, error):
+def test_invalid_bits_raise(bits, error):
     with pytest.raises(error, match=r"^bits"):
         _core.topk(CODES, bits, CODES, 1)
 
 
-def test_ids_and_threads():
+def test_invalid_ids_and_threads_raise():
     for ids, error in (
         (np.zeros(10, np.int32), TypeError),
         (list(range(10)), TypeError),
@@ -97,7 +97,7 @@ def test_ids_and_threads():
         ((4, 2), ValueError),
     ],
 )
-def test_rows(rows, error):
+def test_invalid_rows_raise(rows, error):
     for call in (
         lambda: _core.topk(CODES, BITS, CODES, 1, rows=rows),
         lambda: _core.topk_ties(CODES, BITS, CODES, 1, rows=rows),
@@ -110,7 +110,7 @@ def test_rows(rows, error):
             call()
 
 
-def test_nothing_to_search():
+def test_empty_codes_and_queries_return_nothing():
     empty = np.zeros((0, 6), np.uint8)
     assert _core.topk(empty, BITS, CODES, 5)[0].shape == (10, 0)
     assert _core.topk(CODES, BITS, empty, 5)[1].shape == (0, 5)

@@ -33,7 +33,7 @@ def run(script: str, timeout: float = 60) -> str:
     return done.stdout
 
 
-def test_a_search_after_fork():
+def test_search_after_fork_succeeds():
     run(
         """
         import os
@@ -49,7 +49,7 @@ def test_a_search_after_fork():
     )
 
 
-def test_a_fork_while_other_threads_search():
+def test_fork_beside_searching_threads_succeeds():
     run(
         """
         import os, threading
@@ -72,13 +72,13 @@ def test_a_fork_while_other_threads_search():
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_torch_in_the_same_process(order):
+def test_search_beside_torch_succeeds(order):
     pytest.importorskip("torch")
     torch = "import torch; torch.set_num_threads(2); (torch.rand(300, 300) @ torch.rand(300, 300)).sum().item()"
     run("\n".join([torch, "search()", torch] if order == "before" else ["search()", torch, "search()"]))
 
 
-def test_many_python_threads_at_once(rng, code_maker):
+def test_search_from_many_threads_is_correct(rng, code_maker):
     codes, queries = code_maker.random(rng, 20_000, 64), code_maker.random(rng, 8, 64)
     expected = _core.topk(codes, 64, queries, 10, threads=1)
     wrong = []
@@ -145,7 +145,7 @@ def test_ctrl_c_ends_a_long_search(threads):
     assert len(waits) == 3  # about 10 ms each, where nothing else runs
 
 
-def test_a_search_beside_a_busy_interpreter_is_not_held_up():
+def test_search_beside_busy_interpreter_is_not_delayed():
     """Asking for signals takes the interpreter's lock, which a busy thread gives up late: it is asked seldom."""
     run(
         """
@@ -166,7 +166,7 @@ def test_a_search_beside_a_busy_interpreter_is_not_held_up():
     )
 
 
-def test_the_interpreter_is_free_during_a_search(rng, code_maker):
+def test_search_releases_the_interpreter(rng, code_maker):
     """With no forced switches, another thread runs before the search is over only if the search lets go of the GIL."""
     codes, queries = code_maker.random(rng, 200_000, 64), code_maker.random(rng, 300, 64)
     started, finished = threading.Event(), threading.Event()

@@ -33,7 +33,7 @@ def masks(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("bits", [12, 64, 200])
 @pytest.mark.parametrize("nq", [1, 9])
-def test_every_way_of_saying_which_rows(bits, nq, rng, code_maker):
+def test_rows_of_every_kind_select_the_same(bits, nq, rng, code_maker):
     n = 7001
     codes, queries = code_maker.random(rng, n, bits), code_maker.random(rng, nq, bits)
     names = rng.permutation(n).astype(np.int64)
@@ -70,7 +70,7 @@ def test_every_way_of_saying_which_rows(bits, nq, rng, code_maker):
 
 
 @pytest.mark.parametrize("bits", [1, 7, 16, 63, 64, 128, 256, 300, 1024])
-def test_counts(bits, rng, code_maker):
+def test_count_and_histogram_equal_numpy(bits, rng, code_maker):
     codes = code_maker.random(rng, 3000, bits)
     queries = np.concatenate([codes[:1], code_maker.random(rng, 19, bits)])
     measured = code_maker.distances(queries, codes)
@@ -96,7 +96,7 @@ def test_counts_equal_faiss(bits, rng, code_maker):
 
 @pytest.mark.parametrize("bits", [1, 8, 16, 64, 128])
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_ties(bits, threads, rng, code_maker):
+def test_topk_ties_returns_every_tie(bits, threads, rng, code_maker):
     """Everything as near as the k-th; k of them without, and those are the first k."""
     codes = code_maker.random(rng, 3000, bits)
     codes[1500:] = codes[rng.integers(0, 40, 1500)]
@@ -114,7 +114,7 @@ def test_ties(bits, threads, rng, code_maker):
                     np.testing.assert_array_equal(found[lims[q] : lims[q + 1]], expected_i[q, :within])
 
 
-def test_all_codes_tie(code_maker):
+def test_topk_ties_of_equal_codes_returns_all(code_maker):
     codes = np.full((20_000, 8), 7, np.uint8)
     for threads in (1, 2):
         lims, distances, ids = _core.topk_ties(codes, 64, codes[:1], 1, threads=threads)

@@ -97,7 +97,7 @@ def test_select_by_key_prefix_and_label_takes_both(database: Path) -> None:
         np.testing.assert_array_equal(db.select(), db.ids)
 
 
-def test_select_of_nothing_names_what_there_is(database: Path) -> None:
+def test_select_of_missing_label_names_those_there_are(database: Path) -> None:
     with ih.Database.open(database) as db:
         with pytest.raises(ValueError, match=r"^label 'brd' .*a, a\|b\|bird, b, bird, cat, cat\|dog"):
             db.select(labels=["cat", "brd"])

@@ -14,7 +14,7 @@ def index_of(codes, bits, ids=None):
     return index
 
 
-def test_the_whole_surface(rng, code_maker):
+def test_index_offers_every_method(rng, code_maker):
     codes, queries = code_maker.random(rng, 500, 48), code_maker.random(rng, 4, 48)
     index = ih.HammingIndex(bits=48)
     assert len(index) == 0 and index.bits == 48
@@ -73,7 +73,7 @@ def test_ids_of_any_order_rank_by_id(order, rng, code_maker):
         assert lims[-1] == len(found)
 
 
-def test_ids_by_default_go_on_from_the_largest_and_never_come_back(rng, code_maker):
+def test_default_ids_continue_and_are_never_reused(rng, code_maker):
     codes = code_maker.random(rng, 10, 16)
     index = index_of(codes[:3], 16)
     index.add(codes[3:5], ids=[100, 50])
@@ -87,7 +87,7 @@ def test_ids_by_default_go_on_from_the_largest_and_never_come_back(rng, code_mak
     np.testing.assert_array_equal(index.search(codes[:1], 3)[1], [[104]])
 
 
-def test_the_index_keeps_its_own_copy(rng, code_maker):
+def test_index_keeps_its_own_copy(rng, code_maker):
     codes = code_maker.random(rng, 20, 16)
     ids = np.arange(20)
     index = index_of(codes[::2], 16)  # strided input is copied in anyway
@@ -102,7 +102,7 @@ def test_the_index_keeps_its_own_copy(rng, code_maker):
         index.codes[0] = 1
 
 
-def test_growth_in_small_steps_equals_one_big_add(rng, code_maker):
+def test_many_small_adds_equal_one_large_add(rng, code_maker):
     codes = code_maker.random(rng, 300, 24)
     index = ih.HammingIndex(24)
     for start in range(0, 300, 7):
@@ -122,7 +122,7 @@ def test_growth_in_small_steps_equals_one_big_add(rng, code_maker):
         (np.array([2**63, 5, 6], np.uint64), ValueError),
     ],
 )
-def test_refused_ids_leave_the_index_as_it_was(ids, error, rng, code_maker):
+def test_add_of_invalid_ids_changes_nothing(ids, error, rng, code_maker):
     codes = code_maker.random(rng, 3, 16)
     index = index_of(codes[:1], 16)
     with pytest.raises(error, match=r"^ids"):
@@ -132,7 +132,7 @@ def test_refused_ids_leave_the_index_as_it_was(ids, error, rng, code_maker):
 
 
 @pytest.mark.parametrize("wanted", [-1, 10**6, [0, 10**6], [-(2**62)], 2**62])
-def test_ids_that_are_not_there(wanted, rng, code_maker):
+def test_missing_ids_raise(wanted, rng, code_maker):
     index = index_of(code_maker.random(rng, 5, 16), 16)
     with pytest.raises(KeyError):
         index.get(wanted)
@@ -143,7 +143,7 @@ def test_ids_that_are_not_there(wanted, rng, code_maker):
         ih.HammingIndex(8).get(0)
 
 
-def test_refused_queries_and_filters(rng, code_maker):
+def test_invalid_queries_and_filters_raise(rng, code_maker):
     codes = code_maker.random(rng, 5, 12)
     index = index_of(codes, 12)
     broken = codes.copy()
@@ -185,7 +185,7 @@ RANGES = [
 
 
 @pytest.mark.parametrize("where", RANGES, ids=str)
-def test_ranges_of_ids_of_any_size(where, rng, code_maker):
+def test_where_takes_ranges_of_any_size(where, rng, code_maker):
     codes = code_maker.random(rng, 40, 8)
     ids = np.concatenate([np.arange(37), [2**63 - 6, 2**63 - 3, 2**63 - 1]])
     index = index_of(codes, 8, ids)
@@ -193,7 +193,7 @@ def test_ranges_of_ids_of_any_size(where, rng, code_maker):
     assert sorted(index.rank(codes[:1], where=where)[1][0].tolist()) == wanted
 
 
-def test_numbers_out_of_range(rng, code_maker):
+def test_huge_numbers_are_taken_and_invalid_raise(rng, code_maker):
     codes = code_maker.random(rng, 6, 8)
     index = index_of(codes, 8)
     for huge in (2**63 - 1, 2**63, 2**64, np.uint64(2**64 - 1)):
@@ -213,7 +213,7 @@ def test_numbers_out_of_range(rng, code_maker):
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_any_history_of_adds_and_removes(data):
+def test_any_history_equals_a_dictionary(data):
     """A random walk through add, remove and every search, beside a plain dictionary."""
     bits = data.draw(st.integers(1, 80), label="bits")
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))

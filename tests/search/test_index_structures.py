@@ -36,7 +36,7 @@ DATA = {
 
 @pytest.mark.parametrize("bits", [16, 64])
 @pytest.mark.parametrize("data", DATA)
-def test_an_optimized_index_equals_faiss(data, bits, rng):
+def test_optimized_index_equals_faiss(data, bits, rng):
     n = 70_000
     codes = DATA[data](rng, n, bits)
     queries = np.concatenate([codes[:3], DATA["uniform"](rng, 3, bits)])
@@ -74,7 +74,7 @@ def test_an_optimized_index_equals_faiss(data, bits, rng):
     np.testing.assert_array_equal(index.search(queries, 10)[1], peer.search(queries, 10)[1])
 
 
-def test_memory_is_bounded_by_the_argument(rng):
+def test_optimize_stays_within_memory(rng):
     index = ih.HammingIndex(64)
     index.add(DATA["uniform"](rng, 100_000, 64))
     index.optimize(memory=0)
@@ -145,7 +145,7 @@ def test_explain_names_the_path_and_why(rng):
             index.explain(**wrong)
 
 
-def test_ties_are_there_for_those_who_ask(rng, code_maker):
+def test_search_ties_returns_every_tie(rng, code_maker):
     codes, queries = code_maker.random(rng, 500, 8), code_maker.random(rng, 5, 8)
     index = ih.HammingIndex(8)
     index.add(codes)
@@ -158,7 +158,7 @@ def test_ties_are_there_for_those_who_ask(rng, code_maker):
             np.testing.assert_array_equal(distances[lims[q] : lims[q + 1]], expected_d[q][:kept])
 
 
-def test_a_snapshot_stays_as_it_was(rng, code_maker):
+def test_snapshot_does_not_change(rng, code_maker):
     codes = code_maker.random(rng, 300, 24)
     index = ih.HammingIndex(24)
     index.add(codes[:200])
@@ -172,7 +172,7 @@ def test_a_snapshot_stays_as_it_was(rng, code_maker):
     np.testing.assert_array_equal(view.get(7), codes[7])
 
 
-def test_searches_beside_a_writer_see_whole_changes(rng, code_maker):
+def test_search_beside_writer_sees_whole_changes(rng, code_maker):
     codes = code_maker.random(rng, 64, 32)
     index = ih.HammingIndex(32)
     stop, failures = threading.Event(), []
@@ -197,7 +197,7 @@ def test_searches_beside_a_writer_see_whole_changes(rng, code_maker):
     assert not failures
 
 
-def test_threads_of_an_index(rng, code_maker):
+def test_index_threads_are_used_and_checked(rng, code_maker):
     with pytest.raises(ValueError, match=r"^threads"):
         ih.HammingIndex(8, threads=2000)
     index = ih.HammingIndex(8, threads=2)

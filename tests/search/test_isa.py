@@ -46,7 +46,7 @@ def portable() -> str:
 
 
 @pytest.mark.parametrize("name", ["popcnt", "avx2", "avx512", "avx512vpopcnt"])
-def test_each_instruction_set_gives_the_results_of_the_portable_one(name, portable):
+def test_each_instruction_set_equals_portable(name, portable):
     supported = {entry["name"]: entry["supported"] for entry in ih.isa()}
     if name not in supported:
         pytest.skip(f"{name} is not compiled in for this architecture")
@@ -59,14 +59,14 @@ def test_each_instruction_set_gives_the_results_of_the_portable_one(name, portab
     assert done.stdout.split() == [name, portable]
 
 
-def test_unknown_name_in_the_environment_is_an_error():
+def test_unknown_isa_in_environment_raises():
     done = run("abacus")
     assert done.returncode != 0
     assert all(word in done.stderr for word in ("NotSupportedError: IDCWH_ISA: ", "'abacus'", "portable"))
 
 
 @pytest.mark.parametrize("isa", ["auto", "", None])
-def test_the_best_is_taken_by_default(isa):
+def test_best_isa_is_the_default(isa):
     done = run(isa)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == [entry["name"] for entry in ih.isa() if entry["supported"]][-1]
@@ -89,7 +89,7 @@ def test_isa_lists_and_set_isa_switches():
     assert [entry["name"] for entry in ih.isa() if entry["active"]] == [best]
 
 
-def test_the_choice_is_made_by_the_first_search_not_by_the_import():
+def test_isa_is_chosen_by_first_search():
     code = "import idcwh_search._core"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "IDCWH_ISA": "abacus"}, check=False)
     assert done.returncode == 0
