@@ -25,7 +25,6 @@ EMBEDDED = ("idcwh", "idcwh-single", "dcwh", "dtsh")
 
 
 class Figure(NamedTuple):
-    name: str
     path: Path
     title: str
     caption: str
@@ -44,7 +43,7 @@ def draw(folder: Path, table: Table, results: Results) -> list[Figure]:
                 path = folder / f"{results.setup.slug}-{name}.png"
                 with replacing(path, PNG) as file:
                     figure.savefig(file, format="png", metadata={"Software": None})
-                written.append(Figure(name, path, title, caption.format(bits=results.shown_bits())))
+                written.append(Figure(path, title, caption.format(bits=results.shown_bits())))
     return written
 
 
@@ -232,7 +231,7 @@ _FIGURES: dict[str, tuple[Callable[[Table, Results], Any], str, str]] = {
     ),
     "ablation": (
         bars,
-        "Ablation",
+        "Differences of the ablation",
         "Difference in MAP without one part of IDCWH or of its recipe: mean over seeds, bars of one standard deviation "
         "of the difference.",
     ),

@@ -79,24 +79,17 @@ def _section(out: Path, table: tables.Table, results: Results, figures: bool) ->
     blocks = [f"## {results.setup.title}", *settings.warnings(table, results), "### MAP by Hamming ranking"]
     blocks += map_table.blocks(table, results, comparable, map_table.NOT_RUN)
     if failed := [[one.title, markup.text(one.reason)] for one in results.experiments if not one.done]:
-        table_of_failures = markup.table(["experiment", "reason"], failed, words=True)
-        blocks += ["### Experiments that failed", table_of_failures]
+        blocks += ["### Experiments that failed", markup.table(["experiment", "reason"], failed, words=True)]
     bits = results.shown_bits()
     if methods := [m for m in map_table.order(table, results) if results.runs(m, bits).evaluations]:
         blocks += [f"### Other measures at {bits} bits", _measures(results, methods, bits)]
-    bars: list[str] = []
+    blocks += ablation.blocks(table, results)
     if figures:
         from .figures import draw
 
         for figure in draw(out / "figures", table, results):
-            image = markup.figure(figure.path, figure.caption, out)
-            if figure.name == "ablation":
-                bars.append(image)
-            else:
-                blocks += [f"### {figure.title}", image]
-    return [
-        *blocks, *ablation.blocks(table, results), *bars, "### Settings and machine", *settings.blocks(results)
-    ]  # fmt: skip
+            blocks += [f"### {figure.title}", markup.figure(figure.path, figure.caption, out)]
+    return [*blocks, "### Settings and machine", *settings.blocks(results)]
 
 
 def _measures(results: Results, methods: Sequence[str], bits: int) -> str:
