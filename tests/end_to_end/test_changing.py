@@ -60,7 +60,7 @@ def test_add_encodes_only_new_and_changed_images(
     with ih.Database.open(database) as db:
         ids = {key: number for key, number in zip(db.keys(), db.ids.tolist(), strict=True)}
     changed = str(cats[0].relative_to(images))
-    shutil.copyfile(dogs[0], cats[0])  # another picture under the old name
+    shutil.copyfile(dogs[0], cats[0])  # another image under the old name
     os.utime(cats[0], ns=(1, 1))
     (images / "fox").mkdir()
     shutil.copyfile(dogs[1], images / "fox" / "new.png")
@@ -181,7 +181,7 @@ def test_manifest_without_labels_is_indexed(
 
 
 def test_add_skips_unreadable_images(database: Path, images: Path, commands: Runner) -> None:
-    (images / "cat" / "bad.png").write_text("no picture")
+    (images / "cat" / "bad.png").write_text("no image")
     shutil.copyfile(next((images / "dog").iterdir()), images / "cat" / "good.png")
     done = add(commands, database, images, status=3)
     assert done["new"] == 1 and [Path(entry["path"]).name for entry in done["skipped"]] == ["bad.png"]

@@ -1,4 +1,4 @@
-"""idcwh-eval: files of codes, models on a protocol, tables, JSON, plots, and mistakes in one line."""
+"""idcwh-eval: files of codes, models on a protocol, tables, JSON, plots, and errors in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from idcwh_search.encoder import model_file
 
 SIDE, BITS = 8, 8
 CLASSES = ("blue", "green", "red")
-# logits of a picture of one colour; few enough bits and rough enough steps that codes tie
+# Logits of an image of one colour, with so few bits and such rough steps that codes tie.
 WEIGHTS = np.random.default_rng(4).integers(-3, 4, (3, BITS)).astype(np.float32)
 BIAS = np.random.default_rng(5).integers(-90, 90, BITS).astype(np.float32)
 
@@ -110,10 +110,10 @@ def test_eval_plots_are_images(codes, tmp_path, commands):
     written = json.loads(out)["plots"]
     assert sorted(written) == sorted(str(p) for p in folder.iterdir()) and len(written) == 5
     for path in written:
-        with Image.open(path) as picture:
-            picture.load()
-            assert picture.format == "PNG" and min(picture.size) >= 300
-            grey = np.asarray(picture.convert("L"))
+        with Image.open(path) as image:
+            image.load()
+            assert image.format == "PNG" and min(image.size) >= 300
+            grey = np.asarray(image.convert("L"))
             assert grey.std() > 10 and (grey < 100).mean() > 0.001  # ink on paper
 
 
@@ -218,7 +218,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def images(tmp_path):
-    """A folder of one-colour pictures, 12 a class, each class around its own colour; and the colour of each."""
+    """A folder of images of one colour, 12 per class, each class around its own colour; and the colour of each."""
     rng = np.random.default_rng(1)
     folder, colours = tmp_path / "images", {}
     for c, name in enumerate(CLASSES):
@@ -266,7 +266,7 @@ def test_eval_of_a_model_on_a_folder_equals_numpy(model, images, commands):
 
 
 def test_eval_of_images_with_several_labels_and_none(model, images, commands):
-    """A manifest whose pictures carry several labels; one query and one database picture carry none."""
+    """A manifest whose images have several labels; one query and one database image have none."""
     folder, colours = images
     keys = sorted(colours)
     rng = np.random.default_rng(7)
