@@ -81,7 +81,7 @@ def parser() -> common.Parser:
 
 
 def _opset(text: str) -> int:
-    """argparse type: an opset that can be written."""
+    """Parses an opset that can be written, for argparse."""
     return common.whole(text, OPSETS.start, OPSETS.stop - 1)
 
 

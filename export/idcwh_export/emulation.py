@@ -1,10 +1,9 @@
 """An fp16 file as a GPU computes it, on a CPU: every number between two operators is rounded to half precision.
 
-ONNX Runtime has no half arithmetic on most CPUs. It puts a conversion before and behind each operator and takes out
-those that cancel, so that numbers stay in float32 from one operator to the next, never rounded, and never beyond the
-range that ends at 65,504. Here a copy stands behind each operator of the backbone. A copy takes half precision as it
-is, so the two conversions around it do not cancel. Inside an operator sums are float32, as in ONNX Runtime's CUDA
-provider.
+ONNX Runtime has no half arithmetic on most CPUs. It puts a conversion before and behind each operator and removes those
+that cancel. So numbers stay in float32 from one operator to the next, never rounded, and never beyond the range that
+ends at 65,504. Here a copy stands behind each operator of the backbone. A copy takes half precision as it is, so the
+two conversions around it do not cancel. Inside an operator sums are float32, as in ONNX Runtime's CUDA provider.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class HalfArithmetic:
 
 
 def _rounding(content: bytes) -> onnx.ModelProto:
-    """The model with a copy behind each operator that gives half precision, and their largest number as an output."""
+    """Returns the model with a copy behind each operator in half precision, and their largest number as an output."""
     import onnx
     from onnx import TensorProto, helper
 

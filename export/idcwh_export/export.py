@@ -80,7 +80,7 @@ class Export:
 
 @dataclass
 class _Candidate:
-    """A file in the making: its place, what will be said of it, and the bytes that are checked."""
+    """A file before its check: its place, its metadata, and the bytes that are compared."""
 
     out: Path
     file: BinaryIO
@@ -217,7 +217,7 @@ def _compare(
 
 
 def _write(candidate: _Candidate, found: dict[str, verify.Comparison], samples: SampleImages) -> Exported:
-    """The bytes that were checked, behind them what was found, and the seal over all of it."""
+    """Writes the checked bytes, the result of the check behind them, and the seal over both."""
     emulated = found.pop(_EMULATED, None)
     verified: dict[str, Any] = {
         "versions": {name: importlib.metadata.version(name) for name in ("idcwh", "torch", "onnx")}

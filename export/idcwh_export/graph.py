@@ -66,7 +66,7 @@ class PackedHash(nn.Module):
 
 
 def packing_matrix(bits: int) -> torch.Tensor:
-    """float32 [bits, ceil(bits / 8)]: column j holds 1, 2, 4, ... 128 at the eight bits of byte j, zeros elsewhere."""
+    """Returns float32 [bits, ceil(bits / 8)]: column j has 1, 2, 4, ... 128 at the bits of byte j, zeros elsewhere."""
     matrix = torch.zeros(bits, -(-bits // 8))
     bit = torch.arange(bits)
     matrix[bit, bit // 8] = 2.0 ** (bit % 8)
@@ -74,7 +74,7 @@ def packing_matrix(bits: int) -> torch.Tensor:
 
 
 def pack(logits: torch.Tensor, packing: torch.Tensor) -> torch.Tensor:
-    """Packed codes of logits [n, bits] by one matrix product: the CUDA provider has no BitShift, no Bitwise operator.
+    """Returns packed codes of logits [n, bits] by one matrix product: CUDA has no BitShift or Bitwise operator.
 
     Exact in any precision that a provider may choose: zeros and ones times powers of two, and sums of at most 255.
     """
@@ -98,7 +98,7 @@ def check_network(network: nn.Module) -> nn.Module:
 def build(
     network: nn.Module, bits: int, image_size: int, metadata: Mapping[str, str], opset: int = OPSET
 ) -> onnx.ModelProto:
-    """The ONNX model of `network` (uint8 or float [n, 3, H, W] of 0..255 to logits [n, bits]), checked by onnx.checker.
+    """Returns the ONNX model of `network` (uint8 or float [n, 3, H, W] of 0..255 to logits [n, bits]), checked by onnx.
 
     `image_size` is H = W; the number of images stays open. `metadata` becomes the model's own (ModelInfo.to_metadata).
     Raises IdcwhError when the network cannot be exported, or not at this opset.
@@ -131,9 +131,7 @@ def build(
 
 
 def simplified(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same network after ONNX Runtime's basic optimisations: constants folded, what does nothing taken out, and
-    standard operators only. Other runtimes then need not do the same.
-    """
+    """Returns the network after ONNX Runtime's basic optimisations, in standard operators, for other runtimes."""
     import onnx
 
     ort, options = load_onnxruntime(), session_options(load_onnxruntime())
@@ -156,7 +154,7 @@ def simplified(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
-    """The bytes of a model that says what it is; checked, and the same for the same model."""
+    """Returns the bytes of a model with its metadata, checked; the same bytes for the same model."""
     import onnx
 
     strip(model)
@@ -171,7 +169,7 @@ def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
 
 
 def strip(model: onnx.ModelProto) -> None:
-    """Leave out the exporter's notes: stack traces with the paths of this machine, more text than some have weights.
+    """Removes the exporter's notes: stack traces with the paths of this machine, longer than the weights of some.
 
     The same model.pt then gives the same bytes, and so the same fingerprint, wherever it is exported.
     """
@@ -190,9 +188,9 @@ def strip(model: onnx.ModelProto) -> None:
 
 
 def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes that compute `features` from `normalised`, in their order; IdcwhError where the graph has no such part.
+    """Returns the nodes that compute `features` from `normalised`, in their order; NotSupportedError without these.
 
-    What the pixels alone decide (`normalised` itself, the size of the batch) does not belong to them.
+    Nodes that depend on the pixels alone (`normalised` itself, the size of the batch) are not among them.
     """
     outputs = {name: node for node in model.graph.node for name in node.output}
     if not set(BACKBONE) <= set(outputs):

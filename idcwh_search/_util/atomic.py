@@ -201,7 +201,7 @@ def is_at(handle: int, path: StrPath) -> bool:
 
 
 def try_lock(handle: int) -> bool | None:
-    """Lock an open file for as long as it is open. False when somebody else has it, None where there are no locks."""
+    """Locks an open file until it is closed. Returns False if another process has the lock, None without locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -212,7 +212,7 @@ def try_lock(handle: int) -> bool | None:
 
 
 def _sync_directory(folder: Path) -> None:
-    """Make a rename in this folder durable."""
+    """Makes a rename in this folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Where the C and C++ side of this installation lies, for programs that have it from pip alone.
+"""The folders of the C and C++ headers and libraries of this installation, for programs that have it from pip alone.
 
     c++ -std=c++20 main.cpp -I$(python -c "import idcwh_search as ih; print(ih.get_include())") \\
         $(python -c "import idcwh_search as ih; print(ih.get_library_dir())")/libidcwh.a -pthread
@@ -14,14 +14,14 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def get_include() -> str:
-    """The folder for `-I`: it holds `idcwh/search.hpp`, `idcwh/encoder.hpp`, `idcwh/idcwh.h` and the rest."""
+    """Returns the folder for `-I`: it holds `idcwh/search.hpp`, `idcwh/encoder.hpp`, `idcwh/idcwh.h` and the rest."""
     installed = _PACKAGE / "include"
     # An editable installation uses the headers that are being edited.
     return str(installed if installed.is_dir() else _PACKAGE.parent / "csrc" / "include")
 
 
 def get_library_dir() -> str:
-    """The folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) with its `libidcwh.so.0`.
+    """Returns the folder for `-L`, with `libidcwh.a`, and on Linux `libidcwh.so` (for `-lidcwh`) and `libidcwh.so.0`.
 
     Beside them `libidcwh_encoder` in the same forms: images to pixels and codes.
     """

@@ -11,13 +11,13 @@ from . import progress
 
 
 def first_line(error: BaseException) -> str:
-    """An exception of ONNX Runtime as one line without its source file and status code."""
+    """Returns an exception of ONNX Runtime as one line without its source file and status code."""
     text = " ".join(str(error).split())
     return text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
 
 
 def describe(error: BaseException) -> str:
-    """One line for an exception; an OSError names its file first, as the shell does."""
+    """Returns one line for an exception; an OSError names its file first, as the shell does."""
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
     if isinstance(error, MemoryError):
@@ -30,8 +30,7 @@ _JOINERS = "\u200c\u200d"  # which words of several languages need
 
 
 def one_line(text: str) -> str:
-    """Text from a file or its name as a terminal shows it: what would break the line, move the cursor or reverse the
-    direction of writing is escaped."""
+    """Returns text for a terminal; what would break the line, move the cursor or reverse the direction is escaped."""
     if text.isprintable():
         return text
     escaped = [c for c in text if unicodedata.category(c) in _ESCAPED and c not in _JOINERS]
@@ -44,13 +43,13 @@ _hushed = False
 
 
 def hush() -> None:
-    """No more notes and bars from this process: it is one of several that would say the same."""
+    """Discards the notes and bars of this process: it is one of several that would write the same."""
     global _hushed
     _hushed = True
 
 
 def note(message: str) -> None:
-    """Say something to the person at the terminal: everything that is not data goes to stderr."""
+    """Writes a note for people to stderr: everything that is not data goes there."""
     if not _hushed:
         write_line(message)
 
@@ -66,12 +65,12 @@ def write_line(message: str) -> None:
 
 
 def shown_bars() -> list[Any]:
-    """The progress bars that are shown."""
+    """Returns the progress bars that are shown."""
     return list(getattr(getattr(sys.modules.get("tqdm"), "tqdm", None), "_instances", []))
 
 
 def note_all(messages: Iterable[str]) -> None:
-    """Write a note for each message."""
+    """Writes a note for each message."""
     for message in messages:
         note(message)
 

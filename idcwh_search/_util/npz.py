@@ -55,7 +55,7 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
 
 
 def _check_memory(path: Path, size: int) -> None:
-    """A small archive may hold arrays of any size: the system would end the process that unpacks them."""
+    """Raises InvalidInputError for arrays larger than memory: the system would end the process that unpacks them."""
     limit = hardware.memory()
     if size > limit:
         found, expected = f"{size:,} bytes", f"at most {limit:,}"
