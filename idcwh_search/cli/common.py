@@ -16,6 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -245,31 +246,30 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"error: {one_line(message)} (see {self.prog} --help)\n")
 
 
-def positive(text: str) -> int:
-    """argparse type: an integer of at least 1."""
-    return whole(text, 1)
+def whole(text: str, least: int, most: int = LARGEST) -> int:
+    """Returns the whole number of an argument. Raises ArgumentTypeError for other text and beyond the limits."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= most:
+        limit = f"of at least {least}" if value < least else f"up to {most}"
+        raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
+    return value
 
 
-def natural(text: str) -> int:
-    """argparse type: an integer of at least 0."""
-    return whole(text, 0)
+# Types of argparse arguments.
+positive = partial(whole, least=1)
+natural = partial(whole, least=0)
+threads = partial(whole, least=1, most=MAX_THREADS)
+identifier = partial(whole, least=0, most=LARGEST_ID)
 
 
 def bits(text: str) -> int:
-    """argparse type: a code length."""
+    """Returns the code length of an argument."""
     from ..codes import MAX_BITS
 
     return whole(text, 1, MAX_BITS)
-
-
-def threads(text: str) -> int:
-    """argparse type: a number of threads."""
-    return whole(text, 1, MAX_THREADS)
-
-
-def identifier(text: str) -> int:
-    """argparse type: an id."""
-    return whole(text, 0, LARGEST_ID)
 
 
 def add_command(commands: Any, name: str, run: Callable[[Any], int], *, help: str, epilog: str) -> Any:
@@ -323,15 +323,3 @@ def preprocess(text: str) -> Any:
         return Preprocess(*sides, interpolation or "bilinear")
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{expected} ({str(error).removeprefix('preprocess: ')})") from None
-
-
-def whole(text: str, least: int, most: int = LARGEST) -> int:
-    """argparse type, with its limits: a whole number."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        limit = f"of at least {least}" if value < least else f"up to {most}"
-        raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
-    return value

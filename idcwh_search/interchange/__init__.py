@@ -134,7 +134,7 @@ def _writer(kind: str) -> Callable[[Database, Any, Progress], None]:
     if kind in _TABLES:
         tables = _tables()
         return lambda database, file, progress: tables.write(database, file, kind, progress)
-    return {"faiss": faiss_files.write, "npy": flat.write_npy, "raw": flat.write_raw}[kind]
+    return {"faiss": faiss_files.write, "npy": flat.write_npy, "raw": flat.write_codes}[kind]
 
 
 def _tables() -> Any:

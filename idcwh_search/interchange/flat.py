@@ -133,11 +133,6 @@ def write_codes(database: Database, file: BinaryIO, progress: Progress) -> None:
             progress(len(ids))
 
 
-def write_raw(database: Database, file: BinaryIO, progress: Progress) -> None:
-    """Writes the codes and nothing else."""
-    write_codes(database, file, progress)
-
-
 def write_npy(database: Database, file: BinaryIO, progress: Progress) -> None:
     """Writes a .npy: uint8 (n, code bytes)."""
     shape = (len(database), code_bytes(database.bits))
