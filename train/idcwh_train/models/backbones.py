@@ -101,7 +101,7 @@ def unknown(name: str) -> str | None:
         known = name == COMPACT or name in models.list_models(module=models)
     if known:
         return None
-    return f"unknown backbone {name!r}; expected a torchvision classifier (googlenet, ...), timm:NAME or compact"
+    return f"backbone: expected a torchvision classifier (googlenet, ...), timm:NAME or {COMPACT}, not {name!r}"
 
 
 def build(config: dict[str, Any]) -> nn.Module:
