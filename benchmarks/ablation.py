@@ -27,6 +27,7 @@ from idcwh_search.errors import IdcwhError
 from idcwh_search.splits import protocols
 from idcwh_train import recipes
 from idcwh_train.engine import session
+from idcwh_train.engine.run_dir import RunDir
 from idcwh_train.frozen import features
 from idcwh_train.options import Options
 
@@ -114,7 +115,8 @@ def _map(options: Options) -> dict[int, float]:
     """MAP of the finished model, by code length."""
     quiet = contextlib.redirect_stderr(io.StringIO())
     with tempfile.TemporaryDirectory() as folder, quiet:
-        outcome = session.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
+        cache = features.default_cache()
+        outcome = session.train(options, RunDir(folder), device=torch.device("cpu"), cache=cache, evaluate=True)
     return {bits: found.map for bits, found in outcome.evaluations.items()}
 
 

@@ -32,6 +32,7 @@ from idcwh_search.metrics import evaluate
 from idcwh_search.splits import protocols
 from idcwh_train import recipes
 from idcwh_train.engine import session
+from idcwh_train.engine.run_dir import RunDir
 from idcwh_train.frozen import features
 from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import Embedder
@@ -61,7 +62,8 @@ def trained(method: str, bits: int, seed: int, split: dict[str, Any]) -> float:
         "frozen", {"freeze": True, "backbone": BACKBONE, "method": method, "bits": bits, "seed": seed, **split}
     )
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
-        done = session.train(options, Path(folder), torch.device("cpu"), features.default_cache(), evaluate=True)
+        cache = features.default_cache()
+        done = session.train(options, RunDir(folder), device=torch.device("cpu"), cache=cache, evaluate=True)
     return done.evaluations[bits].map
 
 

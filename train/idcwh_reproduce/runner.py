@@ -27,7 +27,7 @@ from idcwh_search.splits import protocols
 from idcwh_search.splits.options import SplitOptions
 from idcwh_train.engine import resume as resuming
 from idcwh_train.engine import session, training_curves
-from idcwh_train.engine.run_dir import CHECKPOINT, LOG, PROTOCOL, model_names
+from idcwh_train.engine.run_dir import CHECKPOINT, LOG, PROTOCOL, RunDir, model_names
 from idcwh_train.models import backbones
 from idcwh_train.options import Options
 
@@ -111,8 +111,9 @@ class Runner:
         }
         try:
             outcome = session.train(
-                planned.options, folder, self.device, self.cache, resume=resume, overwrite=not resume, evaluate=True
-            )
+                planned.options, RunDir(folder), device=self.device, cache=self.cache, resume=resume,
+                overwrite=not resume, evaluate=True,
+            )  # fmt: skip
             if not outcome.finished:
                 return False
             if not outcome.evaluations:
@@ -154,7 +155,7 @@ class Runner:
         try:
             saved = resuming.read(folder / CHECKPOINT)
             split = protocols.load(folder / PROTOCOL, self.dataset)
-            resuming.check(folder, saved, resuming.identity(split, self.dataset, options.weights))
+            resuming.check(RunDir(folder), saved, resuming.identity(split, self.dataset, options.weights))
             return experiments.same_options(saved["options"], options.to_dict())
         except (IdcwhError, OSError, TypeError):
             return False

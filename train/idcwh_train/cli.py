@@ -6,19 +6,19 @@ import argparse
 import functools
 import importlib.util
 import json
-import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from idcwh_search._util import console
 from idcwh_search._util.wording import counted
 from idcwh_search.cli import common
-from idcwh_search.errors import CorruptFileError, IdcwhError, NotSupportedError
+from idcwh_search.errors import IdcwhError, NotSupportedError
 
 from . import recipes
-from .engine import run_dir
+from .engine.run_dir import RunDir
 from .methods.idcwh_options import IDCWHOptions
 from .option_types import declared, guessed
 from .options import GROUPS, OPTIONS, Options
@@ -37,7 +37,7 @@ DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .
 a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR. --method-option sets what docs/methods.md lists.
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted (model.pt and
-checkpoint.pt are written all the same; go on with --resume)
+checkpoint.pt are written all the same; --resume continues)
 """
 _METHOD_OPTIONS = declared(IDCWHOptions)
 _NEW_RUN = {*OPTIONS, *_METHOD_OPTIONS, "method_option", "recipe"} - {"data", "weights"}
@@ -74,69 +74,63 @@ def parser() -> common.Parser:
 
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    """The command; see the epilog for its exit codes."""
+    """Runs the command; its epilog has the exit codes."""
     p = parser()
     arguments = vars(p.parse_args(argv))
     given = _given(arguments)
-    out: Path = arguments["out"]
+    run_dir = RunDir(arguments["out"])
     if arguments["resume"]:
         if new := sorted(arguments.keys() & _NEW_RUN):
             p.error(f"--{new[0].replace('_', '-')}: belongs to a new run; --resume takes {_RESUME_TAKES}")
         if arguments["overwrite"]:
             p.error("--overwrite: replaces a run, and --resume continues it; give one of them")
-        options = _recorded(out)
+        from .engine import resume
+
+        recorded = resume.recorded(resume.read(run_dir.checkpoint), run_dir.checkpoint)
+        with p.checking():
+            options = replace(recorded, **given)
     else:
         if not given.get("data"):
             p.error("--data: is missing; expected a folder, a manifest, or cifar10:DIR")
-        if "LOCAL_RANK" not in os.environ:  # under torchrun the first process looks, once it has the folder
-            run_dir.check(out, arguments["overwrite"])
-            run_dir.check_kinds(out)
         with p.checking():
             options = recipes.options(arguments.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
-    from .engine import distributed, divergence, training_curves
-    from .engine import session as run
-    from .frozen import features  # from here on torch is needed
+    from .engine import distributed, divergence, session, training_curves
+    from .frozen import features  # torch is needed from here on
 
-    if not arguments["resume"]:
-        with p.checking():
-            run.check(options)
     if distributed.number():
         console.hush()
     here = distributed.local_device(device(arguments["device"]))
-    cache = arguments.get("cache", features.default_cache())
-    with distributed.joined(here) as team:
+    with distributed.joined(here) as workers:
         try:
-            outcome = run.train(
-                options, out, here, cache, resume=arguments["resume"], overwrite=arguments["overwrite"],
-                evaluate=arguments["evaluate"], workers=team, data=given.get("data"),
-                weights=given.get("weights"),
+            outcome = session.train(
+                options, run_dir, device=here, cache=arguments.get("cache", features.default_cache()), workers=workers,
+                **{name: arguments[name] for name in ("resume", "overwrite", "evaluate")},
             )  # fmt: skip
         except divergence.Diverged as error:
-            raise error.about(hint=_advice(options, out)) from None
-        if not team.first:
+            raise error.about(hint=_advice(options, run_dir)) from None
+        if not workers.first:
             return common.DONE
         _say(outcome, arguments["json"])
-        status = _report(outcome, out, list(run_dir.model_names(options.bits).values()))
+        status = _report(outcome, run_dir, options)
         if outcome.finished:
-            console.note_all([*_quality(outcome, options), *_next(options, out, given.get("data", options.data))])
+            console.note_all([*_quality(outcome, options), *_next(options, run_dir)])
         if importlib.util.find_spec("matplotlib"):
             try:
-                training_curves.draw(out)
+                training_curves.draw(run_dir.path)
             except IdcwhError as error:  # the model is there
-                console.note(f"no {run_dir.CURVES}: {error}")
-        return status if team.count == 1 else common.DONE  # torchrun takes anything else for a crash
+                console.note(f"no {run_dir.curves.name}: {error}")
+        return status if workers.count == 1 else common.DONE  # torchrun takes anything else for a crash
 
 
-def _advice(options: Options, out: Path) -> str | None:
+def _advice(options: Options, run_dir: RunDir) -> str | None:
     """Returns what to do when training has diverged."""
     from .methods.base import find
 
     if find(options.method).closed_form:
         return None
-    resumable = (out / run_dir.CHECKPOINT).exists()
-    of_resume = ", in a new run: --resume keeps the rate and comes to the same end" if resumable else ""
-    return f"a lower --lr helps most often{of_resume}"
+    again = ", in a new run: --resume keeps the rate and ends the same way" if run_dir.checkpoint.exists() else ""
+    return f"a lower --lr helps most often{again}"
 
 
 def _say(outcome: Any, as_json: bool) -> None:
@@ -164,7 +158,7 @@ def _say(outcome: Any, as_json: bool) -> None:
 
 
 def _quality(outcome: Any, options: Options) -> list[str]:
-    """Lines that say how good the model is on images it was not trained on, as far as that was measured."""
+    """Returns notes about MAP on images that did not train, as far as it was measured."""
     from .engine.epoch_log import named
 
     if outcome.held and options.keep == "last":
@@ -176,14 +170,14 @@ def _quality(outcome: Any, options: Options) -> list[str]:
     return []
 
 
-def _next(options: Options, out: Path, data: str) -> list[str]:
-    """The commands that usually follow, with the paths of this run."""
-    model = out / run_dir.model_names(options.bits)[max(options.bits)]
+def _next(options: Options, run_dir: RunDir) -> list[str]:
+    """Returns the commands that usually follow, with the paths of this run."""
+    model, data = run_dir.models(options.bits)[max(options.bits)], options.data
     files = Path(data).is_dir() or Path(data).suffix.lower() in (".csv", ".jsonl", ".ndjson")
     words = [
         ["idcwh-export", model, "--onnx"],
         ["idcwh-index", "build", "--model", model.with_suffix(".onnx"), "--images", data if files else "IMAGES",
-         "--db", out / "codes.bin"],
+         "--db", run_dir.path / "codes.bin"],
     ]  # fmt: skip
     return [f"next: {shlex.join(map(str, command))}" for command in words]
 
@@ -203,19 +197,8 @@ def _method_option(text: str) -> tuple[str, Any]:
     return name, guessed(value)
 
 
-def _recorded(out: Path) -> Options:
-    """Returns the options that a checkpoint records."""
-    from .engine import resume
-
-    path = out / run_dir.CHECKPOINT
-    try:
-        return Options(**resume.read(path)["options"])
-    except (TypeError, ValueError) as error:
-        raise CorruptFileError(f"has invalid options ({error})", path=path) from None
-
-
 def device(asked: str) -> Any:
-    """The torch.device of --device, which is said. IdcwhError for CUDA that is not there."""
+    """Returns the torch.device of --device, and reports it. Raises NotSupportedError if CUDA is not available."""
     import torch
 
     if asked == "cpu":
@@ -225,21 +208,22 @@ def device(asked: str) -> Any:
         return torch.device("cuda")
     why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
     if asked == "cuda":
-        raise NotSupportedError(f"--device cuda: {why}; --device cpu works")
+        raise NotSupportedError(why, path="--device", found="cuda", hint="--device cpu works")
     console.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
     return torch.device("cpu")
 
 
-def _report(outcome: Any, out: Path, models: list[str]) -> int:
+def _report(outcome: Any, run_dir: RunDir, options: Options) -> int:
+    """Reports skipped images and written files; returns the exit code."""
     failed = outcome.failed
     for key, reason in list(failed.items())[:20]:
         console.note(f"skipped {key}: {reason}")
     if failed:
         more = ", the first 20 are named above" if len(failed) > 20 else ""
         console.note(f"unreadable images skipped: {len(failed)}{more}")
-    console.note(f"wrote {', '.join(str(out / name) for name in models)}")
+    console.note(f"wrote {', '.join(map(str, run_dir.models(options.bits).values()))}")
     if not outcome.finished:
-        console.note(f"interrupted; go on with: idcwh-train --out {shlex.quote(str(out))} --resume")
+        console.note(f"interrupted; continue with: idcwh-train --out {shlex.quote(str(run_dir.path))} --resume")
         return common.INTERRUPTED
     skipped = failed or outcome.unmeasured or outcome.left_out.skipped
     return common.SKIPPED if skipped else common.DONE

@@ -1,7 +1,6 @@
 """model.pt and checkpoint.pt: written whole or not at all, read as tensors and plain Python only.
 
-model.pt is the contract with the exporter (ARCHITECTURE.md lists its keys); checkpoint.pt holds what `--resume` needs
-and is nobody else's business.
+docs/model-files.md lists the keys of model.pt. checkpoint.pt has what `--resume` needs, see resume.py.
 """
 
 from __future__ import annotations

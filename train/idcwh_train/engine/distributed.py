@@ -33,7 +33,7 @@ class Workers:
         """Whether this one writes files and speaks to the terminal."""
         return self.rank == 0
 
-    def part(self, rows: Tensor) -> Tensor:
+    def shard(self, rows: Tensor) -> Tensor:
         """This worker's share of something that all hold, in order."""
         return rows
 
@@ -41,21 +41,21 @@ class Workers:
         """The rows of all workers [n, ...], in order of the workers; the gradient goes to the own ones alone."""
         return rows
 
-    def add_up(
-        self, parameters: Iterable[nn.Parameter], same: Iterable[nn.Parameter], buffers: Iterable[Tensor]
+    def sync_gradients(
+        self, parameters: Iterable[nn.Parameter], replicated: Iterable[nn.Parameter], buffers: Iterable[Tensor]
     ) -> None:
-        """After `backward`: the gradients of `parameters` become their sum over the workers, those of `same`, which
-        are alike on all, and `buffers` (running statistics) their mean."""
+        """After `backward`: the gradients of `parameters` become their sum over the workers, those of `replicated`,
+        which are alike on all, and `buffers` (running statistics) their mean."""
 
-    def any(self, flag: bool) -> bool:
+    def any_rank(self, flag: bool) -> bool:
         """Whether it is true for one of them."""
         return flag
 
-    def merged(self, found: dict[str, str]) -> dict[str, str]:
+    def gather_dict(self, found: dict[str, str]) -> dict[str, str]:
         """The entries of all."""
         return found
 
-    def first_does(self, act: Callable[[], None]) -> None:
+    def run_on_rank0(self, act: Callable[[], None]) -> None:
         """`act`, in the first worker alone. Where it fails all end: the first with the error, the others silently."""
         act()
 
@@ -71,7 +71,7 @@ class Distributed(Workers):
         self.device = device
         self.rank, self.count = dist.get_rank(), dist.get_world_size()
 
-    def part(self, rows: Tensor) -> Tensor:
+    def shard(self, rows: Tensor) -> Tensor:
         return rows.tensor_split(self.count)[self.rank]
 
     def gather(self, rows: Tensor) -> Tensor:
@@ -84,10 +84,10 @@ class Distributed(Workers):
         parts[self.rank] = rows
         return torch.cat(parts)
 
-    def add_up(
-        self, parameters: Iterable[nn.Parameter], same: Iterable[nn.Parameter], buffers: Iterable[Tensor]
+    def sync_gradients(
+        self, parameters: Iterable[nn.Parameter], replicated: Iterable[nn.Parameter], buffers: Iterable[Tensor]
     ) -> None:
-        mean = [p.grad for p in same if p.grad is not None] + [b for b in buffers if b.is_floating_point()]
+        mean = [p.grad for p in replicated if p.grad is not None] + [b for b in buffers if b.is_floating_point()]
         added = []
         for p in parameters:
             if p.grad is None:  # a worker whose part could not be read has none where the others have some
@@ -103,24 +103,24 @@ class Distributed(Workers):
                 tensor.copy_(together[at : at + tensor.numel()].view_as(tensor))
                 at += tensor.numel()
 
-    def any(self, flag: bool) -> bool:
+    def any_rank(self, flag: bool) -> bool:
         found = torch.tensor([int(flag)], device=self.device)
         dist.all_reduce(found)
         return bool(found)
 
-    def first_does(self, act: Callable[[], None]) -> None:
+    def run_on_rank0(self, act: Callable[[], None]) -> None:
         problem: Exception | None = None
         if self.first:
             try:
                 act()
             except Exception as error:
                 problem = error
-        if self.any(problem is not None):
+        if self.any_rank(problem is not None):
             if problem is not None:
                 raise problem
             sys.exit(1)
 
-    def merged(self, found: dict[str, str]) -> dict[str, str]:
+    def gather_dict(self, found: dict[str, str]) -> dict[str, str]:
         parts: list[Any] = [None] * self.count
         dist.all_gather_object(parts, found)
         return {key: value for part in parts for key, value in part.items()}

@@ -1,35 +1,45 @@
-"""What `--resume` goes on from, and what has to be true before it does."""
+"""checkpoint.pt: what `--resume` continues from, and the checks before it does."""
 
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 from typing import Any
 
 from idcwh_search._util.console import note
+from idcwh_search._util.wording import counted
 from idcwh_search.datasets import LabelledImages
-from idcwh_search.errors import MismatchError, NotSupportedError
+from idcwh_search.errors import CorruptFileError, MismatchError, NotSupportedError
 from idcwh_search.splits.split import Split
 
-from ..options import NO_FILES, OPTIONS
-from . import checkpoint, run_dir
+from ..options import NO_FILES, OPTIONS, Options
+from . import checkpoint
+from .run_dir import RunDir
+from .trainer import Trainer
 
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A checkpoint that has all it needs. IdcwhError for one of another version of this program."""
+    """Returns a checkpoint. Raises NotSupportedError for one of another version of this program."""
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
-    lacking = [name for name, kind in _KEYS.items() if not isinstance(saved.get(name), kind)]
-    if not lacking:
-        lacking = [f"option {name}" for name in OPTIONS if name not in saved["options"]]
-    if lacking:
-        raise NotSupportedError(
-            f"has no {lacking[0]}; another version of idcwh-train wrote it: go on with that one, "
-            "or train anew with --overwrite",
-            path=path,
-        )
+    missing = [name for name, kind in _KEYS.items() if not isinstance(saved.get(name), kind)]
+    if not missing:
+        missing = [f"option {name}" for name in OPTIONS if name not in saved["options"]]
+    if missing:
+        problem = f"has no {missing[0]}; another version of idcwh-train wrote it"
+        raise NotSupportedError(problem, path=path, hint="continue with that version, or train again with --overwrite")
     return saved
+
+
+def recorded(saved: dict[str, Any], path: Path) -> Options:
+    """Returns the options of a checkpoint. Raises CorruptFileError for invalid ones."""
+    try:
+        return Options(**saved["options"])
+    except (TypeError, ValueError) as error:
+        raise CorruptFileError(f"has invalid options ({error})", path=path) from None
 
 
 def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, Any]:
@@ -38,20 +48,48 @@ def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, A
     return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256(), "weights": digest}
 
 
-def check(out: Path, saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """IdcwhError unless the run was trained on the split of `own`, an identity: with another one its queries could be
-    training images; and unless it began with those weights, of which a frozen backbone is still made."""
+def check(run_dir: RunDir, saved: dict[str, Any], own: dict[str, Any]) -> None:
+    """Raises MismatchError unless a checkpoint was trained on the protocol and from the weights of `own`, an identity.
+
+    With another protocol its queries could be training images, and a frozen backbone is made of the weights again.
+    """
     theirs = saved["protocol"]
-    if {**theirs, "weights": None} != {**own, "weights": None}:
-        raise MismatchError(
-            f"{out / run_dir.PROTOCOL}: not the protocol that {out / run_dir.CHECKPOINT} was trained on (their SHA-256 "
-            "differ); put that one back, or train anew with --overwrite"
-        )
-    if theirs.get("weights", own["weights"]) != own["weights"]:  # a checkpoint of before they were recorded has none
-        raise MismatchError(
-            f"{out / run_dir.CHECKPOINT}: did not begin with these weights (their SHA-256 differ); put the file back, "
-            "or say where it is now with --weights"
-        )
+    for name in ("name", "sha256", "dataset"):
+        if theirs.get(name) != own[name]:
+            problem, hint = "is not that of the checkpoint", "restore it, or train again with --overwrite"
+            raise MismatchError(problem, path=run_dir.protocol, found=own[name], expected=theirs.get(name), hint=hint)
+    if theirs.get("weights", own["weights"]) != own["weights"]:  # an old checkpoint does not record them
+        problem, hint = "did not start from these weights", "restore the file, or pass its current path with --weights"
+        found, expected = own["weights"], theirs["weights"]
+        raise MismatchError(problem, path=run_dir.checkpoint, found=found, expected=expected, hint=hint)
+
+
+class CheckpointWriter:
+    """Writes checkpoint.pt at most every half minute, if the weights are sound: every loss until then was."""
+
+    def __init__(self, run_dir: RunDir, options: Options, identity: dict[str, Any]) -> None:
+        self.run_dir, self.constant = run_dir, {"options": options.to_dict(), "protocol": identity}
+        self.status = "no checkpoint was written before"
+        self._written_at = time.monotonic()
+
+    def due(self) -> bool:
+        """Returns whether half a minute has passed since the last checkpoint."""
+        return time.monotonic() - self._written_at > SECONDS_BETWEEN_CHECKPOINTS
+
+    def write(self, trainer: Trainer, **state: Any) -> None:
+        """Writes the state of the trainer and of the session. Raises Diverged instead of writing unsound weights."""
+        trainer.check_weights()
+        kind = {"format": checkpoint.CHECKPOINT, "version": checkpoint.VERSION}
+        content = {**kind, **self.constant, "trainer": trainer.state(), **state}
+        checkpoint.write(self.run_dir.new(self.run_dir.checkpoint), content)
+        self._written_at = time.monotonic()
+        self.describe(trainer)
+
+    def describe(self, trainer: Trainer) -> None:
+        """Sets `status` to the position of the trainer, which is that of the checkpoint."""
+        at = trainer.position
+        done = f"{counted(at.epoch, 'epoch')} and {counted(at.step, 'step')}"
+        self.status = f"{self.run_dir.checkpoint.name} keeps what was sound, {done}"
 
 
 def cut_log(log: Path, size: int) -> None:
@@ -60,6 +98,6 @@ def cut_log(log: Path, size: int) -> None:
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < size:
         found = f"{len(whole):,} of {size:,} bytes" if log.exists() else "no such file"
-        note(f"warning: {log}: {found} of what the checkpoint's epochs wrote; it goes on without them")
+        note(f"warning: {log}: {found} of the log that the checkpoint knows; continues without the rest")
     with log.open("ab") as file:
         file.truncate(len(whole))

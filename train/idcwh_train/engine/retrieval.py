@@ -1,4 +1,4 @@
-"""Retrieval measured on what a network puts out: its codes of some pictures, searched in its codes of others."""
+"""Retrieval measured on the outputs of a network: codes of queries searched in codes of a database."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..models.hash_model import Network
 from .source import Source, encode
 
 
-class Unmeasurable(Exception):
-    """There is nothing to measure; the text says why."""
+class EvaluationError(Exception):
+    """An evaluation without anything to measure; the message is the reason."""
 
 
 def evaluate(
@@ -27,8 +27,15 @@ def evaluate(
     labels: np.ndarray,
     at: Iterable[int] = metrics.CUTS,
 ) -> dict[int, Evaluation]:
-    """For each code length. `queries` and `database` are positions in the source, whose labels are `labels`; those that
-    cannot be read are left out. at: as of `metrics.evaluate`. Unmeasurable when no query has anything to find."""
+    """Returns the evaluation of each code length; images that cannot be read are left out.
+
+    Args:
+        queries, database: positions in the source.
+        labels: those of the source's images.
+        at: as for `metrics.evaluate`.
+
+    Raises EvaluationError if no query has a relevant image.
+    """
     (queries, of_queries), (database, of_database) = (encode(source, network, x) for x in (queries, database))
     q, d = labels[queries.numpy()], labels[database.numpy()]
     check(q, d)
@@ -41,14 +48,14 @@ def evaluate(
 
 
 def check(queries: np.ndarray, database: np.ndarray) -> None:
-    """Unmeasurable when nothing can be measured on pictures of these labels."""
+    """Raises EvaluationError if no image of the database is relevant to a query."""
     if not len(queries):
-        raise Unmeasurable("none of the queries could be read")
+        raise EvaluationError("none of the queries could be read")
     if not len(database):
-        raise Unmeasurable("none of the database images could be read")
+        raise EvaluationError("none of the database images could be read")
     if queries.ndim == 2:
         relevant = np.any(queries.any(axis=0) & database.any(axis=0))
     else:
         relevant = np.isin(queries, database).any()
     if not relevant:
-        raise Unmeasurable("no query shares a label with a database image")
+        raise EvaluationError("no query shares a label with a database image")

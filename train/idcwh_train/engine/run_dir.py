@@ -26,57 +26,84 @@ _MODEL = re.compile(r"model(-[1-9][0-9]*)?\.pt")
 
 
 def model_names(lengths: Iterable[int]) -> dict[int, str]:
-    """Code length -> name of the model's file."""
+    """Returns the file name of the model of each code length."""
     lengths = tuple(lengths)
     return {bits: f"model-{bits}.pt" if len(lengths) > 1 else "model.pt" for bits in lengths}
 
 
-def results(out: Path) -> list[Path]:
-    """What a run in `out` has left that a new one must not be taken for: models, checkpoint, curves; by name."""
-    if not out.is_dir():
-        return []
-    return sorted(path for path in out.iterdir() if _MODEL.fullmatch(path.name) or path.name in (CHECKPOINT, CURVES))
+class RunDir:
+    """The paths of a run's files, and the checks before a file of an earlier run is replaced."""
 
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.protocol, self.log = self.path / PROTOCOL, self.path / LOG
+        self.checkpoint, self.curves = self.path / CHECKPOINT, self.path / CURVES
+        self._modes: dict[Path, int] = {}  # permissions of the files that this run replaces
 
-def check(out: Path, overwrite: bool) -> None:
-    """IdcwhError when a run cannot write into `out`, or it holds the results of one that may not be overwritten."""
-    check_folder(out)
-    earlier = results(out)
-    for path in (*earlier, out / LOG, out / PROTOCOL):
-        if path.is_dir():
-            raise AlreadyExistsError(
-                "is a folder where a file of the run belongs; move it, or choose another --out", path=path
-            )
-    if earlier and not overwrite:
-        raise AlreadyExistsError(
-            f"holds {earlier[0].name} of an earlier run; --resume goes on, --overwrite replaces it", path=out
-        )
+    def models(self, lengths: Iterable[int]) -> dict[int, Path]:
+        """Returns the path of the model of each code length."""
+        return {bits: self.path / name for bits, name in model_names(lengths).items()}
 
+    def results(self) -> list[Path]:
+        """Returns models, checkpoint and curves that exist: a new run must not be mistaken for theirs."""
+        if not self.path.is_dir():
+            return []
+        ours = (CHECKPOINT, CURVES)
+        return sorted(path for path in self.path.iterdir() if _MODEL.fullmatch(path.name) or path.name in ours)
 
-def check_kinds(out: Path) -> None:
-    """Raises IdcwhError where a file that a new run in `out` replaces is not one of a run."""
-    for path in (*results(out), out / LOG, out / PROTOCOL):
-        if os.path.lexists(path):
-            check_target(path, _KINDS.get(path.name, TORCH))
+    @contextlib.contextmanager
+    def locked(self, resume: bool, overwrite: bool) -> Iterator[None]:
+        """Holds the folder while a run works in it. Raises IdcwhError if the run may not write there."""
+        check_folder(self.path)
+        with alone(self.path, "idcwh-train"):
+            earlier = self.results()
+            for path in (*earlier, self.log, self.protocol):
+                if path.is_dir():
+                    problem = "is a folder where a file of the run belongs"
+                    raise AlreadyExistsError(problem, path=path, hint="move it, or choose another --out")
+            if earlier and not (overwrite or resume):
+                hint = "--resume continues it, --overwrite replaces it"
+                raise AlreadyExistsError(f"holds {earlier[0].name} of an earlier run", path=self.path, hint=hint)
+            for path in () if resume else (*earlier, self.log, self.protocol):
+                if os.path.lexists(path):
+                    check_target(path, _KINDS.get(path.name, TORCH))
+            yield
+
+    def clear(self) -> None:
+        """Removes the files of an earlier run, and remembers their permissions."""
+        for path in (*self.results(), self.log, self.protocol):
+            with contextlib.suppress(FileNotFoundError):
+                self._modes[path] = path.stat().st_mode & 0o777
+            path.unlink(missing_ok=True)
+
+    def new(self, path: Path) -> Path:
+        """Returns the path of a file to write, which gets the permissions of the one that it replaces."""
+        mode = self._modes.pop(path, None)
+        if mode is not None and not path.exists():
+            path.touch(mode=0o600)
+            path.chmod(mode)
+        return path
 
 
 def check_folder(out: Path) -> None:
-    """IdcwhError when `out` is there, and no folder."""
+    """Raises IdcwhError where `out` exists and is not a folder."""
     if out.is_symlink() and not out.exists():
-        raise NotFoundError(f"is a link to {out.readlink()}, which is not there; --out names a folder", path=out)
+        raise NotFoundError(f"is a link to {out.readlink()}, which is missing", path=out, hint="--out names a folder")
     if out.exists() and not out.is_dir():
-        raise NotWrittenError("is a file; --out names a folder", path=out)
+        raise NotWrittenError("is a file", path=out, hint="--out names a folder")
 
 
 @contextlib.contextmanager
 def alone(out: Path, command: str) -> Iterator[None]:
-    """Hold the folder `out`; IdcwhError when another process does. A process that is killed lets go. Makes the folder,
-    and those above it, and removes them at the end if nothing was written."""
+    """Holds the folder `out`, which a killed process releases. Raises LockedError if another process holds it.
+
+    Makes the folder and those above it, and removes them at the end if nothing was written.
+    """
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     path = out / ".lock"
     handle = _lock(path)
     if handle is None:
-        raise LockedError(f"another {command} works there; wait for it, or choose another --out", path=out)
+        raise LockedError(f"is locked by another {command}", path=out, hint="wait for it, or choose another --out")
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ from idcwh_search.errors import InvalidInputError, UsageError
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits.protocols import Split
 
+from ..data.holdout import hold_out
 from ..data.loader import Batch, read_one
 from ..frozen.features import extract, joined
 from ..methods.base import Method, create
@@ -27,23 +28,23 @@ from ..models.hash_model import Network
 from ..options import Options
 from . import retrieval
 from .distributed import Workers
-from .retrieval import Unmeasurable
+from .retrieval import EvaluationError
 from .source import FeatureSource, ImageSource, Source
 from .trainer import mixed
-from .validation import hold_out
 
 _WHITENED = 2000  # training images for a first layer that is not trained
 
 
-class Prepared:
-    """Everything up to the first step; features take the time.
+class TrainingSetup:
+    """Everything that the first step needs. Computing features takes most of the time.
 
-    to_evaluate: splits that will be measured at the end, by title, so that their pictures are in the source, too
+    options: with the current paths of dataset and weights.
+    network, methods: a hash layer and a method per code length, on the device.
+    source: its `size` images, known by their positions; `rows` of the dataset, ascending, int64 [size].
+    labels: those of the source's images, int64 [size] or bool [size, C].
+    train, held: positions of the images that train, and of those that are held out.
 
-    network, methods   a head and a method for each code length, on the device
-    source             its `size` pictures, known by their positions; `rows` of the set, ascending, int64 [size]
-    labels             of the source's pictures, int64 [size] or bool [size, C]
-    train, held        positions of the pictures that train, and of those that are only watched
+    splits: by title, the splits that are evaluated at the end, so that their images are in the source as well.
     """
 
     def __init__(
@@ -55,33 +56,39 @@ class Prepared:
         device: torch.device,
         cache: Path | None,
         workers: Workers,
-        to_evaluate: Mapping[str, Split],
+        splits: Mapping[str, Split],
     ) -> None:
         self.options, self.dataset, self.backbone, self.device = options, dataset, backbone, device
+        self.split, self.splits, self.workers = split, splits, workers
         self.preprocess = Preprocess(options.resize, options.crop)
         rows = _labelled(dataset, split.train)
         if not len(rows):
-            raise InvalidInputError(f"none of {counted(len(split.train), 'training image')} has a label")
+            raise InvalidInputError(
+                f"has no label on any of {counted(len(split.train), 'training image')}", path=dataset.spec
+            )
         train, held = hold_out(dataset, rows, options.validation, options.seed)
         if options.validation and not len(held):
             why = f"no images are held out: {options.validation:g} of the largest class is less than one image"
             if options.keep == "best":
-                raise UsageError(f"--keep best: {why}; raise --validation, or leave --keep out")
+                raise UsageError(why, path="--keep", found="best", hint="raise --validation, or leave --keep out")
             note(why)
         methods = self._methods(len(train))
         self.network = workers.prepare(self._network(methods).to(device))
         wanted = rows
-        for of in to_evaluate.values():
+        for of in splits.values():
             wanted = np.union1d(wanted, np.union1d(of.query, of.database))
         self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), cache, workers)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
         self.train, self.held = self.positions(train), self.positions(held)
-        self._check_readable(to_evaluate)
+        self._check_readable(splits)
         at_once = min(options.batch_size, len(train)) // workers.count
         if at_once < self.source.min_batch:
             raise InvalidInputError(
-                f"{counted(at_once, 'training image')} in a step of each process, where batch norm sees no "
-                f"variance: {self.source.min_batch} are needed (--batch-size, or more images)"
+                "is too small: batch norm would see no variance",
+                path="--batch-size",
+                found=f"{counted(at_once, 'training image')} per step and process",
+                expected=f"at least {self.source.min_batch}",
+                hint="raise it, or train on more images",
             )
         self._whiten()
         if options.freeze:
@@ -90,7 +97,7 @@ class Prepared:
         self.methods = [method.to(device) for method in methods]
 
     def positions(self, rows: np.ndarray) -> Tensor:
-        """Where these rows of the set are in the source; those that could not be read are left out."""
+        """Returns the positions in the source of these rows of the dataset, without those that could not be read."""
         return torch.from_numpy(np.searchsorted(self.rows, rows[np.isin(rows, self.rows)]))
 
     def _methods(self, images: int) -> list[Method]:
@@ -125,20 +132,19 @@ class Prepared:
         source.failed.update(found.failed)
         return source, found.rows
 
-    def _check_readable(self, to_evaluate: Mapping[str, Split]) -> None:
-        """IdcwhError when no training image can be read, or there is nothing to evaluate: what is known of that before
-        anything is trained."""
+    def _check_readable(self, splits: Mapping[str, Split]) -> None:
+        """Raises InvalidInputError if no training image or no query can be read, or no query has a relevant image."""
         self._some("training images", self.train, 1)
-        for title, of in to_evaluate.items():
+        for title, of in splits.items():
             queries, database = self.positions(of.query), self.positions(of.database)
             self._some("queries", queries, 1)
             try:
                 retrieval.check(self.labels[queries].numpy(), self.labels[database].numpy())
-            except Unmeasurable as why:
-                raise InvalidInputError(f"{title} cannot be evaluated: {why}") from None
+            except EvaluationError as why:
+                raise InvalidInputError(f"cannot be evaluated: {why}", path=title) from None
 
     def _some(self, what: str, positions: Tensor, count: int) -> Batch:
-        """Pixels of the first `count` of them that are not all unreadable. IdcwhError when nothing can be read."""
+        """Returns the first batch of `count` images with one that can be read. Raises InvalidInputError without one."""
         rows, failed = self.rows[positions.numpy()], dict(self.source.failed)
         for start in range(0, len(rows), count):
             batch = read_one(self.dataset, rows[start : start + count], self.preprocess)
@@ -146,10 +152,10 @@ class Prepared:
                 return batch
             failed.update({self.dataset.keys[row]: why for row, why in batch.failed.items()})
         key, why = min(failed.items())
-        raise InvalidInputError(f"none of the {what} could be read; {key}: {why}")
+        raise InvalidInputError(f"has no readable image among the {what} ({key}: {why})", path=self.dataset.spec)
 
     def _whiten(self) -> None:
-        """A backbone whose first layer is made from pictures, not trained, gets it from some of the training images."""
+        """Computes the first layer of a backbone that takes it from some of the training images."""
         whiten = getattr(self.backbone.network, "whiten", None)
         if whiten is None or self.backbone.weights != "none" or self.options.freeze:
             return
@@ -158,5 +164,5 @@ class Prepared:
 
 
 def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
-    """Those that have a label; `Split.remarks` tells how many have none."""
+    """Returns the rows with a label; `Split.remarks` reports how many have none."""
     return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows

@@ -10,14 +10,14 @@ from typing import Any
 from idcwh_search._util.console import note
 
 
-class Stop:
+class GracefulStop:
     """While entered, SIGINT and SIGTERM set `asked`; a second one interrupts at once, as it would have without us."""
 
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Stop:
+    def __enter__(self) -> GracefulStop:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._ask)

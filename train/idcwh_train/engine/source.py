@@ -119,7 +119,7 @@ class ImageSource:
     def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options
         preprocess = Preprocess(options.resize, options.crop)
-        rows = self.rows[self.workers.part(positions).numpy()]
+        rows = self.rows[self.workers.shard(positions).numpy()]
         found = features.compute(network, self.dataset, rows, preprocess, self.device, options.precision)
         self.failed.update(found.failed)
         kept = self._positions(torch.from_numpy(found.rows))

@@ -30,7 +30,7 @@ from .code_stats import Codes, class_count
 from .distributed import Workers
 from .divergence import Diverged
 from .epoch_log import Record, named
-from .signals import Stop
+from .signals import GracefulStop
 from .source import Source
 
 
@@ -46,8 +46,8 @@ class Position:
 
 
 class Trainer:
-    """Trains `network` on the N pictures `positions` of `source`, labelled int64 [N] or bool [N, C]; `methods` has one
-    method for each of its code lengths.
+    """Trains `network` on the N images `positions` of `source`, labelled int64 [N] or bool [N, C]; `methods` has one
+    method per code length.
     """
 
     def __init__(
@@ -55,17 +55,16 @@ class Trainer:
         network: Network,
         methods: list[Method],
         source: Source,
+        options: Options,
+        *,
         positions: Tensor,
         labels: Tensor,
-        classes: int,
-        options: Options,
-        device: torch.device,
-        workers: Workers,
+        workers: Workers | None = None,
     ) -> None:
-        self.network, self.source, self.options, self.device = network, source, options, device
-        self.workers = workers
-        self.methods = methods
-        self.positions, self.labels, self.classes = positions, labels, classes
+        self.network, self.methods, self.source, self.options = network, methods, source, options
+        self.positions, self.labels, self.classes = positions, labels, methods[0].classes
+        self.workers = workers or Workers()
+        self.device = next(network.parameters()).device
         self.images = len(positions)
         self.batch = min(options.batch_size, self.images)  # fewer images than a batch: one batch of all of them
         self.steps = self.images // self.batch
@@ -88,20 +87,20 @@ class Trainer:
     def finished(self) -> bool:
         return self.position.epoch >= self.epochs
 
-    def run(self, stop: Stop, on_step: Callable[[], None], on_epoch: Callable[[Record], None]) -> None:
+    def run(self, stop: GracefulStop, on_step: Callable[[], None], on_epoch: Callable[[Record], None]) -> None:
         """Train until finished or asked to stop. `on_step` is called within an epoch whenever the state is whole,
         `on_epoch` with the record of every epoch that ends.
         """
         done = self.position.epoch * self.steps + self.position.step
         with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit="step") as bar:
-            while not self.finished and not self.workers.any(stop.asked):
+            while not self.finished and not self.workers.any_rank(stop.asked):
                 record = self._epoch(stop, on_step, bar)
                 if record is not None:
                     on_epoch(record)
                     shown = {name: record[name] for name in ("loss", "L1", "L2", "Q", "map") if name in record}
                     bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
 
-    def _epoch(self, stop: Stop, on_step: Callable[[], None], bar: Any) -> Record | None:
+    def _epoch(self, stop: GracefulStop, on_step: Callable[[], None], bar: Any) -> Record | None:
         """The rest of the current epoch; its record, or None when it was stopped before its end."""
         at, started, worked = self.position, time.monotonic(), time.process_time()
         if at.step == 0:
@@ -111,7 +110,7 @@ class Trainer:
         generator = torch.Generator().manual_seed(mixed(self.options.seed, at.epoch))
         order = torch.randperm(self.images, generator=generator)
         batches = (order[i * self.batch : (i + 1) * self.batch] for i in range(at.step, self.steps))
-        plan = [self.positions[self.workers.part(batch)] for batch in batches]
+        plan = [self.positions[self.workers.shard(batch)] for batch in batches]
         for positions, x in self.source.batches(plan, at.epoch):
             own = (self.workers.rank,) if self.workers.rank else ()
             self._seed(mixed(self.options.seed, at.epoch, at.step, *own))
@@ -120,7 +119,7 @@ class Trainer:
             bar.update()
             if at.step < self.steps:
                 on_step()
-                if self.workers.any(stop.asked):
+                if self.workers.any_rank(stop.asked):
                     return None
         self.check_weights()
         record = {
@@ -141,7 +140,7 @@ class Trainer:
         images = self.workers.gather(own)
         if not len(images):
             return
-        if self.source.min_batch > 1 and self.workers.any(0 < len(own) < self.source.min_batch):
+        if self.source.min_batch > 1 and self.workers.any_rank(0 < len(own) < self.source.min_batch):
             return  # the others could not be read
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
@@ -159,7 +158,7 @@ class Trainer:
             codes.add(h)
         self.optimizer.zero_grad(set_to_none=True)
         torch.stack([loss.total for loss in losses]).sum().backward()
-        self.workers.add_up(
+        self.workers.sync_gradients(
             (p for p in self.network.parameters() if p.requires_grad),
             (p for method in self.methods for p in method.parameters()),
             self.network.buffers(),

@@ -1,48 +1,60 @@
-"""MAP on held-out training images. The queries of the protocol are never looked at here."""
+"""MAP on held-out training images, and the weights with the best one. The protocol's queries are not used here."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from idcwh_search.datasets import LabelledImages
-from idcwh_search.splits.protocols import seeded_order
-
 from ..models.hash_model import Network
-from .retrieval import Unmeasurable, evaluate
+from .epoch_log import Record, named
+from .retrieval import EvaluationError, evaluate
+from .setup import TrainingSetup
 from .source import Source
+from .trainer import Trainer
 
 _QUERIES, _DATABASE = 1000, 4000
-"""At most this many pictures are encoded each time; enough for two digits of MAP, and cheap beside an epoch."""
+"""Largest numbers of images that are encoded each time: enough for two digits of MAP, and cheap beside an epoch."""
 
 
-def hold_out(dataset: LabelledImages, rows: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split row numbers into those that train and those that are watched: `share` of each class, rounded down.
+class Validation:
+    """Measures MAP during training. With `keep best`, `best` has the weights of the best epoch; otherwise None."""
 
-    With several labels a picture, of all of them. Which ones follows from the seed and the keys alone.
-    """
-    order = seeded_order(seed, (f"validation/{dataset.keys[row]}" for row in rows))
-    held = np.zeros(len(rows), bool)
-    if dataset.multi_label:
-        held[order[: int(share * len(rows))]] = True
-    else:
-        labels = dataset.labels[rows]
-        wanted = np.floor(share * np.bincount(labels, minlength=len(dataset.classes))).astype(int)
-        for i in order:
-            if wanted[labels[i]]:
-                wanted[labels[i]] -= 1
-                held[i] = True
-    return rows[~held], rows[held]
+    def __init__(self, setup: TrainingSetup, trainer: Trainer) -> None:
+        self.setup, self.trainer = setup, trainer
+        self.best: dict[str, Any] | None = None
+
+    def measure(self, record: Record) -> None:
+        """Adds the MAP of the held-out images to the record of an epoch."""
+        setup, trainer = self.setup, self.trainer
+        if not len(setup.held):
+            return
+        found = held_out_map(setup.source, trainer.result, setup.train, setup.held, setup.labels.numpy())
+        record.update({named("map", bits, setup.network.lengths): value for bits, value in found.items()})
+        mean = sum(found.values()) / len(found) if found else 0.0
+        if setup.options.keep == "best" and (self.best is None or mean > self.best["map"]):
+            weights = {name: value.clone() for name, value in trainer.weights(trainer.result).items()}
+            methods = [{name: value.clone() for name, value in state.items()} for state in trainer.method_state()]
+            self.best = {"map": mean, "epoch": record["epoch"], "weights": weights, "methods": methods}
+
+    def restore(self, best: dict[str, Any] | None) -> None:
+        """Continues with the best weights of a checkpoint. Raises the errors of `Trainer.restore`."""
+        if best is not None:
+            float(best["map"]), int(best["epoch"])
+            self.trainer.check_fits(best["weights"])
+        self.best = best
 
 
 def held_out_map(source: Source, network: Network, train: Tensor, held: Tensor, labels: np.ndarray) -> dict[int, float]:
-    """Tie-aware MAP of held-out images against training images, both as positions in the source whose labels are
-    `labels`, for each code length; nothing where no query has a relevant image.
+    """Returns the tie-aware MAP of held-out images against training images for each code length.
+
+    Both are positions in the source, whose labels are `labels`. Returns nothing if no query has a relevant image.
     """
     picked = torch.linspace(0, len(train) - 1, min(len(train), _DATABASE)).long()
     try:
         found = evaluate(source, network, held[:_QUERIES], train[picked], labels, at=())
-    except Unmeasurable:
+    except EvaluationError:
         return {}
     return {bits: of.map for bits, of in found.items()}
