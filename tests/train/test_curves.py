@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from idcwh_search.errors import IdcwhError
+from idcwh_search.errors import CorruptFileError
 from idcwh_train.engine import training_curves
+from support.errors import raises
 
 ONE = [
     {"epoch": 1, "lr": 0.1, "loss": 4.0, "L1": 3.0, "Q": 1.0, "distinct_codes": 5, "encoded": 10, "bit_bias": 0.5,
@@ -65,7 +66,7 @@ def test_files(tmp_path):
     path = training_curves.draw(tmp_path)
     assert np.asarray(Image.open(path).convert("L")).std() > 10
     log.write_text("no JSON\n")
-    with pytest.raises(IdcwhError, match=r"log\.jsonl: not the log of a training"):
+    with raises(CorruptFileError, path=log):
         training_curves.draw(tmp_path)
 
 

@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from idcwh_train import recipes
 from idcwh_train.engine import optim
 from idcwh_train.engine import trainer as loop
-from idcwh_train.engine.distributed import Workers
-from idcwh_train.engine.signals import Stop
+from idcwh_train.engine.signals import GracefulStop
 from idcwh_train.engine.source import FeatureSource
 from idcwh_train.methods.base import create
 from idcwh_train.models.hash_model import Network
+from idcwh_train.options import Options
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from idcwh_train.models.hash_model import Network
 def test_learning_rate_of_the_head(method, given, factor):
     of = create(method, 3, 4, 10, {})
     network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
-    groups = optim.optimizer(network, [of], recipes.Options(bits=4, lr=0.01, **given)).param_groups
+    groups = optim.optimizer(network, [of], Options(bits=4, lr=0.01, **given)).param_groups
     assert groups[0]["lr"] == 0.01 and groups[1]["lr"] == pytest.approx(0.01 * factor)
     assert {id(p) for p in groups[1]["params"]} == {id(p) for p in network.heads.parameters()}
 
@@ -31,19 +30,19 @@ def test_learning_rate_of_the_head(method, given, factor):
 def rates(epochs: int, **given: object) -> tuple[list[list[float]], list[float]]:
     """Train for so many epochs of two steps: the rates of backbone, head and centers in every step, and what the
     record of every epoch says."""
-    options = recipes.Options(bits=4, epochs=epochs, batch_size=2, lr=0.04, head_lr=0.02, center_lr=0.005, **given)
+    options = Options(bits=4, epochs=epochs, batch_size=2, lr=0.04, head_lr=0.02, center_lr=0.005, **given)
     device, of = torch.device("cpu"), create("idcwh", 2, 4, 4, {})
     network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
     source = FeatureSource(network, torch.eye(4, 5), device)
     network.requires_grad_(True)  # so that the backbone has a rate as well
     labels = torch.tensor([0, 1, 0, 1])
-    trainer = loop.Trainer(network, [of], source, torch.arange(4), labels, 2, options, device, Workers())
+    trainer = loop.Trainer(network, [of], source, options, positions=torch.arange(4), labels=labels)
     steps: list[list[float]] = []
     records: list[float] = []
     trainer.optimizer.register_step_post_hook(
         lambda optimizer, *_: steps.append([group["lr"] for group in optimizer.param_groups])
     )
-    trainer.run(Stop(), lambda: None, lambda record: records.append(record["lr"]))
+    trainer.run(GracefulStop(), lambda: None, lambda record: records.append(record["lr"]))
     return steps, records
 
 

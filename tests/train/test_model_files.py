@@ -21,9 +21,10 @@ from idcwh_search.errors import (
     NotSupportedError,
 )
 from idcwh_search.images.preprocess import Preprocess
+from idcwh_train.data.holdout import hold_out
 from idcwh_train.engine import checkpoint
 from idcwh_train.engine.code_stats import Codes
-from idcwh_train.engine.validation import held_out_map, hold_out
+from idcwh_train.engine.validation import held_out_map
 from idcwh_train.frozen import features
 from idcwh_train.frozen.fold_batchnorm import folded
 from idcwh_train.models import backbones

@@ -7,7 +7,6 @@ import torch
 
 from idcwh_search.errors import InvalidInputError
 from idcwh_train import methods, recipes
-from idcwh_train.engine.distributed import Workers
 from idcwh_train.engine.source import FeatureSource
 from idcwh_train.engine.trainer import Trainer
 from idcwh_train.methods.base import create
@@ -116,6 +115,4 @@ def _trainer(images: int, options: Options) -> Trainer:
     method = create(options.method, 3, 8, images, options.of_method(8))
     network = Network(torch.nn.Identity(), 2, [0.0] * 3, [1.0] * 3, {8: method.head(2)})
     source = FeatureSource(network, torch.zeros(images, 2), torch.device("cpu"))
-    return Trainer(
-        network, [method], source, torch.arange(images), labels, 3, options, torch.device("cpu"), Workers()
-    )  # fmt: skip
+    return Trainer(network, [method], source, options, positions=torch.arange(images), labels=labels)

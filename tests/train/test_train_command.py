@@ -22,14 +22,14 @@ from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.metrics.evaluate import evaluate
 from idcwh_search.splits import protocols
 from idcwh_train import cli
-from idcwh_train.engine import session, trainer
+from idcwh_train.engine import trainer, validation
 from idcwh_train.engine.checkpoint import load_model
 from idcwh_train.frozen import features, ort_backbone
 from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import Network
 
 
-def test_frozen_run_writes_a_model_that_agrees_with_itself(images, net, tmp_path, cached, capsys, log):
+def test_train_frozen_writes_a_consistent_model(images, net, tmp_path, cached, capsys, log):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "12", "--json", "--out", str(out), *cached]
     assert cli.main(command) == 0
@@ -59,7 +59,7 @@ def test_frozen_run_writes_a_model_that_agrees_with_itself(images, net, tmp_path
     assert sorted(p.name for p in out.iterdir()) == files
 
 
-def test_codes_of_the_model_are_those_that_the_hash_layer_was_trained_on(images, net, tmp_path, cached):
+def test_model_outputs_are_those_of_the_trained_hash_layer(images, net, tmp_path, cached):
     """Features come from a folded, channels-last copy of the backbone; the saved model computes without that."""
     out = tmp_path / "run"
     cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached])
@@ -74,7 +74,7 @@ def test_codes_of_the_model_are_those_that_the_hash_layer_was_trained_on(images,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--validation", "0.2"]])
-def test_the_same_seed_gives_the_same_bytes(images, net, tmp_path, cached, how, log):
+def test_train_same_seed_gives_the_same_bytes(images, net, tmp_path, cached, how, log):
     command = ["--data", str(images), *net, *how, "--epochs", "2", "--batch-size", "12", *cached]
     for name, seed in (("a", "3"), ("b", "3"), ("c", "4")):
         assert cli.main([*command, "--seed", seed, "--out", str(tmp_path / name)]) == 0
@@ -83,9 +83,7 @@ def test_the_same_seed_gives_the_same_bytes(images, net, tmp_path, cached, how, 
     assert log(tmp_path / "a") == log(tmp_path / "b")
 
 
-def test_code_lengths_that_train_together_on_fixed_features_are_those_that_train_alone(
-    images, net, tmp_path, cached, log
-):
+def test_code_lengths_trained_together_on_features_are_the_same(images, net, tmp_path, cached, log):
     command = ["--data", str(images), *net[:-2], "--freeze", "--dropout", "0.3", "--epochs", "3", *cached, "--evaluate"]
     assert cli.main([*command, "--bits", "20", "12", "--out", str(tmp_path / "both")]) == 0
     assert sorted(p.name for p in (tmp_path / "both").glob("*.pt")) == ["checkpoint.pt", "model-12.pt", "model-20.pt"]
@@ -99,7 +97,7 @@ def test_code_lengths_that_train_together_on_fixed_features_are_those_that_train
         assert both[f"loss@{bits}"] == one["loss"] and both[f"distinct_codes@{bits}"] == one["distinct_codes"]
 
 
-def test_the_backbone_sees_the_mean_of_what_the_heads_ask_for():
+def test_network_backbone_gets_the_mean_gradient_of_the_heads():
     layers = {bits: nn.Linear(5, bits) for bits in (3, 4)}
     network = Network(nn.Flatten(), 5, (0, 0, 0), (1, 1, 1), layers)
     x = torch.randn(6, 5, requires_grad=True)
@@ -109,10 +107,10 @@ def test_the_backbone_sees_the_mean_of_what_the_heads_ask_for():
     torch.testing.assert_close(layers[3].weight.grad, 2 * layers[3](x).T @ x)
 
 
-def test_the_best_epoch_is_that_of_held_out_images(images, net, tmp_path, cached, capsys, monkeypatch):
+def test_train_keep_best_keeps_the_epoch_of_the_best_map(images, net, tmp_path, cached, capsys, monkeypatch):
     command = ["--data", str(images), *net, "--freeze", "--validation", "0.2", *cached]
     values = iter([0.3, 0.9, 0.5, 0.9, 0.2])
-    monkeypatch.setattr(session, "held_out_map", lambda *_: {12: next(values)})
+    monkeypatch.setattr(validation, "held_out_map", lambda *_: {12: next(values)})
     command += ["--epochs", "5", "--schedule", "step", "--lr", "0.01"]
     model, content = load_model(run_until(tmp_path / "best", [*command, "--keep", "best"]))
     assert content["training"]["kept"] == 2 and "kept epoch 2, MAP 0.9000" in capsys.readouterr().err
@@ -126,7 +124,7 @@ def run_until(out: Path, command: list[str]) -> Path:
     return out / "model.pt"
 
 
-def test_the_model_is_the_running_mean_of_the_weights(images, net, tmp_path, cached, monkeypatch):
+def test_train_average_makes_the_model_the_ema_of_the_weights(images, net, tmp_path, cached, monkeypatch):
     seen: list[torch.Tensor] = []
     step = trainer.Trainer._step
 
@@ -146,7 +144,7 @@ def test_the_model_is_the_running_mean_of_the_weights(images, net, tmp_path, cac
 
 @pytest.mark.parametrize("method", ["sdh", "fsdh"])
 @pytest.mark.parametrize("more", [[], ["--recipe", "best", "--start-crop", "16", "--validation", "0.2"]])
-def test_a_solved_head_is_the_model_whatever_the_running_mean(images, net, tmp_path, cached, method, more):
+def test_train_closed_form_ignores_average(images, net, tmp_path, cached, method, more):
     command = ["--data", str(images), *net, "--freeze", "--method", method, *more, *cached]
     solved, _ = load_model(run_until(tmp_path / "solved", [*command, "--average", "0"]))
     model, content = load_model(run_until(tmp_path / "mean", [*command, "--average", "0.9"]))
@@ -155,7 +153,7 @@ def test_a_solved_head_is_the_model_whatever_the_running_mean(images, net, tmp_p
     assert not more or content["training"]["metrics"]["map"] > 0.9  # that of the held-out images is of this head, too
 
 
-def test_options_of_the_method_as_people_write_them(images, net, tmp_path, cached):
+def test_train_method_option_texts_become_values(images, net, tmp_path, cached):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--method", "dpsh", *cached]
     command += ["--method-option", "several=no", "--method-option", "eta=5"]
     method = load_model(run_until(tmp_path / "run", command))[1]["method"]
@@ -190,7 +188,7 @@ def test_googlenet_fine_tunes(images, tmp_path, cached):
     assert model.backbone.aux1 is None and model.backbone.dropout.p == pytest.approx(0.2)
 
 
-def test_unreadable_images_are_skipped_named_and_counted(make_images, net, tmp_path, cached, capsys):
+def test_train_unreadable_images_are_skipped_and_named(make_images, net, tmp_path, cached, capsys):
     data = make_images(tmp_path / "data")
     (data / "train/class1/05.png").write_bytes(b"not a picture")
     (data / "train/class1/06.png").write_bytes(b"")
@@ -199,12 +197,12 @@ def test_unreadable_images_are_skipped_named_and_counted(make_images, net, tmp_p
         command = ["--data", str(data), *net, *how, "--epochs", "2", "--batch-size", "9", "--out", str(out), *cached]
         assert cli.main(command) == 3
         said = capsys.readouterr().err
-        assert "train/class1/05.png: not an image" in said and "train/class1/06.png: an empty file" in said
+        assert all(f"skipped train/class1/{name}.png: " in said for name in ("05", "06"))
         assert "unreadable images skipped: 2" in said
         assert "train/class1/05.png" not in load_model(out / "model.pt")[1]["sample"]["keys"]
 
 
-def test_a_class_of_one_image_and_fewer_images_than_a_batch(make_images, net, tmp_path, cached):
+def test_train_one_image_of_a_class_and_a_small_dataset(make_images, net, tmp_path, cached):
     data = make_images(tmp_path / "data", classes=2, each=5)
     only = data / "train" / "rare" / "1.png"
     only.parent.mkdir()
@@ -288,7 +286,7 @@ def test_evaluate_does_not_change_what_computes_the_features(images, net, tmp_pa
     assert (tmp_path / "plain" / "model.pt").read_bytes() == plain
 
 
-def test_a_class_that_never_trains_has_no_center(images, net, tmp_path, cached):
+def test_model_center_of_an_untrained_class_is_nan(images, net, tmp_path, cached):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--out", str(out), *cached]
     assert cli.main([*command, "--protocol", "unseen", "--unseen-classes", "1"]) == 0
@@ -299,7 +297,7 @@ def test_a_class_that_never_trains_has_no_center(images, net, tmp_path, cached):
     assert content["centers"].isnan().sum() == 12
 
 
-def test_train_on_all_images_then_says_how_good_and_what_next(images, net, tmp_path, cached, capsys):
+def test_train_without_queries_reports_map_and_next_commands(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--validation", "0.2", "--out", str(out)]
     assert cli.main([*command, "--query-per-class", "0", *cached]) == 0
@@ -313,7 +311,7 @@ def test_train_on_all_images_then_says_how_good_and_what_next(images, net, tmp_p
     assert lines[-1] == f"next: idcwh-index build --model {out}/model.onnx --images {images} --db {out}/codes.bin"
 
 
-def test_train_with_nothing_held_out_says_it_is_not_measured(images, net, tmp_path, cached, capsys):
+def test_train_without_held_out_images_reports_no_map(images, net, tmp_path, cached, capsys):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--validation", "0", *cached]
     assert cli.main([*command, "--query-per-class", "0", "--out", str(tmp_path / "run")]) == 0
     assert "the model was not measured: no image was held out" in capsys.readouterr().err
@@ -323,7 +321,7 @@ def test_train_with_nothing_held_out_says_it_is_not_measured(images, net, tmp_pa
 def test_evaluate_without_queries_is_wrong_usage(images, net, tmp_path, cached, capsys, option):
     command = ["--data", str(images), *net, "--freeze", "--evaluate", "--out", str(tmp_path / "run"), *cached]
     assert cli.main([*command, option, "0"]) == 2
-    assert "error: --evaluate: this split has no queries" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: --evaluate: ")
 
 
 def test_model_records_its_training_images(images, net, tmp_path, cached):

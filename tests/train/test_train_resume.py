@@ -24,7 +24,7 @@ FINE_TUNING = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [["--freeze"], FINE_TUNING, ["--freeze", "--bits", "12", "20", "--optimizer", "adam"]])
-def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, cached, how, monkeypatch, log):
+def test_resume_within_an_epoch_is_bit_for_bit(images, net, tmp_path, cached, how, monkeypatch, log):
     """Stopped after every few steps and resumed, the run ends with the bytes of one that was left alone."""
     command = ["--data", str(images), *net, *how, "--epochs", "3", "--batch-size", "8", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
@@ -53,7 +53,7 @@ def test_resume_in_the_middle_of_an_epoch_is_bit_for_bit(images, net, tmp_path, 
     assert log(out) == log(tmp_path / "whole")
 
 
-def test_a_checkpoint_of_before_steps_were_told_apart_goes_on(images, net, tmp_path, cached, monkeypatch, log):
+def test_resume_checkpoint_without_taken_steps_continues(images, net, tmp_path, cached, monkeypatch, log):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--batch-size", "8", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
     step, out = trainer.Trainer._step, tmp_path / "old"
@@ -93,7 +93,7 @@ def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
     assert model.bits == 12
 
 
-def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, net, tmp_path, cached, capsys):
+def test_train_into_an_earlier_run_is_refused(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(out), *cached]
     assert cli.main(["--out", str(out), "--resume", *cached]) == 1
@@ -101,7 +101,8 @@ def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, net, tmp_path, c
     assert cli.main(command) == 0
     before = (out / "model.pt").read_bytes()
     assert cli.main(command) == 1
-    assert "--resume goes on, --overwrite replaces it" in capsys.readouterr().err
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"error: {out}: ") and "checkpoint.pt" in error
     assert cli.main([*command, "--overwrite", "--data", "nowhere"]) == 1
     assert (out / "model.pt").read_bytes() == before, "nothing is removed before the new run can start"
     assert cli.main(["--out", str(out), "--resume", *cached]) == 0
@@ -109,7 +110,7 @@ def test_a_run_is_not_overwritten_or_resumed_by_mistake(images, net, tmp_path, c
     assert cli.main([*command, "--overwrite"]) == 0
 
 
-def test_a_run_that_does_not_start_leaves_the_earlier_one(images, net, tmp_path, cached, capsys):
+def test_overwrite_that_fails_leaves_the_earlier_run(images, net, tmp_path, cached, capsys):
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--query-per-class", "2", "--epochs", "2", "--out", str(out), *cached]
     assert cli.main([*command, "--freeze"]) == 0
@@ -125,7 +126,7 @@ def test_a_run_that_does_not_start_leaves_the_earlier_one(images, net, tmp_path,
     assert {name for name, content in before.items() if (out / name).read_bytes() != content} == set(before)
 
 
-def test_a_run_is_resumed_with_its_own_protocol_only(images, net, tmp_path, cached, capsys):
+def test_resume_with_another_protocol_is_refused(images, net, tmp_path, cached, capsys):
     """With another seed's, images that it trains on could be queries."""
     for name, seed in (("a", "0"), ("b", "7")):
         command = ["--data", str(images), *net, "--freeze", "--query-per-class", "2", "--epochs", "2", "--seed", seed]
@@ -134,15 +135,14 @@ def test_a_run_is_resumed_with_its_own_protocol_only(images, net, tmp_path, cach
     (tmp_path / "a" / "protocol.json").write_bytes((tmp_path / "b" / "protocol.json").read_bytes())
     capsys.readouterr()
     assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 1
-    said = capsys.readouterr().err
-    assert "a/protocol.json: not the protocol that" in said.splitlines()[-1]
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {tmp_path}/a/protocol.json: ")
     assert (tmp_path / "a" / "model.pt").read_bytes() == model
     (tmp_path / "a" / "protocol.json").write_bytes(own)
     assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 0
     assert (tmp_path / "a" / "model.pt").read_bytes() == model
 
 
-def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(finished, cached, capsys):
+def test_resume_corrupt_or_incomplete_checkpoint_is_refused(finished, cached, capsys):
     out = finished
     path = out / "checkpoint.pt"
     whole = path.read_bytes()
@@ -153,7 +153,7 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(finished
     for content in (whole[: len(whole) // 2], whole[:-1], bytes(flipped)):
         path.write_bytes(content)
         assert cli.main(["--out", str(out), "--resume", *cached]) == 1
-        assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {path}: damaged")
+        assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {path}: ")
     without = {name: value for name, value in saved["options"].items() if name != "length_options"}
     for lacking, content in (
         ("log_bytes", {name: value for name, value in saved.items() if name != "log_bytes"}),
@@ -163,7 +163,7 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_one_line(finished
         checkpoint.write(path, content)
         assert cli.main(["--out", str(out), "--resume", *cached]) == 1
         said = capsys.readouterr().err.strip()
-        assert said.startswith(f"error: {path}: has no {lacking}; another version") and "\n" not in said
+        assert said.startswith(f"error: {path}: ") and lacking in said and "\n" not in said
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_resume_with_an_option_of_a_new_run_is_wrong_usage(tmp_path, capsys, giv
         lambda saved: saved.update(best=3),
     ],
 )
-def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(finished, cached, capsys, change):
+def test_resume_checkpoint_that_does_not_fit_is_refused(finished, cached, capsys, change):
     """And no model is written of what it lacks."""
     out = finished
     path, model = out / "checkpoint.pt", (out / "model.pt").read_bytes()
@@ -209,12 +209,12 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_one_line(finished, cached, capsy
     capsys.readouterr()
     assert cli.main(["--out", str(out), "--resume", *cached]) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"error: {path}: does not fit this run (")
+    assert last.startswith(f"error: {path}: ")
     assert (out / "model.pt").read_bytes() == model
 
 
 @pytest.mark.slow
-def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cached, capsys, monkeypatch):
+def test_resume_with_moved_weights_needs_their_path(images, net, tmp_path, cached, capsys, monkeypatch):
     """And other weights are not taken for them: a frozen backbone is made of them again."""
     torch.manual_seed(0)
     for name in ("w.pt", "other.pt"):
@@ -233,7 +233,7 @@ def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cach
         assert cli.main([*resume, "--weights", "moved.pt"]) == 0
         assert (out / "model.pt").read_bytes() == model
         assert cli.main([*resume, "--weights", "other.pt"]) == 1
-        assert "checkpoint.pt: did not begin with these weights" in capsys.readouterr().err
+        assert "checkpoint.pt: " in capsys.readouterr().err.splitlines()[-1]
         assert cli.main([*resume, "--weights", "none"]) == 1
         assert "checkpoint.pt: " in capsys.readouterr().err.splitlines()[-1]
         (tmp_path / "moved.pt").rename(tmp_path / "w.pt")
@@ -243,7 +243,7 @@ def test_weights_that_have_moved_are_named_to_resume(images, net, tmp_path, cach
         assert cli.main(resume) == 0
 
 
-def test_a_log_of_something_else_costs_its_picture_only(finished, cached, capsys):
+def test_resume_with_an_invalid_log_draws_no_curves(finished, cached, capsys):
     out = finished
     model = (out / "model.pt").read_bytes()
     lines = (out / "log.jsonl").read_bytes().splitlines(keepends=True)
@@ -253,18 +253,18 @@ def test_a_log_of_something_else_costs_its_picture_only(finished, cached, capsys
         assert cli.main(["--out", str(out), "--resume", *cached]) == 0
         said = capsys.readouterr().err
         assert f"wrote {out / 'model.pt'}" in said
-        assert f"no curves.png: {out / 'log.jsonl'}: not the log of a training" in said
+        assert f"no curves.png: {out / 'log.jsonl'}: " in said
         assert (out / "model.pt").read_bytes() == model
 
 
-def test_what_to_do_next_is_said_for_a_shell(images, net, tmp_path, cached, capsys, monkeypatch):
+def test_train_interrupted_prints_the_quoted_command(images, net, tmp_path, cached, capsys, monkeypatch):
     monkeypatch.setattr(trainer.Trainer, "_step", lambda *_: signal.raise_signal(signal.SIGINT))
     out = tmp_path / "my run"
     assert cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 130
-    assert f"go on with: idcwh-train --out '{out}' --resume\n" in capsys.readouterr().err
+    assert f" idcwh-train --out '{out}' --resume\n" in capsys.readouterr().err
 
 
-def test_a_log_that_is_gone_or_cut_is_said_and_done_without(finished, cached, capsys):
+def test_resume_with_an_incomplete_log_warns_and_continues(finished, cached, capsys):
     out = finished
     model, lines = (out / "model.pt").read_bytes(), (out / "log.jsonl").read_bytes().splitlines(keepends=True)
     kept = (out / "checkpoint.pt").read_bytes()
@@ -275,17 +275,14 @@ def test_a_log_that_is_gone_or_cut_is_said_and_done_without(finished, cached, ca
             (out / "log.jsonl").write_bytes(content)
         capsys.readouterr()
         assert cli.main(["--out", str(out), "--resume", *cached]) == 0
-        said = capsys.readouterr().err
-        assert (
-            f"warning: {out / 'log.jsonl'}: {'no such file' if content is None else f'{sum(map(len, left)):,} of'}"
-            in said
-        )
+        warning = f"warning: {out / 'log.jsonl'}: " + ("" if content is None else f"{sum(map(len, left)):,} of")
+        assert warning in capsys.readouterr().err
         assert (out / "log.jsonl").read_bytes() == b"".join(left)
         assert (out / "model.pt").read_bytes() == model
 
 
 @pytest.mark.slow
-def test_a_set_that_has_moved_is_named_to_resume(make_images, images, net, tmp_path, cached, capsys, monkeypatch):
+def test_resume_with_a_moved_dataset_needs_its_path(make_images, images, net, tmp_path, cached, capsys, monkeypatch):
     out, here = tmp_path / "run", tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(images.parent)

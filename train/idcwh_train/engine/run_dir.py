@@ -70,8 +70,8 @@ class RunDir:
             yield
 
     def clear(self) -> None:
-        """Removes the files of an earlier run, and remembers their permissions."""
-        for path in (*self.results(), self.log, self.protocol):
+        """Removes the files of an earlier run but the log, and remembers their permissions."""
+        for path in (*self.results(), self.protocol):
             with contextlib.suppress(FileNotFoundError):
                 self._modes[path] = path.stat().st_mode & 0o777
             path.unlink(missing_ok=True)
