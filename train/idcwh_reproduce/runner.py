@@ -99,6 +99,8 @@ class Runner:
         before = _sum_of_epochs(folder, "seconds") if resume else 0.0
         if resume:
             note("continues from its checkpoint")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)  # an unfinished run, maybe with corrupt files
         started = time.monotonic()
         content: dict[str, Any] = {
             "status": experiments.DONE,
