@@ -33,7 +33,7 @@ Content = dict[str, Any]
 
 
 def save_model(path: str | os.PathLike[str], model: HashModel, content: Content) -> None:
-    """Write model.pt: `content` has every key of the contract but `format`, `version`, `bits` and `state`.
+    """Writes model.pt: `content` has every key of the contract but `format`, `version`, `bits` and `state`.
 
     The same model gives the same bytes, so the SHA-256 of the file identifies it.
     """
@@ -46,9 +46,9 @@ def save_model(path: str | os.PathLike[str], model: HashModel, content: Content)
 
 
 def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
-    """The model in eval mode on the CPU, and the rest of the file (without "state").
+    """Returns the model in eval mode on the CPU, and the rest of the file (without "state").
 
-    Raises IdcwhError for a file that is missing, damaged, foreign, pickled, of a later version, or at odds with itself.
+    Raises IdcwhError for a file that is missing, corrupt, of another format or of a later version.
     """
     content = read_model(path)
     state, backbone, normalize = content.pop("state"), content["backbone"], content["normalize"]
@@ -67,7 +67,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
 
 
 def read_model(path: str | os.PathLike[str]) -> Content:
-    """What is in a model.pt, every key of the contract there and of its kind; the network is not built."""
+    """Returns the content of a model.pt, with every key of the contract; the network is not built."""
     content = read(Path(path), MODEL)
     if problem := _problem(content):
         raise CorruptFileError(f"{problem}", path=path)
@@ -82,7 +82,7 @@ def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
 
 
 def _problem(content: Content) -> str | None:
-    """What keeps a dictionary from being a model.pt, or None."""
+    """Returns the reason why a dictionary is not a model.pt, or None."""
     for key, kind in _MODEL_KEYS.items():
         if not isinstance(content.get(key), kind):
             return f"{key}: expected {kind.__name__}, found {type(content.get(key)).__name__}"
@@ -106,18 +106,18 @@ def _problem(content: Content) -> str | None:
 
 
 def read(path: Path, format: str) -> Content:
-    """A file of ours: a dictionary of tensors and plain Python with the given format. Never runs code from the file."""
+    """Returns the dictionary of a file with the given format: tensors and plain Python. Runs no code from the file."""
     content = weights.read(path, f"an {format} file as idcwh-train writes it")
     if not isinstance(content, dict) or content.get("format") != format:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise CorruptFileError(f"not an {format} file ({'no format' if found is None else found})", path=path)
+        raise CorruptFileError("has another format", path=path, found=found or "no format", expected=format)
     if content.get("version") != VERSION:
-        raise NotSupportedError(f"version {content.get('version')}; this program reads version {VERSION}", path=path)
+        raise NotSupportedError("has another version", path=path, found=content.get("version"), expected=VERSION)
     return content
 
 
 def _canonical(value: Any) -> Any:
-    """For equal contents, equal bytes: pickle refers back to a string that is the same object, not to an equal one."""
+    """Makes equal contents equal bytes: pickle refers back to a string that is the same object, not to an equal one."""
     if isinstance(value, dict):
         return {_canonical(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -126,7 +126,7 @@ def _canonical(value: Any) -> Any:
 
 
 def write(path: Path, content: Content) -> None:
-    """Save so that a reader sees the old file or the new one, whole."""
+    """Writes a file so that a reader gets the old one or the new one, whole."""
     buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
     torch.save(_canonical(content), buffer)
     with replacing(path, TORCH) as file:

@@ -1,4 +1,4 @@
-"""Whether the codes are good for anything, seen live on what the network puts out while it trains."""
+"""Statistics of the codes during training: distinct codes, bit bias and collapse."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from idcwh_search._util.wording import counted
 
 
 def class_count(labels: Tensor) -> int:
-    """Classes that occur in labels, int64 [n] or bool [n, C]."""
+    """Returns the number of classes that occur in labels, int64 [n] or bool [n, C]."""
     return int(labels.any(dim=0).sum()) if labels.ndim == 2 else len(torch.unique(labels))
 
 
 def summary(h: Tensor, classes: int) -> dict[str, Any]:
-    """`Codes.summary` of outputs [n, bits] of pictures of so many classes."""
+    """Returns `Codes.summary` of outputs [n, bits] of images of that many classes."""
     codes = Codes(h.shape[1])
     codes.add(h)
     return codes.summary(classes)
 
 
 class Codes:
-    """The codes of an epoch's training images, as they went by (with dropout and augmentation)."""
+    """The codes of an epoch's training images (with dropout and augmentation)."""
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
         self.clear()
 
     def clear(self) -> None:
-        """Forget the last epoch."""
+        """Forgets the last epoch."""
         self._packed: list[Tensor] = []  # uint8 [n, bytes]
         self._spread = 0.0  # largest deviation of an output within a batch
 
     @torch.no_grad()
     def add(self, h: Tensor) -> None:
-        """Outputs [n, bits] of a batch."""
+        """Adds the outputs [n, bits] of a batch."""
         h = h.detach().float().cpu()
         if h.shape[1] != self.bits or not len(h):
             return  # a head whose training outputs are not those of the code (class scores)
@@ -45,9 +45,11 @@ class Codes:
         self._spread = max(self._spread, float(h.std(dim=0, correction=0).max()))
 
     def summary(self, classes: int) -> dict[str, Any]:
-        """distinct_codes of `encoded` images; bit_bias: mean over the bits of |share of ones - share of zeros|, 0 is
-        best and 1 means constant; collapse: what is wrong, where there are fewer codes than half of what `classes`
-        classes could have.
+        """Returns the statistics by name.
+
+        distinct_codes, encoded: numbers of distinct codes, and of images.
+        bit_bias: mean over the bits of |share of ones - share of zeros|; 0 is best, 1 means constant.
+        collapse: a message, if there are fewer distinct codes than half of the possible number for `classes` classes.
         """
         if not self._packed:
             return {}
@@ -68,12 +70,12 @@ class Codes:
         return found
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint in the middle of an epoch."""
+        """Returns the state for a checkpoint within an epoch."""
         bytes_ = -(-self.bits // 8)
         packed = torch.cat(self._packed) if self._packed else torch.zeros(0, bytes_, dtype=torch.uint8)
         return {"packed": packed, "spread": self._spread}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Back to what `state` gave."""
+        """Restores the result of `state`."""
         self._packed = [state["packed"]] if len(state["packed"]) else []
         self._spread = state["spread"]

@@ -1,9 +1,9 @@
-"""Several processes that train one network: what `torchrun` starts, a GPU each.
+"""Several processes that train one network, as `torchrun` starts them, one per GPU.
 
-A batch is cut into one part a worker. Each computes the outputs of its part and gets those of the others, so that a
-method sees the whole batch, as with one process: its pairs, triplets, votes and memories do not depend on the number
-of GPUs. Then the gradients of the parts are added up. After every step all workers hold the same weights and the
-same state of the method; the first one writes the files.
+A batch is split into a shard per worker. Each computes the outputs of its shard and gathers those of the others, so
+that a method gets the whole batch: its pairs, triplets, votes and memories do not depend on the number of GPUs. Then
+the gradients of the shards are summed. After every step all workers have the same weights and the same state of the
+method. The first one writes the files.
 """
 
 from __future__ import annotations
@@ -24,48 +24,50 @@ T = TypeVar("T", bound=nn.Module)
 
 
 class Workers:
-    """One process: nothing to share. `rank` is this worker's number, `count` how many there are."""
+    """A single process. `rank` is the number of this worker, `count` the number of workers."""
 
     rank, count = 0, 1
 
     @property
     def first(self) -> bool:
-        """Whether this one writes files and speaks to the terminal."""
+        """Whether this worker writes files and messages."""
         return self.rank == 0
 
     def shard(self, rows: Tensor) -> Tensor:
-        """This worker's share of something that all hold, in order."""
+        """Returns this worker's shard of rows that all have."""
         return rows
 
     def gather(self, rows: Tensor) -> Tensor:
-        """The rows of all workers [n, ...], in order of the workers; the gradient goes to the own ones alone."""
+        """Returns the rows of all workers [n, ...], in order of the workers; only the own ones have a gradient."""
         return rows
 
     def sync_gradients(
         self, parameters: Iterable[nn.Parameter], replicated: Iterable[nn.Parameter], buffers: Iterable[Tensor]
     ) -> None:
-        """After `backward`: the gradients of `parameters` become their sum over the workers, those of `replicated`,
-        which are alike on all, and `buffers` (running statistics) their mean."""
+        """Sums the gradients of `parameters` over the workers, after `backward`.
+
+        Those of `replicated`, which every worker computes in full, and `buffers` (running statistics) become the mean.
+        """
 
     def any_rank(self, flag: bool) -> bool:
-        """Whether it is true for one of them."""
+        """Returns whether the flag is true for a worker."""
         return flag
 
     def gather_dict(self, found: dict[str, str]) -> dict[str, str]:
-        """The entries of all."""
+        """Returns the entries of all workers."""
         return found
 
     def run_on_rank0(self, act: Callable[[], None]) -> None:
-        """`act`, in the first worker alone. Where it fails all end: the first with the error, the others silently."""
+        """Calls `act` in the first worker alone. If it fails, the first raises the error and the others exit."""
         act()
 
     def prepare(self, network: T) -> T:
-        """The network as it trains: with batch norm over the whole batch where that is possible."""
+        """Returns the network for training: with batch norm over the whole batch where that is possible."""
         return network
 
 
 class Distributed(Workers):
-    """The processes of the default process group, alike on all of them."""
+    """The processes of the default process group."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -145,17 +147,17 @@ class Distributed(Workers):
 
 
 def number() -> int:
-    """Which of torchrun's processes this is; 0 without it."""
+    """Returns the number of this process under torchrun; 0 without it."""
     return int(os.environ.get("RANK", "0")) if _started() > 1 else 0
 
 
 def local_device(device: torch.device) -> torch.device:
-    """The GPU of this process among those of its machine."""
+    """Returns the GPU of this process."""
     if device.type != "cuda" or _started() == 1:
         return device
     local, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if local >= there:
-        raise NotSupportedError(f"torchrun started more processes than there are GPUs here; --nproc-per-node {there}")
+        raise NotSupportedError("is more than the GPUs", path="--nproc-per-node", expected=f"at most {there}")
     found = torch.device("cuda", local)
     torch.cuda.set_device(found)
     return found
@@ -163,8 +165,7 @@ def local_device(device: torch.device) -> torch.device:
 
 @contextlib.contextmanager
 def joined(device: torch.device) -> Iterator[Workers]:
-    """The workers that this process is one of: those that torchrun started, found in the environment, with NCCL between
-    GPUs and Gloo between CPUs; or those of a process group that is there already."""
+    """Joins the workers that torchrun started, with NCCL between GPUs and Gloo between CPUs, or an existing group."""
     if dist.is_initialized():
         yield Distributed(device)
         return
@@ -177,5 +178,5 @@ def joined(device: torch.device) -> Iterator[Workers]:
 
 
 def _started() -> int:
-    """How many processes torchrun started; 1 without it."""
+    """Returns the number of processes that torchrun started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1

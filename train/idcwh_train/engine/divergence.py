@@ -1,4 +1,4 @@
-"""When training has diverged: what is checked before a loss reaches a weight, and before a weight reaches a file."""
+"""Detection of diverged training: the checks of losses before a step, and of weights before a file."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from torch import Tensor
 from idcwh_search.errors import IdcwhError
 
 LARGEST = 2.0**24
-"""What an output or a weight that is trained may reach. From here on float32 has no room for a 1 beside it: the +1 and
--1 of a code, and the steps between them, are lost in rounding, and so is the way back."""
+"""Limit of outputs and trained weights. Above it float32 rounds away a difference of 1, and with it the +1 and -1 of a
+code and every step between them."""
 
 
 class Diverged(IdcwhError):
-    """Numbers that no step can be taken from."""
+    """Training that diverged."""
 
 
 def is_sound(x: Tensor) -> bool:
-    """Whether all is finite and none is beyond LARGEST."""
+    """Returns whether all values are finite and at most LARGEST."""
     return bool((x.detach().abs() <= LARGEST).all())
 
 
 def check(state: Mapping[str, Tensor], trained: set[str], when: str) -> None:
-    """Diverged, naming the tensor, unless all that is in `state` is finite and what is `trained` is not beyond LARGEST.
+    """Raises Diverged unless all tensors of `state` are finite, and those named in `trained` at most LARGEST.
 
-    The rest, running statistics and means, is of a size that the pictures have, or follows from what is trained.
+    Running statistics and averages follow from the images and the trained weights, so they have no limit of their own.
     """
     for name, x in state.items():
         if not x.is_floating_point() or (is_sound(x) if name in trained else bool(x.isfinite().all())):
             continue
-        raise Diverged(f"{when} {name} has values up to {float(x.abs().max()):.3g}, with which nothing can be trained")
+        raise Diverged(f"{when} {name} reaches {float(x.abs().max()):.3g} (limit {LARGEST:.3g})")

@@ -1,4 +1,4 @@
-"""The record of an epoch: how its numbers are called, and as a line for people."""
+"""The log record of an epoch: the names of its numbers, and its line on the terminal."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 CLOCKS = ("seconds", "cpu_seconds")
-"""What a clock says of an epoch: the numbers of a record that are not the same again. On a machine that others use too,
-the CPU's seconds over its cores tell what the epoch would have taken alone."""
+"""Timing fields; they differ between otherwise identical runs. On a shared machine, the CPU seconds divided by the
+cores are the time that the epoch would have taken alone."""
 
 Record = dict[str, Any]
-"""What is known at the end of an epoch; a line of log.jsonl. With several code lengths, what differs between them is
-named like `map@48`."""
+"""The numbers of an epoch, a line of log.jsonl. With several code lengths, those of one have names like `map@48`."""
 
 
 def named(name: str, bits: int, lengths: Sequence[int]) -> str:
-    """A name in a record: of one code length where there are several."""
+    """Returns the name of a number in a record, with the code length if there are several."""
     return name if len(lengths) == 1 else f"{name}@{bits}"
 
 
 def line(record: Record, epochs: int, lengths: Sequence[int]) -> str:
-    """What the terminal is told at the end of an epoch."""
+    """Returns the line that is printed at the end of an epoch."""
     said = [f"epoch {record['epoch']}/{epochs}:"]
     for bits in lengths:
 

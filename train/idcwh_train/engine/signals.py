@@ -1,4 +1,4 @@
-"""Ctrl-C that lets the current step end, so that what is saved is whole."""
+"""Interruption after the current step, so that the checkpoint is whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from idcwh_search._util.console import note
 
 
 class GracefulStop:
-    """While entered, SIGINT and SIGTERM set `asked`; a second one interrupts at once, as it would have without us."""
+    """While entered, SIGINT and SIGTERM set `asked`; a second one interrupts at once."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -1,4 +1,4 @@
-"""log.jsonl as a picture: how the loss, the codes and the held-out MAP went from epoch to epoch."""
+"""curves.png: loss, codes and held-out MAP over the epochs of log.jsonl."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PLAIN = ("epoch", "lr", *CLOCKS, "unlabelled", "untaken", "encoded", "distinct_
 
 
 def draw(folder: Path) -> Path | None:
-    """Write folder/curves.png from folder/log.jsonl; None where there are fewer than two epochs to connect.
+    """Writes folder/curves.png from folder/log.jsonl; returns None for fewer than two epochs.
 
-    IdcwhError without matplotlib, or for a log that cannot be read.
+    Raises IdcwhError without matplotlib, or for a log that cannot be read.
     """
     records = read(folder / LOG)
     if len(records) < 2:
@@ -37,7 +37,7 @@ def draw(folder: Path) -> Path | None:
         try:
             figure = picture([with_share(record) for record in records])
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise CorruptFileError(f"{folder / LOG}: not the log of a training ({error!r})") from None
+            raise CorruptFileError(f"is not the log of a training ({error!r})", path=folder / LOG) from None
         path = folder / CURVES
         with replacing(path, PNG) as file:
             figure.savefig(file, format="png", metadata={"Software": None})
@@ -45,7 +45,7 @@ def draw(folder: Path) -> Path | None:
 
 
 def picture(records: list[dict[str, Any]]) -> Any:
-    """A matplotlib figure of the records of log.jsonl: terms of the loss, then what the codes are like, then MAP."""
+    """Returns a matplotlib figure of the records of log.jsonl: terms of the loss, statistics of the codes, MAP."""
     lengths = _lengths(records)
     watched = [f"map{of}" for of in lengths if any(f"map{of}" in record for record in records)]
     figure, axes = new_figure(14.5 if watched else 10, 4.4, columns=3 if watched else 2)
@@ -62,8 +62,8 @@ def picture(records: list[dict[str, Any]]) -> Any:
 
 
 def _panel(axes: Any, records: list[dict[str, Any]], lengths: list[str], styles: dict[str, str]) -> None:
-    """A line for each number and code length: the style says which number, the colour which length; or, of a single
-    length, which number as well."""
+    """Draws a line per number and code length: the style is the number, the colour the length or, with a single one,
+    the number as well."""
     from matplotlib.ticker import MaxNLocator
 
     alone = len(lengths) == 1
@@ -83,13 +83,13 @@ def _panel(axes: Any, records: list[dict[str, Any]], lengths: list[str], styles:
 
 
 def _lengths(records: list[dict[str, Any]]) -> list[str]:
-    """Endings of the names: "" for one code length, "@12", "@24" for several."""
+    """Returns the endings of the names: "" for one code length, "@12", "@24" for several."""
     found = {name[name.index("@") :] for record in records for name in record if "@" in name}
     return sorted(found, key=lambda of: int(of[1:])) or [""]
 
 
 def with_share(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with `distinct`, the share of its codes that are distinct, beside what it has."""
+    """Returns a record with `distinct` added, the share of distinct codes."""
     found = dict(record)
     for name in record:
         plain, at, of = name.partition("@")
@@ -104,16 +104,16 @@ def _is_term(name: str) -> bool:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The records of a log.jsonl. IdcwhError for another file."""
+    """Returns the records of a log.jsonl. Raises CorruptFileError for another file."""
     try:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, RecursionError) as error:
-        raise CorruptFileError(f"not the log of a training ({error})", path=path) from None
+        raise CorruptFileError(f"is not the log of a training ({error})", path=path) from None
     if not all(isinstance(record, dict) and isinstance(record.get("epoch"), int) for record in records):
-        raise CorruptFileError("not the log of a training: each line should be one of an epoch", path=path)
+        raise CorruptFileError("is not the log of a training", path=path, expected="one record of an epoch per line")
     return [{_current(name): value for name, value in record.items()} for record in records]
 
 
 def _current(name: str) -> str:
-    """The name of a number today; logs of earlier versions call the bit bias bit balance."""
+    """Returns the current name of a number; earlier versions call the bit bias bit balance."""
     return name.replace("bit_balance", "bit_bias") if name.startswith("bit_balance") else name
