@@ -113,9 +113,8 @@ class Runner:
         }
         try:
             outcome = session.train(
-                planned.options, RunDir(folder), device=self.device, cache=self.cache, resume=resume,
-                overwrite=not resume, evaluate=True,
-            )  # fmt: skip
+                planned.options, RunDir(folder), device=self.device, cache=self.cache, resume=resume, evaluate=True
+            )
             if not outcome.finished:
                 return False
             if not outcome.evaluations:
