@@ -10,6 +10,8 @@ import idcwh_search as ih
 from idcwh_search import _core
 from support.errors import raises
 
+pytestmark = pytest.mark.slow
+
 # Prints a digest of many results: widths, batches, masks, shuffled ids, ties.
 SCRIPT = """
 import hashlib, numpy as np

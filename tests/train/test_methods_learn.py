@@ -10,6 +10,8 @@ import idcwh_search as ih
 from idcwh_train.methods import MODULES
 from idcwh_train.methods.base import create
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("name", list(MODULES))

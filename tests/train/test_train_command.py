@@ -28,6 +28,8 @@ from idcwh_train.frozen import features, ort_backbone
 from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import Network
 
+pytestmark = pytest.mark.slow
+
 
 def test_train_frozen_writes_a_consistent_model(images, net, tmp_path, cached, capsys, log):
     out = tmp_path / "run"
@@ -72,7 +74,6 @@ def test_model_outputs_are_those_of_the_trained_hash_layer(images, net, tmp_path
         torch.testing.assert_close(model.head(found.x), model(pixels), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--validation", "0.2"]])
 def test_train_same_seed_gives_the_same_bytes(images, net, tmp_path, cached, how, log):
     command = ["--data", str(images), *net, *how, "--epochs", "2", "--batch-size", "12", *cached]
@@ -160,7 +161,6 @@ def test_train_method_option_texts_become_values(images, net, tmp_path, cached):
     assert method == {"name": "dpsh", "eta": 5.0, "several": False}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
     """The whole network trains: the backbone's weights move, and held-out images of a class find their own."""
@@ -178,7 +178,6 @@ def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
     assert not torch.equal(fresh[first], trained[first])
 
 
-@pytest.mark.slow
 def test_googlenet_fine_tunes(images, tmp_path, cached):
     out = tmp_path / "run"
     command = ["--data", str(images), "--weights", "none", "--resize", "72", "--crop", "64", "--bits", "8"]

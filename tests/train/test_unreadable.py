@@ -10,6 +10,8 @@ from idcwh_train import cli
 from idcwh_train.engine import setup
 from idcwh_train.engine.checkpoint import load_model
 
+pytestmark = pytest.mark.slow
+
 COMPACT = ["--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "12"]
 EACH = [["--freeze"], [], COMPACT]
 
