@@ -49,7 +49,7 @@ class BuildWithLibrary(build_ext):
 
         def compile_as_meant(obj, source, suffix, arguments, options, defines):
             more = []
-            if source.startswith("csrc/src/kernels/") or source == "csrc/src/images/passes.cpp":
+            if source.startswith("csrc/src/cpu/kernels/") or source == "csrc/src/images/passes.cpp":
                 more = ["-O3"]
             elif SMALL.search(source):
                 more = ["-Os"]

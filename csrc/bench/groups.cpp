@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "structures/groups.hpp"
+#include "structures/groups/groups.hpp"
 
 namespace {
 

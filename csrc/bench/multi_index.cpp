@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "structures/multi_index.hpp"
+#include "structures/multi_index/multi_index.hpp"
 
 namespace {
 

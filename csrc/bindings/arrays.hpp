@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "interrupt.hpp"
-#include "rows.hpp"
+#include "scan/rows.hpp"
 
 namespace idcwh::bindings {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/trace.hpp"
+#include "storage/fault_injection.hpp"
 
 namespace check {
 

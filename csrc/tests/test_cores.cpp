@@ -1,5 +1,5 @@
 // CPU quotas, read from made-up control groups of both versions, and the affinity mask.
-#include "cores.hpp"
+#include "base/cores.hpp"
 
 #include <idcwh/threads.hpp>
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/crc32c_combine.hpp"
 #include "check.hpp"
-#include "crc32c_parts.hpp"
 
 namespace {
 

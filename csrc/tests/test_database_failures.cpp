@@ -7,7 +7,7 @@
 
 #include "check.hpp"
 #include "database_model.hpp"
-#include "storage/trace.hpp"
+#include "storage/fault_injection.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 
 #include "check.hpp"
 #include "database_model.hpp"
-#include "index/structures.hpp"
 #include "model.hpp"
+#include "structures/structures.hpp"
 
 namespace {
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <thread>
 
+#include "base/sha256.hpp"
 #include "check.hpp"
 #include "database_model.hpp"
-#include "encoder/sha256.hpp"
 
 using idcwh::Device;
 using idcwh::Encoder;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "check.hpp"
-#include "structures/groups.hpp"
+#include "structures/groups/groups.hpp"
 
 namespace {
 

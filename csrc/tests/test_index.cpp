@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "check.hpp"
-#include "index/structures.hpp"
 #include "model.hpp"
+#include "structures/structures.hpp"
 
 namespace {
 

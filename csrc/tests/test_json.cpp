@@ -1,5 +1,5 @@
 // The JSON reader: what it takes, with what it means, and what it refuses; any bytes at all without reading outside.
-#include "encoder/json.hpp"
+#include "base/json.hpp"
 
 #include <idcwh/error.hpp>
 

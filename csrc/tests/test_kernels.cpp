@@ -7,7 +7,7 @@
 #include <string>
 
 #include "check.hpp"
-#include "kernels/kernels.hpp"
+#include "cpu/kernels/kernels.hpp"
 #if !defined(IDCWH_SIMDE)
 #include <idcwh/isa.hpp>
 #endif

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "check.hpp"
-#include "structures/multi_index.hpp"
-#include "structures/multi_index_shells.hpp"
+#include "structures/multi_index/multi_index.hpp"
+#include "structures/multi_index/shells.hpp"
 #include "structures/nearest.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // The pool: every task once, exceptions come back, many callers at the same time, a child after fork, a caller that is
 // asked while it waits, and threads that the program lends.
-#include "pool.hpp"
+#include "base/pool.hpp"
 
 #include <idcwh/search.hpp>
 #include <idcwh/threads.hpp>

@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "base/sha256.hpp"
 #include "check.hpp"
-#include "encoder/sha256.hpp"
 #include "images/axis.hpp"
 #include "images/passes.hpp"
 

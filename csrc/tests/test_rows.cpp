@@ -4,7 +4,7 @@
 #include <string>
 
 #include "check.hpp"
-#include "rows.hpp"
+#include "scan/rows.hpp"
 
 namespace {
 

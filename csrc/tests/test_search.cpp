@@ -9,10 +9,10 @@
 #include <numeric>
 #include <utility>
 
+#include "base/huge_array.hpp"
 #include "check.hpp"
-#include "huge_array.hpp"
-#include "merge.hpp"
-#include "plan.hpp"
+#include "scan/counting_merge.hpp"
+#include "scan/plan.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Kernels that are wrong are found out, each of them, and the next lower instruction set is taken.
 #include "check.hpp"
-#include "dispatch.hpp"
-#include "self_check.hpp"
+#include "cpu/dispatch.hpp"
+#include "cpu/self_check.hpp"
 
 #include <idcwh/isa.hpp>
 

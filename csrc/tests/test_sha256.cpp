@@ -1,5 +1,5 @@
 // SHA-256 against the examples of FIPS 180-4 (and NIST's long one), and around the ends of blocks.
-#include "encoder/sha256.hpp"
+#include "base/sha256.hpp"
 
 #include <string>
 

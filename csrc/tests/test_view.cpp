@@ -9,9 +9,9 @@
 
 #include "check.hpp"
 #include "index/id_table.hpp"
-#include "index/structures.hpp"
 #include "index/view.hpp"
 #include "model.hpp"
+#include "structures/structures.hpp"
 
 namespace {
 

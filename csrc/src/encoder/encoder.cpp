@@ -1,5 +1,5 @@
 // Encoder: a session, what its model says, and batches. The manifest that ties a database to its model is manifest.cpp.
-#include "encoder/parts.hpp"
+#include "encoder/encoder_impl.hpp"
 
 #include <idcwh/search.hpp>
 #include <idcwh/threads.hpp>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <limits>
 
-#include "fail.hpp"
+#include "base/fail.hpp"
 
 namespace idcwh {
 namespace {

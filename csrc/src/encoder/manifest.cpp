@@ -1,10 +1,10 @@
 // Which model made a database: written into its manifest and compared with it, as database/provenance.py does.
-#include "encoder/json.hpp"
-#include "encoder/parts.hpp"
+#include "base/json.hpp"
+#include "encoder/encoder_impl.hpp"
 
 #include <filesystem>
 
-#include "fail.hpp"
+#include "base/fail.hpp"
 
 namespace idcwh {
 namespace {

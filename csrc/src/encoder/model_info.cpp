@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "encoder/json.hpp"
+#include "base/json.hpp"
 
 namespace idcwh {
 namespace {

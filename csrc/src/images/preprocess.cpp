@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 
-#include "encoder/json.hpp"
-#include "fail.hpp"
+#include "base/fail.hpp"
+#include "base/json.hpp"
 #include "images/axis.hpp"
 #include "images/passes.hpp"
 

@@ -1,7 +1,7 @@
 // Leaving dead rows behind.
 #pragma once
 
-#include "index/contents.hpp"
+#include "index/version.hpp"
 
 namespace idcwh::detail {
 

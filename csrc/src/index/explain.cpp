@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string>
 
-#include "index/selection.hpp"
-#include "index/structures.hpp"
+#include "index/filtered_rows.hpp"
+#include "structures/structures.hpp"
 
 namespace idcwh {
 namespace {

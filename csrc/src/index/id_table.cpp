@@ -1,5 +1,5 @@
 // See id_table.hpp.
-#include "id_table.hpp"
+#include "index/id_table.hpp"
 
 #include <algorithm>
 #include <bit>

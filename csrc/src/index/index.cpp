@@ -7,12 +7,12 @@
 #include <limits>
 #include <string>
 
-#include "fail.hpp"
-#include "given_ids.hpp"
+#include "base/fail.hpp"
+#include "base/given_ids.hpp"
 #include "index/compact.hpp"
-#include "index/state.hpp"
-#include "index/structures.hpp"
-#include "plan.hpp"
+#include "index/writer_state.hpp"
+#include "scan/plan.hpp"
+#include "structures/structures.hpp"
 
 namespace idcwh {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "index/selection.hpp"
-#include "index/structures.hpp"
+#include "index/filtered_rows.hpp"
 #include "structures/cost.hpp"
-#include "structures/groups.hpp"
+#include "structures/groups/groups.hpp"
+#include "structures/structures.hpp"
 
 namespace idcwh::detail {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "index/id_table.hpp"
-#include "index/structures.hpp"
+#include "structures/structures.hpp"
 
 namespace idcwh::detail {
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "index/merge.hpp"
-#include "index/parts.hpp"
-#include "index/selection.hpp"
-#include "index/structures.hpp"
+#include "index/filtered_rows.hpp"
+#include "index/merge_sorted.hpp"
+#include "index/subsearch.hpp"
 #include "index/view.hpp"
-#include "plan.hpp"
+#include "scan/plan.hpp"
+#include "structures/structures.hpp"
 
 namespace idcwh {
 namespace {

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plan.hpp"
+#include "scan/plan.hpp"
 #include "storage/database_impl.hpp"
-#include "storage/file_structures.hpp"
 #include "storage/new_items.hpp"
+#include "storage/segment_structures.hpp"
 
 namespace idcwh {
 

@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include "fail.hpp"
+#include "base/fail.hpp"
 #include "storage/writer.hpp"
 
 namespace idcwh {

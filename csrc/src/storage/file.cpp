@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/fault_injection.hpp"
 #include "storage/format.hpp"
-#include "storage/trace.hpp"
 
 static_assert(sizeof(off_t) == 8, "32-bit programs are compiled with _FILE_OFFSET_BITS=64");
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "index/structures.hpp"
+#include "structures/structures.hpp"
 
 namespace idcwh::storage {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "index/view.hpp"
-#include "storage/items.hpp"
-#include "storage/log.hpp"
+#include "storage/commit_log.hpp"
+#include "storage/segment_file.hpp"
 
 namespace idcwh::storage {
 

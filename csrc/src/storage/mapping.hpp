@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "huge_array.hpp"
+#include "base/huge_array.hpp"
 #include "storage/file.hpp"
 
 namespace idcwh::storage {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "fail.hpp"
-#include "given_ids.hpp"
+#include "base/fail.hpp"
+#include "base/given_ids.hpp"
 #include "storage/format.hpp"
 
 namespace idcwh::storage {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pool.hpp"
+#include "base/pool.hpp"
 
 namespace idcwh::storage {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "storage/file_view.hpp"
-#include "storage/source.hpp"
+#include "storage/item_source.hpp"
 
 namespace idcwh::storage {
 

@@ -1,5 +1,5 @@
 // See table.hpp.
-#include "table.hpp"
+#include "structures/table.hpp"
 
 namespace idcwh {
 namespace {

@@ -1,0 +1,127 @@
+// preprocess.hpp and encoder.hpp under plain names.
+#include <idcwh/idcwh_encoder.h>
+#include <idcwh/encoder.hpp>
+
+#include <optional>
+
+#include "c_api/c_api.hpp"
+
+struct idcwh_preprocess {
+    idcwh::Preprocess of;
+};
+
+struct idcwh_encoder {
+    idcwh::Encoder of;
+    idcwh_preprocess preprocess;
+};
+
+using namespace idcwh::c_api;
+
+namespace {
+
+static_assert(IDCWH_DEVICE_AUTO == static_cast<int>(idcwh::Device::automatic) &&
+              IDCWH_DEVICE_CPU == static_cast<int>(idcwh::Device::cpu) &&
+              IDCWH_DEVICE_CUDA == static_cast<int>(idcwh::Device::cuda));
+
+idcwh::Picture picture_of(const idcwh_picture& picture) {
+    return {picture.data, picture.width, picture.height, picture.stride};
+}
+
+// Makes a handle, which stays null when that fails.
+template <class Handle, class Make>
+int made(Handle** out, const char* name, Make make) noexcept {
+    return guarded([&] {
+        expected(out, name) = nullptr;
+        *out = make();
+    });
+}
+
+}  // namespace
+
+int idcwh_preprocess_create(unsigned resize, unsigned crop, const char* interpolation, idcwh_preprocess** preprocess) {
+    return made(preprocess, "preprocess", [&] {
+        const std::string name = interpolation ? interpolation : "bilinear";
+        return new idcwh_preprocess{idcwh::Preprocess(resize, crop, idcwh::interpolation_of(name))};
+    });
+}
+
+int idcwh_preprocess_from_json(const char* json, idcwh_preprocess** preprocess) {
+    return made(preprocess, "preprocess",
+                [&] { return new idcwh_preprocess{idcwh::Preprocess::from_json(&expected(json, "json"))}; });
+}
+
+void idcwh_preprocess_free(idcwh_preprocess* preprocess) { delete preprocess; }
+
+unsigned idcwh_preprocess_crop(const idcwh_preprocess* preprocess) { return preprocess->of.crop(); }
+
+int idcwh_preprocess_to_json(const idcwh_preprocess* preprocess, char* text, size_t capacity, size_t* length) {
+    return guarded([&] { put_text(expected(preprocess, "preprocess").of.to_json(), text, capacity, length); });
+}
+
+int idcwh_preprocess_run(const idcwh_preprocess* preprocess, const idcwh_picture* picture, uint8_t* pixels) {
+    return guarded([&] { expected(preprocess, "preprocess").of(picture_of(expected(picture, "picture")), pixels); });
+}
+
+int idcwh_encoder_open(const char* path, const idcwh_encoder_options* options, idcwh_encoder** encoder) {
+    return made(encoder, "encoder", [&] {
+        idcwh::EncoderOptions cpp;
+        if (options) {
+            if (options->library) cpp.library = options->library;
+            cpp.device = kind_of(options->device, idcwh::Device::cuda, "device");
+            cpp.threads = options->threads;
+            cpp.batch_size = options->batch_size;
+            cpp.spin = options->spin != 0;
+            cpp.gpu = options->gpu;
+            cpp.gpu_memory = options->gpu_memory;
+            if (options->preprocess) cpp.preprocess = options->preprocess->of;
+            cpp.bits = options->bits;
+        }
+        idcwh::Encoder of(&expected(path, "path"), cpp);
+        const idcwh_preprocess preprocess{of.preprocess()};
+        return new idcwh_encoder{std::move(of), preprocess};
+    });
+}
+
+void idcwh_encoder_free(idcwh_encoder* encoder) { delete encoder; }
+
+unsigned idcwh_encoder_bits(const idcwh_encoder* encoder) { return encoder->of.bits(); }
+int idcwh_encoder_device(const idcwh_encoder* encoder) { return static_cast<int>(encoder->of.device()); }
+const char* idcwh_encoder_fingerprint(const idcwh_encoder* encoder) { return encoder->of.fingerprint().c_str(); }
+const char* idcwh_encoder_why(const idcwh_encoder* encoder) { return encoder->of.why().c_str(); }
+const char* idcwh_encoder_runtime(const idcwh_encoder* encoder) { return encoder->of.runtime().c_str(); }
+const idcwh_preprocess* idcwh_encoder_preprocess(const idcwh_encoder* encoder) { return &encoder->preprocess; }
+
+int idcwh_encoder_metadata(const idcwh_encoder* encoder, const char* key, char* text, size_t capacity, size_t* length) {
+    return guarded([&] {
+        const auto value = expected(encoder, "encoder").of.metadata(&expected(key, "key"));
+        if (!value) throw idcwh::Error(idcwh::ErrorCode::not_found, std::string("the model has no metadata ") + key);
+        put_text(*value, text, capacity, length);
+    });
+}
+
+int idcwh_encoder_encode(const idcwh_encoder* encoder, const uint8_t* pixels, size_t n, uint8_t* codes, float* logits) {
+    return guarded([&] { expected(encoder, "encoder").of.encode(pixels, n, codes, logits); });
+}
+
+int idcwh_encoder_encode_pictures(const idcwh_encoder* encoder, const idcwh_picture* pictures, size_t n, uint8_t* codes,
+                                  float* logits) {
+    return guarded([&] {
+        const auto& of = expected(encoder, "encoder").of;
+        if (n) expected(pictures, "pictures");
+        std::vector<idcwh::Picture> cpp;
+        for (size_t i = 0; i < n; ++i) cpp.push_back(picture_of(pictures[i]));
+        of.encode(cpp.data(), n, codes, logits);
+    });
+}
+
+int idcwh_encoder_manifest(const idcwh_encoder* encoder, const char* database, const char* images, char* text,
+                           size_t capacity, size_t* length) {
+    return guarded([&] {
+        const auto& of = expected(encoder, "encoder").of;
+        put_text(of.manifest(&expected(database, "database"), images ? images : ""), text, capacity, length);
+    });
+}
+
+int idcwh_encoder_check_manifest(const idcwh_encoder* encoder, const char* manifest) {
+    return guarded([&] { expected(encoder, "encoder").of.check_manifest(&expected(manifest, "manifest")); });
+}

@@ -1,0 +1,44 @@
+// One version of what an index holds, never changed once it is published; versions share the memory of their rows.
+//
+// A removed code keeps its row, marked as dead, until a quarter of the rows are dead and they are compacted into a new
+// version.
+#pragma once
+
+#include <idcwh/index.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/huge_array.hpp"
+#include "index/id_table.hpp"
+#include "index/segment.hpp"
+
+namespace idcwh::detail {
+
+// Rows are only ever appended: readers of earlier rows are not disturbed by a writer behind them.
+using Buffer = HugeArray<std::uint8_t>;
+
+struct Contents {
+    unsigned bits = 0;
+    std::size_t rows = 0;       // dead ones included
+    std::size_t live = 0;       // what size() says
+    std::uint64_t next_id = 0;  // one more than the largest id ever used
+    bool ascending = true;      // ids ascend with the rows
+
+    std::shared_ptr<Buffer> codes;
+    std::shared_ptr<Buffer> ids;    // null: the id of a row is its number
+    std::shared_ptr<Buffer> alive;  // a bit for each row that codes has room for, those to come set; null: none is dead
+    std::shared_ptr<IdTable> table;  // null when ids ascend
+    std::shared_ptr<const Structures> structures;
+
+    std::size_t bytes() const { return code_bytes(bits); }
+    std::size_t room() const { return codes ? codes->size() / bytes() : 0; }
+    const std::int64_t* id_data() const { return ids ? reinterpret_cast<const std::int64_t*>(ids->data()) : nullptr; }
+
+    // The rows as a search reads them, as long as this version is there.
+    Segment segment() const;
+    std::size_t memory() const;
+};
+
+}  // namespace idcwh::detail

@@ -1,0 +1,136 @@
+// What has to be counted, and who counts it: equal queries once, queries of one label together, tiles of them on
+// threads.
+#include <idcwh/metrics.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "base/fail.hpp"
+#include "base/interrupt.hpp"
+#include "base/pool.hpp"
+#include "cpu/dispatch.hpp"
+#include "metrics/distinct.hpp"
+#include "metrics/labels.hpp"
+#include "metrics/pass.hpp"
+#include "scan/plan.hpp"
+
+namespace idcwh {
+namespace {
+
+constexpr std::size_t least_pairs = 1 << 19;  // below, a second thread costs more than it brings
+
+void check_side(const char* name, const LabelledCodes& side) {
+    const std::string label(name);
+    if (side.codes.size > 0xffffffffu)
+        throw Error(ErrorCode::unsupported,
+                    label + ".codes.size must be below 2^32, not " + std::to_string(side.codes.size));
+    if (!side.labels.classes && !side.labels.sets && side.codes.size && side.labels.set_classes)
+        fail(label + ".labels has neither classes nor sets, for " + std::to_string(side.codes.size) + " codes");
+    if (!padding_is_zero(side.codes)) fail(label + ".codes has padding bits that are not zero");
+    const std::size_t classes = side.labels.set_classes, bytes = (classes + 7) / 8;
+    if (!side.labels.sets || classes % 8 == 0) return;
+    for (std::size_t row = 0; row < side.codes.size; ++row)
+        if (side.labels.sets[row * bytes + bytes - 1] >> classes % 8)
+            fail(label + ".labels.sets has a bit behind class " + std::to_string(classes - 1) + " in row " +
+                 std::to_string(row));
+}
+
+void check(const LabelledCodes& queries, const LabelledCodes& database, const PairOptions& options) {
+    SearchOptions search;
+    search.threads = options.threads;
+    check(database.codes, queries.codes.data, queries.codes.size, search);
+    if (queries.codes.bits != database.codes.bits)
+        fail("queries and database must have the same bits, not " + std::to_string(queries.codes.bits) + " and " +
+             std::to_string(database.codes.bits));
+    check_side("queries", queries);
+    check_side("database", database);
+    const bool both = queries.codes.size && database.codes.size;  // an empty side has no labels, of whatever form
+    if (both && ((queries.labels.classes != nullptr) != (database.labels.classes != nullptr) ||
+                 queries.labels.set_classes != database.labels.set_classes))
+        fail("queries.labels and database.labels must both be classes, or sets of the same number of classes");
+    for (std::size_t i = 0; i < options.cut_count; ++i)
+        if (options.cuts[i] < (i ? options.cuts[i - 1] : 1))
+            fail("cuts must ascend and be at least 1, but cuts[" + std::to_string(i) + "] is " +
+                 std::to_string(options.cuts[i]));
+}
+
+// Numbers the pairs of code and label among the queries, into result.row; returns a query of each.
+std::vector<std::uint32_t> distinct_queries(const LabelledCodes& queries, const metrics::Relevance& relevance,
+                                            PairCounts& result) {
+    const std::size_t bytes = code_bytes(queries.codes.bits), nq = queries.codes.size;
+    const std::size_t width = bytes + sizeof(std::uint32_t);
+    std::vector<std::uint8_t> keys(nq * width);
+    for (std::size_t q = 0; q < nq; ++q) {
+        const std::uint32_t label = relevance.label(q);
+        std::memcpy(keys.data() + q * width, queries.codes.data + q * bytes, bytes);
+        std::memcpy(keys.data() + q * width + bytes, &label, sizeof label);
+    }
+    metrics::Distinct distinct = metrics::distinct_rows(keys.data(), nq, width);
+    result.row.assign(distinct.number.begin(), distinct.number.end());
+    return std::move(distinct.first);
+}
+
+std::vector<metrics::Tile> tiles(const LabelledCodes& queries, const metrics::Relevance& relevance,
+                                 const std::vector<std::uint32_t>& distinct) {
+    std::vector<std::uint32_t> order(distinct.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return relevance.label(distinct[a]) < relevance.label(distinct[b]);
+    });
+    std::vector<metrics::Tile> list;
+    for (const auto row : order) {
+        const auto query = distinct[row], label = relevance.label(query);
+        if (list.empty() || list.back().label != label || list.back().size == metrics::tile_queries)
+            list.push_back({label, 0, {}, {}});
+        metrics::Tile& tile = list.back();
+        tile.query[tile.size] = queries.codes.data + query * code_bytes(queries.codes.bits);
+        tile.row[tile.size++] = row;
+    }
+    return list;
+}
+
+}  // namespace
+
+PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& database, const PairOptions& options) {
+    check(queries, database, options);
+    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    PairCounts result;
+    result.distances = static_cast<std::size_t>(queries.codes.bits) + 1;
+    result.cuts = options.cut_count;
+    if (!queries.codes.size) return result;
+
+    const metrics::Relevance relevance(queries, database);
+    const metrics::Database items(database.codes, options.ranked);
+    const auto distinct = distinct_queries(queries, relevance, result);
+    const auto work = tiles(queries, relevance, distinct);
+    result.items.resize(product(distinct.size(), result.distances));
+    result.relevant.resize(result.items.size());
+    if (options.ranked) {
+        result.ranked_sum.resize(product(distinct.size(), result.cuts + 1));
+        result.ranked_hits.resize(distinct.size() * result.cuts);
+    }
+
+    const bool small = distinct.size() < least_pairs / std::max<std::size_t>(database.codes.size, 1);
+    const unsigned threads = options.threads ? options.threads : small ? 1 : pool::available_threads();
+    Stop stop(options.interrupt);
+    std::atomic<std::size_t> next{0};
+    // A thread keeps its memory from tile to tile.
+    const auto body = [&](std::size_t) {
+        metrics::Pass pass(items, relevance, options, result, stop);
+        for (std::size_t tile; (tile = next.fetch_add(1)) < work.size();) pass.count(work[tile]);
+    };
+    pool::run(std::min<std::size_t>(threads, work.size()), threads, body, stop.while_waiting());
+    return result;
+}
+
+std::size_t count_distinct(const Codes& codes) {
+    check(codes, nullptr, 0, {});
+    if (codes.size > 0xffffffffu)
+        throw Error(ErrorCode::unsupported, "codes.size must be below 2^32, not " + std::to_string(codes.size));
+    return metrics::distinct_rows(codes.data, codes.size, code_bytes(codes.bits)).size();
+}
+
+}  // namespace idcwh

@@ -1,0 +1,254 @@
+// Two passes over the eligible rows: measure every distance and count, then put each row where its distance and its
+// turn say.
+//
+// Rows are placed in id order, so that equal distances come out in id order with no comparison. With threads, the rows
+// go in chunks, each with counts of its own: the chunks before it say where it writes.
+#include "scan/ranking.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "base/interrupt.hpp"
+#include "base/pool.hpp"
+#include "cpu/dispatch.hpp"
+#include "scan/blocks.hpp"
+#include "scan/counting_merge.hpp"
+#include "scan/plan.hpp"
+
+namespace idcwh {
+namespace {
+
+using Counts = std::vector<std::size_t>;
+constexpr std::size_t portion = 1 << 16;  // rows between two looks at whether to stop
+
+// The ids of the eligible rows, ascending, and which row (counting eligible ones) each belongs to.
+class IdOrder {
+public:
+    IdOrder(const RowSet& rows, const std::int64_t* ids) {
+        if (rows.kind == RowSet::Kind::range) {
+            first_ = static_cast<std::int64_t>(rows.begin);
+            names_ = ids ? ids + rows.begin : nullptr;
+        } else {
+            list_rows(rows);
+            if (ids)
+                for (std::int64_t& row : own_) row = ids[row];
+            names_ = own_.data();
+        }
+        if (!ids || std::is_sorted(names_, names_ + rows.count)) return;
+        order_.resize(rows.count);
+        std::iota(order_.begin(), order_.end(), std::size_t{0});
+        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
+        std::vector<std::int64_t> sorted(rows.count);
+        for (std::size_t i = 0; i < rows.count; ++i) sorted[i] = names_[order_[i]];
+        own_.swap(sorted);
+        names_ = own_.data();
+    }
+    IdOrder(const IdOrder&) = delete;
+    IdOrder& operator=(const IdOrder&) = delete;
+
+    const std::size_t* order() const { return order_.empty() ? nullptr : order_.data(); }
+    // Calls body(name, row), where name(i) is the id at place i and row(i) the row it belongs to.
+    template <class Body>
+    void with(Body body) const {
+        const auto row = [](std::size_t i) { return i; };
+        const auto named = [this](std::size_t i) { return names_[i]; };
+        if (!names_) return body([this](std::size_t i) { return first_ + static_cast<std::int64_t>(i); }, row);
+        if (order_.empty()) return body(named, row);
+        body(named, [this](std::size_t i) { return order_[i]; });
+    }
+
+private:
+    void list_rows(const RowSet& rows) {
+        own_.reserve(rows.count);
+        if (rows.kind == RowSet::Kind::list) {
+            own_.assign(rows.list, rows.list + rows.count);
+            return;
+        }
+        for (std::size_t at = rows.begin; at < rows.end; at += 64) {
+            std::uint64_t bits = rows.bitmap[at / 64];
+            if (rows.end - at < 64) bits &= (std::uint64_t{1} << (rows.end - at)) - 1;
+            for (; bits; bits &= bits - 1) own_.push_back(static_cast<std::int64_t>(at) + std::countr_zero(bits));
+        }
+    }
+
+    std::int64_t first_ = 0;
+    const std::int64_t* names_ = nullptr;
+    std::vector<std::int64_t> own_;
+    std::vector<std::size_t> order_;
+};
+
+struct Ranking {
+    const Codes& codes;
+    const RowSet& rows;
+    IdOrder ids;
+    Stop& stop;
+
+    // Distances of the eligible rows among the positions [begin, end), side by side.
+    void measure(const std::uint8_t* query, std::size_t begin, std::size_t end, std::uint16_t* out) const {
+        const auto& kernels = active_kernels();
+        const std::size_t bytes = code_bytes(codes.bits);
+        BlockReader reader(codes, rows, begin, end, 2);
+        std::vector<std::uint16_t> all;
+        for (Block block = reader.next(kernels::max_block_rows); block.rows;
+             block = reader.next(kernels::max_block_rows)) {
+            stop.check();
+            if (!block.filter) {
+                kernels.distances(block.codes, block.rows, bytes, query, out);
+                out += block.rows;
+                continue;
+            }
+            all.resize(kernels::max_block_rows);
+            kernels.distances(block.codes, block.rows, bytes, query, all.data());
+            for (std::size_t at = 0; at < block.rows; at += 64) {
+                std::uint64_t bits = block.filter[at / 64];
+                if (block.rows - at < 64) bits &= (std::uint64_t{1} << (block.rows - at)) - 1;
+                for (; bits; bits &= bits - 1) *out++ = all[at + static_cast<std::size_t>(std::countr_zero(bits))];
+            }
+        }
+    }
+
+    // Counts the distances at the places [begin, end) of the id order.
+    void count(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& counts) const {
+        counts.assign(static_cast<std::size_t>(codes.bits) + 1, 0);
+        if (const std::size_t* order = ids.order()) {
+            for (std::size_t at = begin; at < end; ++at) ++counts[measured[order[at]]];
+            return;
+        }
+        // Four sets of counts: equal distances in a row would otherwise wait for one another.
+        std::vector<std::uint32_t> sets(4 * counts.size());
+        std::uint32_t *a = sets.data(), *b = a + counts.size(), *c = b + counts.size(), *d = c + counts.size();
+        constexpr std::size_t most = std::size_t{1} << 30;  // that many fit 32-bit counts
+        for (std::size_t at = begin; at < end;) {
+            const std::size_t last = std::min(end, at + most);
+            for (; at + 4 <= last; at += 4) {
+                ++a[measured[at]];
+                ++b[measured[at + 1]];
+                ++c[measured[at + 2]];
+                ++d[measured[at + 3]];
+            }
+            for (; at < last; ++at) ++a[measured[at]];
+            for (std::size_t i = 0; i < sets.size(); ++i) counts[i % counts.size()] += sets[i];
+            std::fill(sets.begin(), sets.end(), 0);
+        }
+    }
+
+    // Writes the ids at the places [begin, end) that belong among the first k; next: where each distance's next one
+    // goes.
+    void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next, std::size_t k,
+               std::int64_t* out) const {
+        std::int64_t nowhere = 0;  // for what is beyond k: no branch could learn which that is
+        ids.with([&](auto name, auto row) {
+            for (std::size_t at = begin; at < end;) {
+                stop.check();
+                for (const std::size_t last = std::min(end, at + portion); at < last; ++at) {
+                    const std::size_t to = next[measured[row(at)]]++;
+                    *(to < k ? out + to : &nowhere) = name(at);
+                }
+            }
+        });
+    }
+
+    // Turns the counts of successive chunks into where each chunk begins to write, and writes the distances.
+    void arrange(std::vector<Counts>& chunks, std::size_t k, std::int32_t* distances) const {
+        std::size_t at = 0;
+        for (std::size_t d = 0; d <= codes.bits; ++d) {
+            const std::size_t begin = at;
+            for (Counts& counts : chunks) {
+                const std::size_t count = counts[d];
+                counts[d] = at;
+                at += count;
+            }
+            if (begin < k) std::fill(distances + begin, distances + std::min(at, k), static_cast<std::int32_t>(d));
+        }
+    }
+
+    // One query on one thread.
+    void whole(const std::uint8_t* query, std::size_t k, std::int32_t* distances, std::int64_t* out) const {
+        const auto measured = std::make_unique_for_overwrite<std::uint16_t[]>(rows.count);
+        std::vector<Counts> counts(1);
+        measure(query, rows.begin, rows.end, measured.get());
+        count(measured.get(), 0, rows.count, counts[0]);
+        arrange(counts, k, distances);
+        place(measured.get(), 0, rows.count, counts[0], k, out);
+    }
+
+    // One query on several threads.
+    void in_chunks(const std::uint8_t* query, unsigned threads, std::size_t k, std::int32_t* distances,
+                   std::int64_t* out) const {
+        const auto measured = std::make_unique_for_overwrite<std::uint16_t[]>(rows.count);
+        std::vector<Counts> counts(threads);
+        const auto cut = [&](std::size_t size, std::size_t unit, std::size_t chunk) {
+            const std::size_t each = (size / unit + threads) / threads * unit;
+            return std::min(size, chunk * each);
+        };
+        std::vector<std::size_t> begins(threads + 1, rows.begin), offsets(threads + 1);
+        for (std::size_t i = 0; i < threads; ++i) {
+            begins[i + 1] = rows.begin + cut(rows.positions(), 64, i + 1);
+            offsets[i + 1] = offsets[i] + rows.eligible(begins[i], begins[i + 1]);
+        }
+        const auto begin = [&](std::size_t chunk) { return cut(rows.count, 1, chunk); };
+        // Places of the id order lie anywhere among the rows: all must be measured before any is counted.
+        pool::run(
+            threads, threads,
+            [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.get() + offsets[i]); },
+            stop.while_waiting());
+        pool::run(threads, threads, [&](std::size_t i) { count(measured.get(), begin(i), begin(i + 1), counts[i]); });
+        arrange(counts, k, distances);
+        pool::run(
+            threads, threads, [&](std::size_t i) { place(measured.get(), begin(i), begin(i + 1), counts[i], k, out); },
+            stop.while_waiting());
+    }
+};
+
+// target(q): {k, distances, ids} of query q.
+template <class Target>
+void rank_each(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
+               const SearchOptions& options, Target target) {
+    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    Stop stop(options.interrupt);
+    const Ranking ranking{codes, rows, IdOrder(rows, options.ids), stop};
+    const std::size_t bytes = code_bytes(codes.bits);
+    const unsigned threads = plan(codes, rows, nq, options).threads;
+    if (nq < threads) {
+        for (std::size_t q = 0; q < nq; ++q) {
+            const auto [k, distances, ids] = target(q);
+            ranking.in_chunks(queries + q * bytes, threads, k, distances, ids);
+        }
+        return;
+    }
+    pool::run(
+        nq, threads,
+        [&](std::size_t q) {
+            const auto [k, distances, ids] = target(q);
+            ranking.whole(queries + q * bytes, k, distances, ids);
+        },
+        stop.while_waiting());
+}
+
+}  // namespace
+
+void rank_by_counting(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
+                      std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
+    rank_each(codes, rows, queries, nq, options,
+              [=](std::size_t q) { return std::tuple(k, distances + q * k, ids + q * k); });
+}
+
+Hits rank_hits(const Codes& codes, const RowSet& rows, const std::uint8_t* queries,
+               const std::vector<std::size_t>& takes, const SearchOptions& options) {
+    Hits hits;
+    hits.limits.assign(takes.size() + 1, 0);
+    for (std::size_t q = 0; q < takes.size(); ++q)
+        hits.limits[q + 1] = hits.limits[q] + static_cast<std::int64_t>(takes[q]);
+    if (hits.limits.back() == 0) return hits;
+    make_room(hits);
+    rank_each(codes, rows, queries, takes.size(), options, [&](std::size_t q) {
+        return std::tuple(takes[q], hits.distances.data() + hits.limits[q], hits.ids.data() + hits.limits[q]);
+    });
+    return hits;
+}
+
+}  // namespace idcwh

@@ -1,0 +1,164 @@
+// The k nearest codes of each query, with the ties beyond k or without: a pruned scan for small k; for large k a
+// counting sort of all distances, or a count of them and then what lies within the k-th.
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "base/pool.hpp"
+#include "cpu/dispatch.hpp"
+#include "scan/counting_merge.hpp"
+#include "scan/k_best.hpp"
+#include "scan/plan.hpp"
+#include "scan/ranking.hpp"
+#include "scan/scan.hpp"
+
+namespace idcwh {
+namespace {
+
+constexpr std::size_t counting_share = 24;  // more than 1 row in 24 wanted: measure all, then count
+
+// A selector whose limit also knows what the other chunks of rows have found.
+struct SharedSelector {
+    Selector selector;
+    std::atomic<std::int32_t>* kth;
+
+    std::int32_t limit() const { return std::min(selector.limit(), kth->load(std::memory_order_relaxed)); }
+    void absorb(const kernels::Hit* hits, std::size_t count, const Block& block) {
+        selector.absorb(hits, count, block);
+        if (!selector.full()) return;
+        std::int32_t known = kth->load(std::memory_order_relaxed);
+        while (selector.kth() < known &&
+               !kth->compare_exchange_weak(known, selector.kth(), std::memory_order_relaxed)) {
+        }
+    }
+};
+
+// Selectors of every query for every chunk of rows, filled by a scan.
+class Selection {
+public:
+    Selection(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+              const SearchOptions& options, Ties ties)
+        : codes_(codes),
+          rows_(rows),
+          queries_(queries),
+          k_(k),
+          options_(options),
+          ties_(ties),
+          plan_(idcwh::plan(codes, rows, nq, options)),
+          kth_(nq),
+          found_(plan_.tasks()) {
+        for (auto& value : kth_) value.store(static_cast<std::int32_t>(codes.bits), std::memory_order_relaxed);
+    }
+
+    const Plan& plan() const { return plan_; }
+
+    void run(std::size_t index, Stop& stop) {
+        const Plan::Task task = plan_.task(index);
+        auto& selectors = found_[index];
+        selectors.reserve(task.queries);
+        for (std::size_t q = 0; q < task.queries; ++q)
+            selectors.push_back({Selector(k_, codes_.bits, options_.ids, ties_), &kth_[task.first_query + q]});
+        scan(active_kernels(), codes_, rows_, task, queries_ + task.first_query * code_bytes(codes_.bits),
+             selectors.data(), stop);
+    }
+
+    Parts parts(std::size_t query) const {
+        Parts parts(plan_.chunks);
+        const std::size_t group = query / plan_.group_queries, place = query % plan_.group_queries;
+        for (std::size_t i = 0; i < plan_.chunks; ++i)
+            parts[i] = &found_[group * plan_.chunks + i][place].selector.entries();
+        return parts;
+    }
+
+    void forget(std::size_t group) {
+        for (std::size_t i = 0; i < plan_.chunks; ++i)
+            std::vector<SharedSelector>().swap(found_[group * plan_.chunks + i]);
+    }
+
+private:
+    const Codes& codes_;
+    const RowSet& rows_;
+    const std::uint8_t* queries_;
+    std::size_t k_;
+    const SearchOptions& options_;
+    Ties ties_;
+    Plan plan_;
+    // Per query the smallest k-th distance that any chunk has found so far; more than k codes may be at it.
+    std::vector<std::atomic<std::int32_t>> kth_;
+    std::vector<std::vector<SharedSelector>> found_;
+};
+
+void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
+    Selection selection(codes, rows, queries, nq, k, options, Ties::cut);
+    const Plan& plan = selection.plan();
+    Stop stop(options.interrupt);
+    std::vector<std::atomic<std::size_t>> open(plan.groups);
+    for (auto& value : open) value.store(plan.chunks);
+    pool::run(
+        plan.tasks(), plan.threads,
+        [&](std::size_t index) {
+            selection.run(index, stop);
+            const Plan::Task task = plan.task(index);
+            if (open[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+            // The last chunk of a group puts the group's results together, while others still search.
+            for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
+                sort_entries(selection.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
+            selection.forget(task.group);
+        },
+        stop.while_waiting());
+}
+
+bool counting_pays(std::size_t k, const RowSet& rows) { return k > rows.count / counting_share && rows.count > 256; }
+
+}  // namespace
+
+std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    k = std::min(k, rows.count);
+    if (k == 0 || nq == 0) return k;
+    check_results(distances, ids, nq, k);
+    if (counting_pays(k, rows))
+        rank_by_counting(codes, rows, queries, nq, k, distances, ids, options);
+    else
+        topk_by_scan(codes, rows, queries, nq, k, distances, ids, options);
+    return k;
+}
+
+std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::int32_t* distances,
+                 std::int64_t* ids, const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    if (rows.count == 0 || nq == 0) return rows.count;
+    check_results(distances, ids, nq, rows.count);
+    rank_by_counting(codes, rows, queries, nq, rows.count, distances, ids, options);
+    return rows.count;
+}
+
+Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+               const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    k = std::min(k, rows.count);
+    std::vector<std::size_t> takes(nq);
+    if (k == 0 || nq == 0) return rank_hits(codes, rows, queries, takes, options);
+    if (counting_pays(k, rows)) {
+        const std::size_t width = static_cast<std::size_t>(codes.bits) + 1;
+        std::vector<std::int64_t> counts(product(nq, width));
+        histogram(codes, queries, nq, counts.data(), options);
+        for (std::size_t q = 0; q < nq; ++q)
+            for (const auto* count = &counts[q * width]; takes[q] < k; ++count)
+                takes[q] += static_cast<std::size_t>(*count);
+        return rank_hits(codes, rows, queries, takes, options);
+    }
+    Selection selection(codes, rows, queries, nq, k, options, Ties::keep);
+    const Plan& plan = selection.plan();
+    Stop stop(options.interrupt);
+    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { selection.run(index, stop); }, stop.while_waiting());
+    for (std::size_t q = 0; q < nq; ++q) takes[q] = count_with_ties(selection.parts(q), codes.bits, k);
+    return collect(takes, [&](std::size_t q) { return selection.parts(q); }, codes.bits, !options.ids, plan.threads);
+}
+
+}  // namespace idcwh

@@ -1,0 +1,42 @@
+// From the groups that a query found to its rows, by (distance, id).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "structures/groups/sinks.hpp"
+
+namespace idcwh {
+
+// One a thread: it keeps its memory from query to query.
+class Expander {
+public:
+    // ids: of the rows; null: their numbers.
+    Expander(const Selected& selected, const std::int64_t* ids) : selected_(selected), ids_(ids) {}
+
+    // Writes the first `take` of the rows of these groups, which are at least as many. Of the groups at the last
+    // distance, however large, no more is read than can be wanted.
+    void expand(const std::vector<GroupHit>& hits, std::size_t take, std::int32_t* distances, std::int64_t* ids);
+
+private:
+    void by_distance(const std::vector<GroupHit>& hits);
+    void put(Place place);
+    void put_first(Group group, std::size_t take);
+    void put_sorted(const GroupHit* begin, const GroupHit* end, std::size_t take);
+    void put_lowest(const GroupHit* begin, const GroupHit* end, std::size_t take);
+
+    const Selected& selected_;
+    const std::int64_t* ids_;
+    std::int64_t* out_ = nullptr;
+    std::vector<GroupHit> hits_;
+    std::vector<std::size_t> begins_;
+    std::vector<Place> places_, spare_;
+    struct Run {
+        Place at;  // the lowest place that is left
+        const Place *next, *end;
+    };
+    std::vector<Run> runs_;
+};
+
+}  // namespace idcwh

@@ -1,0 +1,70 @@
+// Histograms of distances from the sizes of the groups.
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "base/pool.hpp"
+#include "cpu/dispatch.hpp"
+#include "cpu/kernels/kernels.hpp"
+#include "scan/plan.hpp"
+#include "structures/groups/selected.hpp"
+
+namespace idcwh {
+namespace {
+
+constexpr std::size_t block = 1024;                        // codes measured before they are counted
+constexpr std::size_t least_codes = std::size_t{1} << 16;  // of a task
+
+// Adds the rows of the groups [begin, end) to counts[bits + 1].
+void add_rows(const Selected& selected, const std::uint8_t* query, std::size_t begin, std::size_t end,
+              std::int64_t* counts, Stop& stop) {
+    const Codes codes = selected.groups().codes();
+    const std::size_t bytes = code_bytes(codes.bits);
+    std::uint16_t measured[block];
+    for (; begin < end; begin += block) {
+        stop.check();
+        const std::size_t rows = std::min(block, end - begin);
+        active_kernels().distances(codes.data + begin * bytes, rows, bytes, query, measured);
+        for (std::size_t i = 0; i < rows; ++i) counts[measured[i]] += selected.rows(static_cast<Group>(begin + i));
+    }
+}
+
+}  // namespace
+
+void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
+               std::int64_t* counts, const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    check_counts(counts, nq, std::size_t{codes.bits} + 1);
+    const RowSet rows(options.rows, codes.size);
+    const Selected selected(groups, rows, Selected::Needs::counts);
+    Stop stop(options.interrupt);
+    const std::size_t bins = static_cast<std::size_t>(codes.bits) + 1, bytes = code_bytes(codes.bits);
+    std::fill(counts, counts + nq * bins, 0);
+    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    const unsigned threads = options.threads                            ? options.threads
+                             : groups.distinct() * nq < 2 * least_codes ? 1
+                                                                        : pool::available_threads();
+    if (nq >= threads) {
+        pool::run(
+            nq, threads,
+            [&](std::size_t q) {
+                add_rows(selected, queries + q * bytes, 0, groups.distinct(), counts + q * bins, stop);
+            },
+            stop.while_waiting());
+        return;
+    }
+    const std::size_t parts = std::clamp<std::size_t>(groups.distinct() / least_codes, 1, 4 * threads);
+    pool::run(
+        nq * parts, threads,
+        [&](std::size_t task) {
+            const std::size_t q = task / parts, part = task % parts;
+            std::vector<std::int64_t> own(bins);
+            add_rows(selected, queries + q * bytes, groups.distinct() * part / parts,
+                     groups.distinct() * (part + 1) / parts, own.data(), stop);
+            for (std::size_t d = 0; d < bins; ++d)
+                std::atomic_ref(counts[q * bins + d]).fetch_add(own[d], std::memory_order_relaxed);
+        },
+        stop.while_waiting());
+}
+
+}  // namespace idcwh

@@ -1,0 +1,180 @@
+// top-k, radius and counts over the distinct codes; see groups.hpp.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/pool.hpp"
+#include "cpu/dispatch.hpp"
+#include "scan/counting_merge.hpp"
+#include "scan/plan.hpp"
+#include "structures/groups/expand.hpp"
+#include "structures/groups/rank.hpp"
+#include "structures/groups/scan.hpp"
+#include "structures/groups/sinks.hpp"
+
+namespace idcwh {
+namespace {
+
+constexpr std::size_t ranking_share = 16;  // more than 1 row in 16 wanted: go through all rows once
+
+// The hits of sinks that have seen parts of the codes.
+template <class Sink>
+std::vector<GroupHit> gather(const Sink* const* sinks, std::size_t count) {
+    std::vector<GroupHit> hits = sinks[0]->hits();
+    for (std::size_t i = 1; i < count; ++i) hits.insert(hits.end(), sinks[i]->hits().begin(), sinks[i]->hits().end());
+    return hits;
+}
+
+// The k-th distance of each query as far as it is known, and the group of the query's own code where that alone has k
+// rows: nothing is left to search then.
+struct NearestGroups {
+    NearestGroups(const Selected& selected, const std::uint8_t* queries, std::size_t nq, std::size_t k)
+        : selected(selected), k(k), kths(nq), own(nq, Groups::none) {
+        const Groups& groups = selected.groups();
+        const bool may_suffice = !groups.table() && groups.largest() >= k;
+        for (std::size_t q = 0; q < nq; ++q) {
+            if (may_suffice) own[q] = groups.find(queries + q * code_bytes(groups.codes().bits));
+            if (own[q] != Groups::none && selected.rows(own[q]) < k) own[q] = Groups::none;
+            kths[q].store(own[q] == Groups::none ? static_cast<std::int32_t>(groups.codes().bits) : -1);
+        }
+    }
+
+    GroupSelector selector(std::size_t q) { return {selected, k, kths[q]}; }
+    std::vector<GroupHit> hits(std::size_t q, const GroupSelector* const* sinks, std::size_t count) const {
+        if (own[q] != Groups::none) return {{own[q], 0}};
+        return gather(sinks, count);
+    }
+
+    const Selected& selected;
+    std::size_t k;
+    std::vector<std::atomic<std::int32_t>> kths;
+    std::vector<Group> own;
+};
+
+// Expands what each query has found.
+Hits expand_all(const Selected& selected, const std::vector<std::vector<GroupHit>>& found, const SearchOptions& options,
+                Stop& stop) {
+    const std::size_t nq = found.size();
+    Hits result;
+    result.limits.assign(nq + 1, 0);
+    for (std::size_t q = 0; q < nq; ++q) {
+        std::int64_t rows = 0;
+        for (const GroupHit& hit : found[q]) rows += selected.rows(hit.group);
+        result.limits[q + 1] = result.limits[q] + rows;
+    }
+    make_room(result);
+    constexpr std::size_t least_rows = 10000;  // below, a second thread costs more than it brings
+    const unsigned threads = options.threads                  ? options.threads
+                             : result.ids.size() < least_rows ? 1
+                                                              : pool::available_threads();
+    const std::size_t tasks = std::min<std::size_t>(nq, 8 * threads);
+    pool::run(
+        tasks, threads,
+        [&](std::size_t task) {
+            Expander expander(selected, options.ids);
+            for (std::size_t q = nq * task / tasks; q < nq * (task + 1) / tasks; ++q) {
+                stop.check();
+                const auto at = static_cast<std::size_t>(result.limits[q]);
+                expander.expand(found[q], static_cast<std::size_t>(result.limits[q + 1]) - at,
+                                result.distances.data() + at, result.ids.data() + at);
+            }
+        },
+        stop.while_waiting());
+    return result;
+}
+
+// Leaves of the groups around the k nearest rows those that are as near as the k-th.
+void cut_ties(const Selected& selected, std::size_t k, std::vector<GroupHit>& hits) {
+    std::sort(hits.begin(), hits.end(), [](const GroupHit& a, const GroupHit& b) { return a.distance < b.distance; });
+    std::size_t rows = 0, at = 0;
+    for (std::int32_t kth = 0; at < hits.size() && (rows < k || hits[at].distance == kth); ++at) {
+        kth = hits[at].distance;
+        rows += selected.rows(hits[at].group);
+    }
+    hits.resize(at);
+}
+
+}  // namespace
+
+std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    const Selected selected(groups, rows, Selected::Needs::places);
+    Stop stop(options.interrupt);
+    k = std::min(k, selected.size());
+    if (k == 0 || nq == 0) return k;
+    check_results(distances, ids, nq, k);
+    if (k > selected.size() / ranking_share && selected.size() > 256) {
+        rank_groups(selected, codes, queries, nq, k, distances, ids, options, stop);
+        return k;
+    }
+    NearestGroups nearest(selected, queries, nq, k);
+    const double near_ns = groups.near_ns(Work::topk, k * (groups.size() / selected.size()), nq);
+    search_groups(
+        groups, queries, nq, near_ns, options, [&](std::size_t q) { return nearest.selector(q); },
+        [&](std::size_t q, const GroupSelector* const* sinks, std::size_t count) {
+            Expander expander(selected, options.ids);
+            expander.expand(nearest.hits(q, sinks, count), k, distances + q * k, ids + q * k);
+        },
+        stop);
+    return k;
+}
+
+Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+               const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    const Selected selected(groups, rows, Selected::Needs::places);
+    Stop stop(options.interrupt);
+    k = std::min(k, selected.size());
+    std::vector<std::vector<GroupHit>> found(nq);
+    if (k == 0 || nq == 0) return expand_all(selected, found, options, stop);
+    NearestGroups nearest(selected, queries, nq, k);
+    const double near_ns = groups.near_ns(Work::topk, k * (groups.size() / selected.size()), nq);
+    search_groups(
+        groups, queries, nq, near_ns, options, [&](std::size_t q) { return nearest.selector(q); },
+        [&](std::size_t q, const GroupSelector* const* sinks, std::size_t count) {
+            found[q] = nearest.hits(q, sinks, count);
+            cut_ties(selected, k, found[q]);
+        },
+        stop);
+    return expand_all(selected, found, options, stop);
+}
+
+Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
+            const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    const RowSet rows(options.rows, codes.size);
+    const Selected selected(groups, rows, Selected::Needs::places);
+    Stop stop(options.interrupt);
+    const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
+    std::vector<std::vector<GroupHit>> found(nq);
+    search_groups(
+        groups, queries, nq, groups.near_ns(Work::radius, radius, nq), options,
+        [&](std::size_t) { return GroupCollector(selected, limit); },
+        [&](std::size_t q, const GroupCollector* const* sinks, std::size_t count) { found[q] = gather(sinks, count); },
+        stop);
+    return expand_all(selected, found, options, stop);
+}
+
+void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
+           std::int64_t* counts, const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    check_counts(counts, nq, 1);
+    const RowSet rows(options.rows, codes.size);
+    const Selected selected(groups, rows, Selected::Needs::counts);
+    Stop stop(options.interrupt);
+    const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
+    search_groups(
+        groups, queries, nq, groups.near_ns(Work::count, radius, nq), options,
+        [&](std::size_t) { return GroupCounter(selected, limit); },
+        [&](std::size_t q, const GroupCounter* const* sinks, std::size_t parts) {
+            counts[q] = 0;
+            for (std::size_t i = 0; i < parts; ++i) counts[q] += sinks[i]->rows();
+        },
+        stop);
+}
+
+}  // namespace idcwh
