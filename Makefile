@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
-SOURCES := setup.py pyproject.toml csrc/sources.txt csrc/sources_encoder.txt $(shell find csrc/src csrc/include csrc/bindings csrc/third_party -type f 2>/dev/null)
+SOURCES := setup.py pyproject.toml $(shell find csrc/CMakeLists.txt csrc/cmake csrc/src csrc/include csrc/bindings csrc/third_party -type f 2>/dev/null)
 
 # An empty value: Python may keep the bytecode of what it imports.
 export PYTHONDONTWRITEBYTECODE :=
@@ -49,9 +49,8 @@ endef
 # ONNX Runtime, for the tests of idcwh::Encoder.
 ENCODER = -DIDCWH_ONNXRUNTIME=$$(ls $(abspath $(VENV))/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* | head -n 1)
 
-# The objects are those of the Python module where `pip install -e` has kept them; the other builds compile for themselves.
-OBJECTS := $(CURDIR)/build/objects/csrc
-configure = $(call cmake,csrc,-DIDCWH_OBJECTS=$$(test -d $(OBJECTS) && echo $(OBJECTS)) $(ENCODER),$(1))
+# `pip install -e` has built the library there, so that only the tests are compiled.
+configure = $(call cmake,csrc,-DIDCWH_PYTHON=OFF -DIDCWH_TESTS=ON $(ENCODER),$(1))
 build-check: $(VENV)/dev.stamp
 	$(call configure,check_tests)
 build-test: $(VENV)/dev.stamp
@@ -98,7 +97,7 @@ style: $(VENV)/dev.stamp
 
 # Minutes, not seconds.
 tidy: $(VENV)/dev.stamp
-	find csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -isystem csrc/third_party/onnxruntime -Wno-deprecated-declarations
+	find csrc/CMakeLists.txt csrc/cmake csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -isystem csrc/third_party/onnxruntime -Wno-deprecated-declarations
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/search.py

@@ -40,7 +40,7 @@ constexpr std::size_t stream = 4096;  // bytes of each of the three streams
 
 using Matrix = std::array<std::uint32_t, 32>;
 
-constexpr std::uint32_t apply(const Matrix& matrix, std::uint32_t crc) {
+constexpr std::uint32_t multiply(const Matrix& matrix, std::uint32_t crc) {
     std::uint32_t result = 0;
     for (std::size_t bit = 0; bit < 32; ++bit)
         if (crc >> bit & 1) result ^= matrix[bit];
@@ -56,9 +56,9 @@ constexpr Matrix zeros_matrix(std::size_t bytes) {
     Matrix power = one;
     for (std::size_t bits = 8 * bytes; bits; bits >>= 1) {
         if (bits & 1)
-            for (auto& column : result) column = apply(power, column);
+            for (auto& column : result) column = multiply(power, column);
         Matrix square{};
-        for (std::size_t bit = 0; bit < 32; ++bit) square[bit] = apply(power, power[bit]);
+        for (std::size_t bit = 0; bit < 32; ++bit) square[bit] = multiply(power, power[bit]);
         power = square;
     }
     return result;
@@ -70,7 +70,7 @@ constexpr Skip make_skip() {
     const Matrix matrix = zeros_matrix(stream);
     Skip skip{};
     for (std::size_t byte = 0; byte < 4; ++byte)
-        for (std::uint32_t value = 0; value < 256; ++value) skip[byte][value] = apply(matrix, value << 8 * byte);
+        for (std::uint32_t value = 0; value < 256; ++value) skip[byte][value] = multiply(matrix, value << 8 * byte);
     return skip;
 }
 

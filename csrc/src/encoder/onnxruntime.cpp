@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* variable = "IDCWH_ONNXRUNTIME";
 
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::unsupported, message); }
+[[noreturn]] void fail_unsupported(const std::string& message) { throw Error(ErrorCode::unsupported, message); }
 
 using GetBase = const OrtApiBase*(ORT_API_CALL*)();
 
@@ -31,9 +31,9 @@ GetBase load(const std::string& library) {
             continue;
         }
         if (void* symbol = dlsym(handle, "OrtGetApiBase")) return reinterpret_cast<GetBase>(symbol);
-        fail(name + " is not ONNX Runtime: it has no OrtGetApiBase");
+        fail_unsupported(name + " is not ONNX Runtime: it has no OrtGetApiBase");
     }
-    fail("ONNX Runtime's shared library does not load (" + first +
+    fail_unsupported("ONNX Runtime's shared library does not load (" + first +
          "): say where it is in EncoderOptions::library or in " + variable +
          "; that of the Python package onnxruntime serves (onnxruntime/capi/libonnxruntime.so.*)");
 }
@@ -44,7 +44,7 @@ Api::Api(const std::string& library) {
     const OrtApiBase* base = load(library)();
     version_ = base->GetVersionString();
     api_ = base->GetApi(api_version);
-    if (!api_) fail("ONNX Runtime " + version_ + " is too old: version 1.11 or later was expected");
+    if (!api_) fail_unsupported("ONNX Runtime " + version_ + " is too old: version 1.11 or later was expected");
 }
 
 std::string Api::message(OrtStatus* status) const {

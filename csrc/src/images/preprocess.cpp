@@ -43,10 +43,10 @@ std::ptrdiff_t stride_of(const Picture& picture) {
     return picture.stride;
 }
 
-// Rows that went through the first pass, as many as one window of the second needs, each made once and in order.
-class Rows {
+// ImageRows that went through the first pass, as many as one window of the second needs, each made once and in order.
+class ImageRows {
 public:
-    Rows(const images::Axis& across, const images::Axis& down, const Picture& picture)
+    ImageRows(const images::Axis& across, const images::Axis& down, const Picture& picture)
         : pass_(across),
           picture_(picture),
           row_(3 * across.windows.size() + images::padding),
@@ -147,7 +147,7 @@ void Preprocess::operator()(const Picture& given, std::uint8_t* pixels) const {
         return images::axis(size, static_cast<float>(begin), static_cast<float>(begin + side), crop_, interpolation_);
     };
     const images::Axis down = axis(picture.height, top);
-    Rows rows(axis(picture.width, left), down, picture);
+    ImageRows rows(axis(picture.width, left), down, picture);
     const images::Down pass(down);
     const std::size_t bytes = std::size_t{3} * crop_;
     std::vector<std::uint8_t> row(bytes + images::padding);

@@ -39,6 +39,9 @@ struct Plan {
     Task task(std::size_t index) const;
 };
 
+// Where more than one row in so many is in the result, all distances are measured and counted.
+inline constexpr std::size_t counting_share = 24;
+
 Plan plan(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options);
 
 }  // namespace idcwh

@@ -13,7 +13,6 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t counting_share = 24;   // more than 1 row in 24 within the radius: many
 constexpr std::size_t least_rows = 1 << 16;  // of fewer, the hits stay in the cache however many they are
 constexpr std::size_t sample_rows = 1 << 8, sample_queries = 16;
 

@@ -15,7 +15,6 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t counting_share = 24;  // more than 1 row in 24 wanted: measure all, then count
 
 // A selector whose limit also knows what the other chunks of rows have found.
 struct SharedSelector {

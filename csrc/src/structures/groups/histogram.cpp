@@ -12,7 +12,7 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t block = 1024;                        // codes measured before they are counted
+constexpr std::size_t histogram_block = 1024;              // codes measured before they are counted
 constexpr std::size_t least_codes = std::size_t{1} << 16;  // of a task
 
 // Adds the rows of the groups [begin, end) to counts[bits + 1].
@@ -20,10 +20,10 @@ void add_rows(const Selected& selected, const std::uint8_t* query, std::size_t b
               std::int64_t* counts, Stop& stop) {
     const Codes codes = selected.groups().codes();
     const std::size_t bytes = code_bytes(codes.bits);
-    std::uint16_t measured[block];
-    for (; begin < end; begin += block) {
+    std::uint16_t measured[histogram_block];
+    for (; begin < end; begin += histogram_block) {
         stop.check();
-        const std::size_t rows = std::min(block, end - begin);
+        const std::size_t rows = std::min(histogram_block, end - begin);
         active_kernels().distances(codes.data + begin * bytes, rows, bytes, query, measured);
         for (std::size_t i = 0; i < rows; ++i) counts[measured[i]] += selected.rows(static_cast<Group>(begin + i));
     }

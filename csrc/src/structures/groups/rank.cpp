@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t least_rows = std::size_t{1} << 17;   // of one query, below which a second thread does not pay
 constexpr std::size_t cached_rows = std::size_t{1} << 17;  // whose ids fit the caches
-constexpr std::size_t block = 512;                         // places between measuring and putting
+constexpr std::size_t rank_block = 512;                    // places between measuring and putting
 constexpr std::size_t short_code = 8;  // bytes up to which measuring a row is quicker than looking its group up
 
 // Where the next row of each distance goes, and where the room for results ends.
@@ -114,10 +114,10 @@ private:
 
     void put_places(const std::uint8_t* query, const std::vector<std::uint16_t>& measured, std::size_t begin,
                     std::size_t end, Turns& turns) const {
-        std::uint16_t wide[block];
-        std::uint8_t narrow[block];
-        for (; begin < end; begin += block) {
-            const std::size_t count = std::min(block, end - begin);
+        std::uint16_t wide[rank_block];
+        std::uint8_t narrow[rank_block];
+        for (; begin < end; begin += rank_block) {
+            const std::size_t count = std::min(rank_block, end - begin);
             if (groups_.ordered() && code_bytes(codes_.bits) <= short_code)
                 measure(codes_, query, begin, begin + count, wide);
             else
