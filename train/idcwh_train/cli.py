@@ -98,6 +98,9 @@ def main(argv: list[str] | None = None) -> int:
     from .engine import distributed, divergence, session, training_curves
     from .frozen import features  # torch is needed from here on
 
+    if not arguments["resume"]:
+        with p.checking():  # before the device is reported
+            session.check(options)
     if distributed.number():
         console.hush()
     here = distributed.local_device(device(arguments["device"]))
