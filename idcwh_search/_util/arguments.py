@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from typing import Any
 
 
@@ -14,7 +15,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
         ValueError: the number is below `least` or above `most`.
     """
     limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-    problem = f"{name} must be a whole number {limits}, not {value!r}"
+    problem = f"{name} must be a whole number {limits}, not {reprlib.repr(value)}"
     try:
         if isinstance(value, bool):
             raise TypeError

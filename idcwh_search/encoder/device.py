@@ -6,6 +6,7 @@ are in cuda.py, and the import of ONNX Runtime is in ort.py.
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +78,7 @@ def check_device(device: str) -> None:
 def check_name(device: str) -> None:
     """Raises ValueError for an unknown device."""
     if device not in DEVICES:
-        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {reprlib.repr(device)}")
 
 
 def usable() -> list[str]:

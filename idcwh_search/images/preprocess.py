@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import reprlib
 import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -61,12 +62,12 @@ class Preprocess:
         for name in ("resize", "crop"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"preprocess: {name} must be an int, not {value!r}")
+                raise TypeError(f"preprocess: {name} must be an int, not {reprlib.repr(value)}")
         if not 1 <= self.crop <= self.resize <= 8192:
             raise ValueError(f"preprocess: expected 1 <= crop <= resize <= 8192, not {self.crop} and {self.resize}")
         if not isinstance(self.interpolation, str) or self.interpolation not in _RESAMPLING:
-            known = ", ".join(_RESAMPLING)
-            raise ValueError(f"preprocess: interpolation must be one of {known}, not {self.interpolation!r}")
+            known, found = ", ".join(_RESAMPLING), reprlib.repr(self.interpolation)
+            raise ValueError(f"preprocess: interpolation must be one of {known}, not {found}")
 
     def __str__(self) -> str:
         return f"resize {self.resize}, crop {self.crop}, {self.interpolation}"

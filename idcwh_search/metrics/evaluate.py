@@ -7,6 +7,7 @@ This module checks the arguments and takes the means. result.py has the result, 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -56,7 +57,7 @@ def evaluate(
     """
     bits, radius = whole("bits", bits, 1), whole("radius", radius, 0)
     if not isinstance(at, Iterable):
-        raise TypeError(f"at: expected several whole numbers, such as (100, 1000), not {at!r}")
+        raise TypeError(f"at: expected several whole numbers, such as (100, 1000), not {reprlib.repr(at)}")
     cuts = tuple(sorted({whole("at", k, 1) for k in at}))
     threads = whole_or_none("threads", threads, 1)
     queries, database = _codes(query_codes, "query_codes", bits), _codes(database_codes, "database_codes", bits)

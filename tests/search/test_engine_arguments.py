@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import idcwh_search as ih
 from idcwh_search import _core
 
 CODES = np.zeros((10, 6), np.uint8)
@@ -58,6 +59,14 @@ def test_radius_of_all_bits_and_more_returns_all():
 def test_invalid_bits_raise(bits, error):
     with pytest.raises(error, match=r"^bits"):
         _core.topk(CODES, bits, CODES, 1)
+
+
+def test_large_argument_is_shortened_in_the_message():
+    array = np.zeros((100, 8), np.uint8)
+    for argument, call in (("bits", ih.HammingIndex), ("preprocess: resize", lambda value: ih.Preprocess(value, 224))):
+        with pytest.raises(TypeError, match=rf"^{argument}") as caught:
+            call(array)
+        assert len(str(caught.value)) < 100
 
 
 def test_invalid_ids_and_threads_raise():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import reprlib
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, replace
 from numbers import Integral, Real
@@ -43,7 +44,7 @@ class OptionType:
         if value is None and self.optional:
             return None
         if not self.fits(value):
-            raise ValueError(f"{name}: expected {self.words}, not {value!r}")
+            raise ValueError(f"{name}: expected {self.words}, not {reprlib.repr(value)}")
         return self.convert(value)
 
     def read(self, name: str, text: str) -> Any:

@@ -13,7 +13,7 @@ from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import CorruptFileError, MismatchError, NotSupportedError
 from idcwh_search.splits.split import Split
 
-from ..options import NO_FILES, OPTIONS, Options
+from ..options import NO_FILES, Options
 from . import checkpoint
 from .run_dir import RunDir
 from .trainer import Trainer
@@ -26,8 +26,6 @@ def read(path: Path) -> dict[str, Any]:
     """Returns a checkpoint. Raises NotSupportedError for one of another version of this program."""
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
     missing = [name for name, kind in _KEYS.items() if not isinstance(saved.get(name), kind)]
-    if not missing:
-        missing = [f"option {name}" for name in OPTIONS if name not in saved["options"]]
     if missing:
         problem = f"has no {missing[0]}; another version of idcwh-train wrote it"
         raise NotSupportedError(problem, path=path, hint="continue with that version, or train again with --overwrite")
@@ -35,7 +33,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def recorded(saved: dict[str, Any], path: Path) -> Options:
-    """Returns the options of a checkpoint. Raises CorruptFileError for invalid ones."""
+    """Returns the options of a checkpoint. Raises CorruptFileError for invalid ones.
+
+    An option that is younger than the checkpoint has its default, which is what training did without it.
+    """
     try:
         return Options(**saved["options"])
     except (TypeError, ValueError) as error:
