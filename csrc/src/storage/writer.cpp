@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 namespace idcwh::storage {
 namespace {
 
-// Segments are written anew together when eight of them are of one size, so that there are never many, and no item is
-// written more often than its segment grows eightfold.
+// Eight segments of one size are rewritten as one. So there are never many, and an item is rewritten only when its
+// segment grows eightfold.
 constexpr std::size_t tier = 8;
 constexpr std::size_t most_items = std::size_t{1} << 24;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
 
+// The size class of a segment: log base 8 of its size (log base 2, divided by 3), rounded down.
 int level(std::size_t size) { return (std::bit_width(size | 1) - 1) / 3; }
 
 // How many of the last sizes go together with a new one.
@@ -29,12 +31,12 @@ std::size_t tail_to_merge(const std::vector<std::size_t>& sizes, std::size_t add
     }
 }
 
-// What a commit will put in force of one segment.
-struct Next {
+// One segment of the view and the rows that a commit removes from it.
+struct SegmentChange {
     const FileView::Entry* entry;
-    std::size_t index;                   // of the entry
-    std::vector<std::uint32_t> removed;  // by this change, ascending
-    std::size_t live;
+    std::size_t index;                   // of the entry in the view
+    std::vector<std::uint32_t> removed;  // by this commit, ascending
+    std::size_t live;                    // rows that remain
 };
 
 std::uint64_t write_removals(Appender& out, std::uint64_t commit, const Items& items,
@@ -71,11 +73,110 @@ std::vector<std::vector<const Source*>> alike(const std::vector<const Source*>& 
     return groups;
 }
 
-// Whether the dead rows of a segment are so many that the living are better written anew.
-bool worth_rewriting(const Next& next) {
-    const std::size_t rows = next.entry->items->rows(), dead = rows - next.live;
-    return !next.removed.empty() && (rows <= 64 || dead > rows / 4) && next.live <= most_items &&
-           next.entry->items->record().head().length <= most_bytes;
+// Returns true when a segment has so many dead rows that a rewrite of the live ones is better.
+bool worth_rewriting(const SegmentChange& segment) {
+    const std::size_t rows = segment.entry->items->rows(), dead = rows - segment.live;
+    return !segment.removed.empty() && (rows <= 64 || dead > rows / 4) && segment.live <= most_items &&
+           segment.entry->items->record().head().length <= most_bytes;
+}
+
+// Returns the segments that keep live rows, in the order of the view.
+std::vector<SegmentChange> gather_changes(const FileView& view, const Change& change) {
+    std::vector<SegmentChange> segments;
+    for (std::size_t i = 0; i < view.entries().size(); ++i) {
+        const auto& entry = view.entries()[i];
+        segments.push_back({&entry, i, {}, entry.items->rows() - entry.dead});
+    }
+    for (const auto& place : change.removed)
+        segments[place.entry].removed.push_back(static_cast<std::uint32_t>(place.row));
+    for (auto& segment : segments) {
+        std::sort(segment.removed.begin(), segment.removed.end());
+        segment.live -= segment.removed.size();
+    }
+    std::erase_if(segments, [](const SegmentChange& segment) { return segment.live == 0; });
+    return segments;
+}
+
+// Returns how many of the last segments are merged with the added items.
+std::size_t plan_merge(const std::vector<SegmentChange>& segments, const Source* added) {
+    if (!added || added->size() == 0) return 0;
+    std::vector<std::size_t> sizes;
+    for (const auto& segment : segments) sizes.push_back(segment.live);
+    const std::size_t merged = tail_to_merge(sizes, added->size());
+    std::uint64_t bytes = 0;
+    for (std::size_t i = segments.size() - merged; i < segments.size(); ++i)
+        bytes += segments[i].entry->items->record().head().length;
+    return bytes > most_bytes ? 0 : merged;
+}
+
+// Returns the rows of a segment that are alive after the commit.
+StoredSource live_rows(const FileView& view, const SegmentChange& segment) {
+    const std::uint64_t* alive = view.alive(segment.index);
+    std::vector<std::uint64_t> bitmap;  // may end with this function: the source copies the row numbers
+    if (!segment.removed.empty()) {
+        bitmap.assign((segment.entry->items->rows() + 63) / 64, ~std::uint64_t{0});
+        if (alive) std::copy_n(alive, bitmap.size(), bitmap.begin());
+        for (const auto row : segment.removed) bitmap[row / 64] &= ~(std::uint64_t{1} << row % 64);
+        alive = bitmap.data();
+    }
+    return StoredSource(segment.entry->items, alive, segment.live, 0);
+}
+
+void append(std::vector<std::uint64_t>& records, const std::vector<std::uint64_t>& more) {
+    records.insert(records.end(), more.begin(), more.end());
+}
+
+// Lists the record of a segment and those of its removals, the last ones merged with the new removals.
+void keep_segment(Appender& out, Commit& commit, const SegmentChange& segment) {
+    const auto& removals = segment.entry->removals;
+    commit.records.push_back(segment.entry->items->offset());
+    std::vector<std::size_t> sizes;
+    for (const auto& record : removals) sizes.push_back(static_cast<std::size_t>(record->head().a));
+    const std::size_t merged = segment.removed.empty() ? 0 : tail_to_merge(sizes, segment.removed.size());
+    const std::size_t kept = sizes.size() - merged;
+    for (std::size_t r = 0; r < kept; ++r) commit.records.push_back(removals[r]->head().offset);
+    if (segment.removed.empty()) return;
+    std::vector<std::uint32_t> rows = segment.removed;
+    for (std::size_t r = kept; r < sizes.size(); ++r) {
+        const auto* more = removals[r]->section(Part::rows).all<std::uint32_t>();
+        rows.insert(rows.end(), more, more + sizes[r]);
+    }
+    std::sort(rows.begin(), rows.end());
+    commit.records.push_back(write_removals(out, commit.number, *segment.entry->items, rows));
+}
+
+// Rewrites the segments for which that pays and keeps the others.
+void rewrite_or_keep(Appender& out, unsigned bits, Commit& commit, const FileView& view,
+                     std::span<const SegmentChange> segments) {
+    for (const SegmentChange& segment : segments) {
+        commit.items += segment.live;
+        if (!worth_rewriting(segment)) {
+            keep_segment(out, commit, segment);
+            continue;
+        }
+        const StoredSource source = live_rows(view, segment);
+        append(commit.records, write_items(out, bits, commit.number, {&source}));
+        // The rows came from mapped memory. Another process may have truncated or overwritten the file meanwhile.
+        view.check();
+    }
+}
+
+// Writes the merged segments and the added items (null: none) as the last records.
+void write_tail(Appender& out, unsigned bits, Commit& commit, const FileView& view,
+                std::span<const SegmentChange> merged, const Source* added) {
+    std::vector<StoredSource> stored;
+    for (const SegmentChange& segment : merged) stored.push_back(live_rows(view, segment));
+    std::vector<const Source*> sources;
+    for (const auto& source : stored) sources.push_back(&source);
+    if (added) {
+        sources.push_back(added);
+        for (std::size_t i = 0; i < added->size(); ++i)
+            commit.next_id = std::max(commit.next_id, static_cast<std::uint64_t>(added->id(i)) + 1);
+    }
+    for (const Source* source : sources) commit.items += source->size();
+    append(commit.records, write_items(out, bits, commit.number, sources));
+    // Again, because the merged segments and the removals of kept ones were read since the last check.
+    view.check();
 }
 
 void write_header(File& file, const Header& header) {
@@ -90,8 +191,8 @@ std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_vi
     return record.finish();
 }
 
-// Syncs what was appended, then writes the commit and syncs it: it is in force.
-void seal(File& file, Appender& out, Commit& commit) {
+// Syncs the appended records, then writes the commit record and syncs it. From then on the commit is current.
+void write_commit(File& file, Appender& out, Commit& commit) {
     out.flush();
     file.sync();
     RecordWriter record(out, Kind::commit, commit.number, {{Part::directory, 8 * commit.records.size()}}, commit.items,
@@ -113,11 +214,9 @@ Commit write_new(File& file, const Header& header, std::uint64_t number, std::st
     commit.number = number;
     commit.next_id = next_id;
     commit.records = {write_manifest(out, number, manifest)};
-    for (const auto& group : alike(items))
-        for (const std::uint64_t offset : write_items(out, header.bits, number, group))
-            commit.records.push_back(offset);
+    for (const auto& group : alike(items)) append(commit.records, write_items(out, header.bits, number, group));
     for (const Source* source : items) commit.items += source->size();
-    seal(file, out, commit);
+    write_commit(file, out, commit);
     write_mark(file, header, commit);
     file.sync();
     return commit;
@@ -154,82 +253,12 @@ Commit Writer::write(const FileView& view, const Change& change) {
     commit.next_id = view.next_id;
     commit.records = {change.manifest ? write_manifest(out, number, *change.manifest) : view.manifest_offset()};
 
-    std::vector<Next> all;
-    for (std::size_t i = 0; i < view.entries().size(); ++i) {
-        const auto& entry = view.entries()[i];
-        all.push_back({&entry, i, {}, entry.items->rows() - entry.dead});
-    }
-    for (const auto& place : change.removed) all[place.entry].removed.push_back(static_cast<std::uint32_t>(place.row));
-    for (auto& next : all) {
-        std::sort(next.removed.begin(), next.removed.end());
-        next.live -= next.removed.size();
-    }
-    std::erase_if(all, [](const Next& next) { return next.live == 0; });
-
-    std::size_t merged = 0;
-    if (change.added && change.added->size()) {
-        std::vector<std::size_t> sizes;
-        for (const auto& next : all) sizes.push_back(next.live);
-        merged = tail_to_merge(sizes, change.added->size());
-        std::uint64_t bytes = 0;
-        for (std::size_t i = all.size() - merged; i < all.size(); ++i)
-            bytes += all[i].entry->items->record().head().length;
-        if (bytes > most_bytes) merged = 0;
-    }
-
-    // The rows of a segment that are alive after this change.
-    std::vector<std::vector<std::uint64_t>> bitmaps;
-    const auto stored = [&](const Next& next) {
-        const std::uint64_t* alive = view.alive(next.index);
-        if (!next.removed.empty()) {
-            const std::size_t words = (next.entry->items->rows() + 63) / 64;
-            bitmaps.emplace_back(words, ~std::uint64_t{0});
-            if (alive) std::copy(alive, alive + words, bitmaps.back().begin());
-            for (const auto row : next.removed) bitmaps.back()[row / 64] &= ~(std::uint64_t{1} << row % 64);
-            alive = bitmaps.back().data();
-        }
-        return StoredSource(next.entry->items, alive, next.live, 0);
-    };
-
-    for (std::size_t i = 0; i + merged < all.size(); ++i) {
-        const Next& next = all[i];
-        commit.items += next.live;
-        if (worth_rewriting(next)) {
-            const StoredSource source = stored(next);
-            for (const auto offset : write_items(out, header_.bits, number, {&source}))
-                commit.records.push_back(offset);
-            view.check();
-            continue;
-        }
-        commit.records.push_back(next.entry->items->offset());
-        std::vector<std::size_t> sizes;
-        for (const auto& record : next.entry->removals) sizes.push_back(static_cast<std::size_t>(record->head().a));
-        const std::size_t again = next.removed.empty() ? 0 : tail_to_merge(sizes, next.removed.size());
-        for (std::size_t r = 0; r + again < sizes.size(); ++r)
-            commit.records.push_back(next.entry->removals[r]->head().offset);
-        if (next.removed.empty()) continue;
-        std::vector<std::uint32_t> rows = next.removed;
-        for (std::size_t r = sizes.size() - again; r < sizes.size(); ++r) {
-            const auto* more = next.entry->removals[r]->section(Part::rows).all<std::uint32_t>();
-            rows.insert(rows.end(), more, more + sizes[r]);
-        }
-        std::sort(rows.begin(), rows.end());
-        commit.records.push_back(write_removals(out, number, *next.entry->items, rows));
-    }
-
-    std::vector<StoredSource> tail;
-    for (std::size_t i = all.size() - merged; i < all.size(); ++i) tail.push_back(stored(all[i]));
-    std::vector<const Source*> sources;
-    for (const auto& source : tail) sources.push_back(&source);
-    if (change.added) {
-        sources.push_back(change.added);
-        for (std::size_t i = 0; i < change.added->size(); ++i)
-            commit.next_id = std::max(commit.next_id, static_cast<std::uint64_t>(change.added->id(i)) + 1);
-    }
-    for (const Source* source : sources) commit.items += source->size();
-    for (const auto offset : write_items(out, header_.bits, number, sources)) commit.records.push_back(offset);
-    view.check();
-    seal(file_, out, commit);
+    const std::vector<SegmentChange> segments = gather_changes(view, change);
+    const std::span<const SegmentChange> all(segments);
+    const std::size_t unmerged = all.size() - plan_merge(segments, change.added);
+    rewrite_or_keep(out, header_.bits, commit, view, all.first(unmerged));
+    write_tail(out, header_.bits, commit, view, all.subspan(unmerged), change.added);
+    write_commit(file_, out, commit);
     return commit;
 }
 
