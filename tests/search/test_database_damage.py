@@ -503,3 +503,27 @@ def test_file_cut_off_under_its_reader_raises(tmp_path: Path) -> None:
                     file.truncate(300_000)
                 with raises(CorruptFileError, path=path):
                     use(db)
+
+
+def test_file_cut_off_leaves_other_databases_alone(tmp_path: Path) -> None:
+    """Files that were mapped at higher addresses before, too, with another file between them and the one cut off."""
+    codes = codes_of(200_000, 64)
+    paths = [tmp_path / f"{i}.bin" for i in range(3)]
+    for path in paths:
+        with ih.Database.build(path, 64) as db:
+            db.add(codes)
+    for last in (False, True):  # the second time, the first file has the handler's entry that the last had
+        opened = []
+        for path in paths:
+            opened.append(ih.Database.open(path))
+            opened[-1].count(codes[:1], 3)
+        closed, whole, cut = opened
+        closed.close()
+        if last:
+            with paths[2].open("r+b") as file:
+                file.truncate(300_000)
+            with raises(CorruptFileError, path=paths[2]):
+                cut.count(codes[:1], 3)
+            assert whole.search(codes[-1:], 1)[0].tolist() == [[0]]
+        whole.close()
+        cut.close()

@@ -46,7 +46,8 @@ void handle(int signal, siginfo_t* info, void* context) {
     const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr);
     for (auto* entry = guarded.load(std::memory_order_acquire); entry; entry = entry->next) {
         const std::uintptr_t begin = entry->begin.load(), end = entry->end.load();
-        if (at < begin || at >= end) continue;
+        // Begin is 0 while an entry is free or being filled: its end is that of another mapping then.
+        if (!begin || at < begin || at >= end || entry->begin.load() != begin) continue;
         const int error = errno;
         const auto page = at & ~(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1);
         entry->lost.store(true);
