@@ -18,8 +18,8 @@ constexpr std::uint64_t low_mask(unsigned bits) {
 
 // Not std::popcount: without -mpopcnt that is a call, and this is inlined in loops that are not worth a kernel.
 inline unsigned ones(std::uint64_t x) {
-    x -= x >> 1 & 0x5555555555555555u;
-    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    x -= (x >> 1) & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
     x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
     return static_cast<unsigned>(x * 0x0101010101010101u >> 56);
 }
@@ -47,7 +47,7 @@ private:
             std::memcpy(&word, at, 8);
         else
             std::memcpy(&word, at, there);
-        return word >> shift_ & mask_;
+        return (word >> shift_) & mask_;
     }
 
     std::size_t stride_, byte_;

@@ -12,6 +12,8 @@
 // few that are left, the bucket of the primary is looked up. So a table costs little memory and no random reads.
 //
 // Norouzi, Punjani, Fleet: Fast exact search in Hamming space with multi-index hashing, 2014. Qin et al.: GPH, 2018.
+// A chunk is their substring, a threshold their search radius per substring. The shell of radius r is all buckets whose
+// values differ from the query's substring in r bits. A candidate is a code that some bucket has led to.
 #pragma once
 
 #include <idcwh/search.hpp>

@@ -37,7 +37,7 @@ public:
             }
             // The next larger number with as many bits set.
             const std::uint64_t low = mask_ & (~mask_ + 1), carried = mask_ + low;
-            mask_ = carried | (mask_ ^ carried) >> (2 + __builtin_ctzll(mask_));
+            mask_ = carried | ((mask_ ^ carried) >> (2 + __builtin_ctzll(mask_)));
         }
         return count;
     }
