@@ -2,6 +2,10 @@
 //
 // Counts for each distance say at once what the k-th is. Of the codes that tie at it only the lowest ids are wanted:
 // which these are is found out when the buffer has filled, so that a candidate costs O(1).
+//
+// Selector (scan/k_best.hpp) and GroupSelector (groups/sinks.hpp) count distances too, but share no code with it: a
+// Selector gets ascending rows in blocks and may keep all ties, a GroupSelector counts several rows per hit and keeps
+// all ties, and only Nearest gets rows in any order and stops at the lowest ids of equal codes.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +50,10 @@ public:
     std::size_t finish(std::int32_t* distances, std::int64_t* ids) {
         if (entries_.size() > k_) drop();
         if (!in_order_) std::sort(entries_.begin(), entries_.end());
-        for (std::size_t i = 0; i < entries_.size(); ++i) distances[i] = entries_[i].distance, ids[i] = entries_[i].id;
+        for (std::size_t i = 0; i < entries_.size(); ++i) {
+            distances[i] = entries_[i].distance;
+            ids[i] = entries_[i].id;
+        }
         return entries_.size();
     }
 
