@@ -106,8 +106,7 @@ void count_in_tasks(const Codes& codes, const RowSet& rows, std::size_t nq, cons
 
 void histogram(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::int64_t* counts,
                const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     if (nq == 0) return;
     check_counts(counts, nq, std::size_t{codes.bits} + 1);
     const std::size_t width = static_cast<std::size_t>(codes.bits) + 1;
@@ -123,8 +122,7 @@ void histogram(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
 
 void count(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius, std::int64_t* counts,
            const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     if (nq == 0) return;
     check_counts(counts, nq, 1);
     const auto within = static_cast<std::int32_t>(std::min(radius, codes.bits));

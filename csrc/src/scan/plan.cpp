@@ -35,6 +35,11 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
         fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
 }
 
+RowSet checked_rows(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options) {
+    check(codes, queries, nq, options);
+    return RowSet(options.rows, codes.size);
+}
+
 namespace {
 
 void check_output(bool null, const char* name, std::size_t nq, std::size_t columns) {

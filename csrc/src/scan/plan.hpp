@@ -15,6 +15,8 @@ void check_bits(unsigned bits);
 
 // Throws Error(invalid_argument) unless the arguments can be searched.
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
+// Does the same and returns the rows of the options, checked too.
+RowSet checked_rows(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
 
 // The same for memory that the results of nq queries, `columns` each, are written to.
 void check_results(const std::int32_t* distances, const std::int64_t* ids, std::size_t nq, std::size_t columns);

@@ -57,8 +57,7 @@ bool many_hits(const Codes& codes, const RowSet& rows, const std::uint8_t* queri
 
 Hits radius(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
             const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     const auto& kernels = active_kernels();
     const unsigned within = std::min(radius, codes.bits);
     if (many_hits(codes, rows, queries, nq, static_cast<std::uint16_t>(within))) {

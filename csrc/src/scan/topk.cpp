@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/atomic_bound.hpp"
 #include "base/pool.hpp"
 #include "cpu/dispatch.hpp"
 #include "scan/counting_merge.hpp"
@@ -15,7 +16,6 @@
 namespace idcwh {
 namespace {
 
-
 // A selector whose limit also knows what the other chunks of rows have found.
 struct SharedSelector {
     Selector selector;
@@ -24,19 +24,15 @@ struct SharedSelector {
     std::int32_t limit() const { return std::min(selector.limit(), kth->load(std::memory_order_relaxed)); }
     void absorb(const kernels::Hit* hits, std::size_t count, const Block& block) {
         selector.absorb(hits, count, block);
-        if (!selector.full()) return;
-        std::int32_t known = kth->load(std::memory_order_relaxed);
-        while (selector.kth() < known &&
-               !kth->compare_exchange_weak(known, selector.kth(), std::memory_order_relaxed)) {
-        }
+        if (selector.full()) lower_to(*kth, selector.kth());
     }
 };
 
 // Selectors of every query for every chunk of rows, filled by a scan.
-class Selection {
+class ChunkedTopK {
 public:
-    Selection(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-              const SearchOptions& options, Ties ties)
+    ChunkedTopK(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
+                const SearchOptions& options, Ties ties)
         : codes_(codes),
           rows_(rows),
           queries_(queries),
@@ -61,6 +57,7 @@ public:
              selectors.data(), stop);
     }
 
+    // Pointers to the entries of the query, valid until forget() of its group.
     Parts parts(std::size_t query) const {
         Parts parts(plan_.chunks);
         const std::size_t group = query / plan_.group_queries, place = query % plan_.group_queries;
@@ -89,21 +86,21 @@ private:
 
 void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                   std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    Selection selection(codes, rows, queries, nq, k, options, Ties::cut);
-    const Plan& plan = selection.plan();
+    ChunkedTopK chunked(codes, rows, queries, nq, k, options, Ties::cut);
+    const Plan& plan = chunked.plan();
     Stop stop(options.interrupt);
-    std::vector<std::atomic<std::size_t>> open(plan.groups);
-    for (auto& value : open) value.store(plan.chunks);
+    std::vector<std::atomic<std::size_t>> chunks_left(plan.groups);
+    for (auto& value : chunks_left) value.store(plan.chunks);
     pool::run(
         plan.tasks(), plan.threads,
         [&](std::size_t index) {
-            selection.run(index, stop);
+            chunked.run(index, stop);
             const Plan::Task task = plan.task(index);
-            if (open[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+            if (chunks_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
             // The last chunk of a group puts the group's results together, while others still search.
             for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
-                sort_entries(selection.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
-            selection.forget(task.group);
+                sort_entries(chunked.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
+            chunked.forget(task.group);
         },
         stop.while_waiting());
 }
@@ -114,8 +111,7 @@ bool counting_pays(std::size_t k, const RowSet& rows) { return k > rows.count / 
 
 std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     k = std::min(k, rows.count);
     if (k == 0 || nq == 0) return k;
     check_results(distances, ids, nq, k);
@@ -128,8 +124,7 @@ std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq
 
 std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::int32_t* distances,
                  std::int64_t* ids, const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     if (rows.count == 0 || nq == 0) return rows.count;
     check_results(distances, ids, nq, rows.count);
     rank_by_counting(codes, rows, queries, nq, rows.count, distances, ids, options);
@@ -138,8 +133,7 @@ std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq
 
 Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     k = std::min(k, rows.count);
     std::vector<std::size_t> takes(nq);
     if (k == 0 || nq == 0) return rank_hits(codes, rows, queries, takes, options);
@@ -152,12 +146,12 @@ Hits topk_ties(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
                 takes[q] += static_cast<std::size_t>(*count);
         return rank_hits(codes, rows, queries, takes, options);
     }
-    Selection selection(codes, rows, queries, nq, k, options, Ties::keep);
-    const Plan& plan = selection.plan();
+    ChunkedTopK chunked(codes, rows, queries, nq, k, options, Ties::keep);
+    const Plan& plan = chunked.plan();
     Stop stop(options.interrupt);
-    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { selection.run(index, stop); }, stop.while_waiting());
-    for (std::size_t q = 0; q < nq; ++q) takes[q] = count_with_ties(selection.parts(q), codes.bits, k);
-    return collect(takes, [&](std::size_t q) { return selection.parts(q); }, codes.bits, !options.ids, plan.threads);
+    pool::run(plan.tasks(), plan.threads, [&](std::size_t index) { chunked.run(index, stop); }, stop.while_waiting());
+    for (std::size_t q = 0; q < nq; ++q) takes[q] = count_with_ties(chunked.parts(q), codes.bits, k);
+    return collect(takes, [&](std::size_t q) { return chunked.parts(q); }, codes.bits, !options.ids, plan.threads);
 }
 
 }  // namespace idcwh

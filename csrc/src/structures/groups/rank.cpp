@@ -214,8 +214,7 @@ void rank_groups(const Selected& selected, const Codes& codes, const std::uint8_
 
 std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     if (rows.count == 0 || nq == 0) return rows.count;
     check_results(distances, ids, nq, rows.count);
     Stop stop(options.interrupt);

@@ -67,14 +67,14 @@ void search_groups(const Groups& groups, const std::uint8_t* queries, std::size_
     if (groups.table() || budget_ns > 0) plan.chunks = 1, plan.chunk_rows = groups.distinct();
     active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
     std::vector<std::vector<Sink>> found(plan.tasks());
-    std::vector<std::atomic<std::size_t>> open(plan.groups);
-    for (auto& value : open) value.store(plan.chunks);
+    std::vector<std::atomic<std::size_t>> chunks_left(plan.groups);
+    for (auto& value : chunks_left) value.store(plan.chunks);
     pool::run(
         plan.tasks(), plan.threads,
         [&](std::size_t index) {
             const Plan::Task task = plan.task(index);
             found[index] = search_some(groups, all, task, queries, budget_ns, make, stop);
-            if (open[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+            if (chunks_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
             // The last part of a group of queries puts its results together, while others still search.
             const auto first = found.begin() + static_cast<std::ptrdiff_t>(task.group * plan.chunks);
             std::vector<const Sink*> parts(plan.chunks);

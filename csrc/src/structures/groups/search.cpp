@@ -99,8 +99,7 @@ void cut_ties(const Selected& selected, std::size_t k, std::vector<GroupHit>& hi
 
 std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                  std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     const Selected selected(groups, rows, Selected::Needs::places);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
@@ -124,8 +123,7 @@ std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* q
 
 Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     const Selected selected(groups, rows, Selected::Needs::places);
     Stop stop(options.interrupt);
     k = std::min(k, selected.size());
@@ -145,8 +143,7 @@ Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* que
 
 Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
             const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    const RowSet rows(options.rows, codes.size);
+    const RowSet rows = checked_rows(codes, queries, nq, options);
     const Selected selected(groups, rows, Selected::Needs::places);
     Stop stop(options.interrupt);
     const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/atomic_bound.hpp"
 #include "cpu/kernels/kernels.hpp"
 #include "scan/blocks.hpp"
 #include "structures/groups/selected.hpp"
@@ -45,9 +46,7 @@ public:
             within_ -= counts_[static_cast<std::size_t>(kth_--)];
         // Codes that are equal to the query are one group: when it suffices, nothing is wanted any more.
         if (kth_ == 0) kth_ = -1;
-        std::int32_t known = shared_kth_->load(std::memory_order_relaxed);
-        while (kth_ < known && !shared_kth_->compare_exchange_weak(known, kth_, std::memory_order_relaxed)) {
-        }
+        lower_to(*shared_kth_, kth_);
         if (hits_.size() >= drop_at_) drop_far();
     }
     void absorb(const kernels::Hit* hits, std::size_t count, const Block& block) {
