@@ -9,7 +9,7 @@ set(configure ${CMAKE_COMMAND} -S ${SOURCE} -DIDCWH_SOURCE=${ENGINE} -DCMAKE_MAK
 # The engine's sources are compiled once more, without optimisation and in few units, which takes the least time.
 foreach(shared OFF ON)
   set(build ${WORK}/build)
-  run(${configure} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=${shared})
+  run(${configure} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=${shared})
   run(${CMAKE_COMMAND} --build ${build} --target consumer)
   file(GLOB_RECURSE program ${build}/consumer ${build}/consumer.exe)
   run(${program})

@@ -15,7 +15,7 @@ FORMAT = "1"
 PRECISIONS = ("fp32", "fp16", "int8")
 VERIFIED = "idcwh_verified"
 TRAINING = "idcwh_training_images"
-WITHOUT = "write it with idcwh-export, or say what it expects: --preprocess RESIZE,CROP (in Python, preprocess=)"
+WITHOUT = "write it with idcwh-export, or pass its preprocessing: --preprocess RESIZE,CROP (in Python, preprocess=)"
 _FIXED = {"idcwh_bit_order": "little", "idcwh_threshold": ">= 0"}  # no other is defined; a reader has to refuse one
 
 

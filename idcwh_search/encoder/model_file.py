@@ -24,11 +24,14 @@ from ..errors import (
     NotSupportedError,
 )
 from ..images.preprocess import Preprocess
-from .metadata import WITHOUT, ModelInfo
+from .metadata import ModelInfo
 
 SEAL = "idcwh_sha256"
 _EXPECTED = "a model.onnx written by idcwh-export"
-_CHANGED = "was changed after idcwh-export wrote it"
+_CHANGED = "does not match its checksum"
+_WHEN_CHANGED = (
+    "export it again; if another program changed it on purpose, pass --preprocess RESIZE,CROP (in Python, preprocess=)"
+)
 _GRAPH, _METADATA = 7, 14  # fields of ModelProto; metadata_props is a message {1: key, 2: value}, one for each line
 # Where tensors are: kind of message -> field -> kind of the message in it.
 _INSIDE = {
@@ -104,7 +107,7 @@ class LoadedModel:
         if preprocess is not None and self.seal is not Seal.WHOLE:
             return ModelInfo(bits or 0, preprocess, [], {}, {}, "", precision="unknown")
         if self.seal is Seal.BROKEN:
-            raise CorruptFileError(_CHANGED, path=self.path, hint=WITHOUT)
+            raise CorruptFileError(_CHANGED, path=self.path, hint=_WHEN_CHANGED)
         info = ModelInfo.from_metadata(self.metadata)
         if preprocess not in (None, info.preprocess):
             raise ModelMismatchError(
