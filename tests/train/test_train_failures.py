@@ -7,7 +7,7 @@ import torch
 
 from idcwh_search._util.wording import counted
 from idcwh_train import cli
-from idcwh_train.engine import checkpoint, divergence, model_writer, resume
+from idcwh_train.engine import checkpoint, divergence, model_writer
 from idcwh_train.engine.checkpoint import load_model
 from idcwh_train.frozen import features
 from idcwh_train.methods.idcwh import IDCWH
@@ -58,7 +58,7 @@ def test_train_loss_not_finite_stops_and_keeps_the_checkpoint(images, net, tmp_p
 
     with monkeypatch.context() as patch:
         patch.setattr(IDCWH, "terms", broken)
-        patch.setattr(resume, "SECONDS_BETWEEN_CHECKPOINTS", -1)
+        patch.setattr(checkpoint, "SECONDS_BETWEEN_CHECKPOINTS", -1)
         assert cli.main([*command, "--out", str(out)]) == 1
     kept, said = capsys.readouterr().err.splitlines()[-2:]
     assert "checkpoint.pt" in kept and "2 epochs and 1 step" in kept
@@ -84,7 +84,7 @@ def test_train_weights_not_finite_are_not_saved(images, net, tmp_path, cached, c
 
 
 def test_train_that_diverges_keeps_sound_weights(images, net, tmp_path, cached, capsys, monkeypatch, log):
-    monkeypatch.setattr(resume, "SECONDS_BETWEEN_CHECKPOINTS", -1)
+    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_CHECKPOINTS", -1)
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "50", "--batch-size", "12", "--lr", "1e5", *cached]
     assert cli.main([*command, "--out", str(out)]) == 1

@@ -1,6 +1,6 @@
 """model.pt and checkpoint.pt: written whole or not at all, read as tensors and plain Python only.
 
-docs/model-files.md lists the keys of model.pt. checkpoint.pt has what `--resume` needs, see resume.py.
+docs/model-files.md lists the keys of model.pt. `CheckpointWriter` writes checkpoint.pt, which resume.py continues.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -21,9 +22,14 @@ from idcwh_search.images.preprocess import Preprocess
 
 from ..models import backbones, heads, weights
 from ..models.hash_model import HashModel
-from .run_dir import TORCH
+from .run_dir import TORCH, RunDir
+
+if TYPE_CHECKING:
+    from ..options import Options
+    from .trainer import Trainer
 
 MODEL, CHECKPOINT, VERSION = "idcwh-model", "idcwh-checkpoint", 1
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _MODEL_KEYS = {
     "bits": int, "classes": list, "backbone": dict, "method": dict, "preprocess": dict, "normalize": dict,
     "state": dict, "sample": dict, "training": dict,
@@ -131,3 +137,34 @@ def write(path: Path, content: Content) -> None:
     torch.save(_canonical(content), buffer)
     with replacing(path, TORCH) as file:
         file.write(buffer.getbuffer())
+
+
+class CheckpointWriter:
+    """The writer of a run's checkpoint.pt, at most every half minute. Weights that have diverged are not written.
+
+    status: the checkpoint's position in words, for a run that fails.
+    """
+
+    def __init__(self, run_dir: RunDir, options: Options, identity: dict[str, Any]) -> None:
+        self.run_dir, self.constant = run_dir, {"options": options.to_dict(), "protocol": identity}
+        self.status = "no checkpoint was written before"
+        self._written_at = time.monotonic()
+
+    def due(self) -> bool:
+        """Returns whether half a minute has passed since the last checkpoint."""
+        return time.monotonic() - self._written_at > SECONDS_BETWEEN_CHECKPOINTS
+
+    def write(self, trainer: Trainer, **state: Any) -> None:
+        """Writes the state of the trainer and of the session. Raises Diverged instead of writing unsound weights."""
+        trainer.check_weights()
+        kind = {"format": CHECKPOINT, "version": VERSION}
+        content = {**kind, **self.constant, "trainer": trainer.state(), **state}
+        write(self.run_dir.new(self.run_dir.checkpoint), content)
+        self._written_at = time.monotonic()
+        self.describe(trainer)
+
+    def describe(self, trainer: Trainer) -> None:
+        """Sets `status` to the position of the trainer, after a checkpoint was written or read."""
+        at = trainer.position
+        done = f"{counted(at.epoch, 'epoch')} and {counted(at.step, 'step')}"
+        self.status = f"{self.run_dir.checkpoint.name} keeps what was sound, {done}"

@@ -1,14 +1,12 @@
-"""checkpoint.pt: what `--resume` continues from, and the checks before it does."""
+"""The checks of a checkpoint before `--resume` continues it. checkpoint.py writes and reads the file."""
 
 from __future__ import annotations
 
 import hashlib
-import time
 from pathlib import Path
 from typing import Any
 
 from idcwh_search._util.console import note
-from idcwh_search._util.wording import counted
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import CorruptFileError, MismatchError, NotSupportedError
 from idcwh_search.splits.split import Split
@@ -16,9 +14,7 @@ from idcwh_search.splits.split import Split
 from ..options import NO_FILES, Options
 from . import checkpoint
 from .run_dir import RunDir
-from .trainer import Trainer
 
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
 
 
@@ -63,34 +59,6 @@ def check(run_dir: RunDir, saved: dict[str, Any], own: dict[str, Any]) -> None:
         problem, hint = "did not start from these weights", "restore the file, or pass its current path with --weights"
         found, expected = own["weights"], theirs["weights"]
         raise MismatchError(problem, path=run_dir.checkpoint, found=found, expected=expected, hint=hint)
-
-
-class CheckpointWriter:
-    """Writes checkpoint.pt at most every half minute, if the weights are sound: every loss until then was."""
-
-    def __init__(self, run_dir: RunDir, options: Options, identity: dict[str, Any]) -> None:
-        self.run_dir, self.constant = run_dir, {"options": options.to_dict(), "protocol": identity}
-        self.status = "no checkpoint was written before"
-        self._written_at = time.monotonic()
-
-    def due(self) -> bool:
-        """Returns whether half a minute has passed since the last checkpoint."""
-        return time.monotonic() - self._written_at > SECONDS_BETWEEN_CHECKPOINTS
-
-    def write(self, trainer: Trainer, **state: Any) -> None:
-        """Writes the state of the trainer and of the session. Raises Diverged instead of writing unsound weights."""
-        trainer.check_weights()
-        kind = {"format": checkpoint.CHECKPOINT, "version": checkpoint.VERSION}
-        content = {**kind, **self.constant, "trainer": trainer.state(), **state}
-        checkpoint.write(self.run_dir.new(self.run_dir.checkpoint), content)
-        self._written_at = time.monotonic()
-        self.describe(trainer)
-
-    def describe(self, trainer: Trainer) -> None:
-        """Sets `status` to the position of the trainer, which is that of the checkpoint."""
-        at = trainer.position
-        done = f"{counted(at.epoch, 'epoch')} and {counted(at.step, 'step')}"
-        self.status = f"{self.run_dir.checkpoint.name} keeps what was sound, {done}"
 
 
 def cut_log(log: Path, size: int) -> None:

@@ -34,11 +34,11 @@ from ..models import backbones
 from ..options import NO_FILES, Options
 from . import epoch_log, malloc, retrieval
 from . import resume as resuming
+from .checkpoint import CheckpointWriter
 from .distributed import Workers
 from .divergence import Diverged
 from .epoch_log import Record
 from .model_writer import ModelWriter
-from .resume import CheckpointWriter
 from .retrieval import EvaluationError
 from .run_dir import RunDir
 from .setup import TrainingSetup
