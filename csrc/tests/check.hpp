@@ -1,18 +1,45 @@
-// The few words the tests need: CHECK says where and what, and the test goes on; finish() is what main returns.
+// The test harness: TEST("name") { ... } registers a test case. CHECK(a == b) prints the failing test, the place and
+// both values, and the test continues. run() is what main returns; its options are --list and --filter=TEXT.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
 #include <random>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
+
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Woverloaded-shift-op-parentheses"  // CHECK uses operator<<
+#endif
 
 namespace check {
 
-inline std::atomic<int> failures{0};  // tests may fail on any thread
+struct Test {
+    const char* name;
+    void (*body)();
+};
+inline std::vector<Test> tests;  // in the order of the file
+struct Registered {
+    Registered(const char* name, void (*body)()) { tests.push_back({name, body}); }
+};
+struct Skipped {
+    std::string why;
+};
+inline const char* running = "main";  // the name of the test
+inline std::atomic<int> failures{0};  // any thread may fail
 
-inline void fail(const char* file, int line, const char* what) {
-    if (++failures <= 20) std::printf("%s:%d: not true: %s\n", file, line, what);
+inline void fail(const char* file, int line, const char* what, const std::string* values = nullptr) {
+    if (++failures <= 20)
+        std::printf("%s:%d: test '%s': not true: %s%s%s\n", file, line, running, what, values ? ", found " : "",
+                    values ? values->c_str() : "");
+    delete values;
 }
 
 inline int finish() {
@@ -20,7 +47,101 @@ inline int finish() {
     return failures ? 1 : 0;
 }
 
-constexpr int skipped = 77;
+// Runs the tests whose name contains the text of --filter, after setup(). 77: setup() threw Skipped.
+inline int run(int argc, char** argv, const std::function<void()>& setup = {}) {
+    const char* filter = "";
+    bool list = false;
+    for (int i = 1; i < argc; ++i) {
+        list = list || !std::strcmp(argv[i], "--list");
+        if (!std::strncmp(argv[i], "--filter=", 9)) filter = argv[i] + 9;
+    }
+    std::erase_if(tests, [&](const Test& test) { return !std::strstr(test.name, filter); });
+    if (tests.empty()) return std::printf("--filter: no test's name contains '%s'; see --list\n", filter), 2;
+    try {
+        if (setup && !list) setup();
+    } catch (const Skipped& skipped) {
+        return std::printf("skipped: %s\n", skipped.why.c_str()), 77;
+    } catch (const std::exception& error) {
+        return std::printf("%s\n", error.what()), 1;
+    }
+    for (const auto& [name, body] : tests) {
+        running = name;
+        if (list) std::printf("%s\n", name);
+        try {
+            if (!list) body();
+        } catch (const std::exception& error) {
+            fail(__FILE__, __LINE__, "no exception leaves the test", new std::string(error.what()));
+        }
+    }
+    return finish();
+}
+
+template <class T>
+std::string text(const T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+        return value ? "true" : "false";
+    } else if constexpr (std::is_enum_v<T>) {
+        return text(static_cast<std::underlying_type_t<T>>(value));
+    } else if constexpr (std::is_integral_v<T>) {
+        return std::to_string(value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+        char digits[32];
+        std::snprintf(digits, sizeof digits, "%.17g", static_cast<double>(value));
+        return digits;
+    } else if constexpr (std::is_convertible_v<const T&, std::string_view> && !std::is_pointer_v<T>) {
+        return '"' + std::string(std::string_view(value)) + '"';
+    } else if constexpr (requires { value.size(), text(*value.begin()); }) {
+        std::string all = std::to_string(value.size()) + " values {";
+        auto at = value.begin();
+        for (int i = 0; i < 16 && at != value.end(); ++i, ++at) all += (i ? ", " : "") + text(*at);
+        return all + (at == value.end() ? "}" : ", ...}");
+    } else {
+        return "a value";
+    }
+}
+
+// CHECK's condition is Start() << a == b: a becomes a Left, whose comparison keeps both values where it is false.
+struct Outcome {
+    bool holds;
+    const std::string* values = nullptr;  // for fail(), which deletes it; a type without destructor compiles faster
+    template <class T>
+    void operator&&(const T&) const = delete;  // two checks, or parentheses around the condition
+    template <class T>
+    void operator||(const T&) const = delete;
+};
+inline Outcome differ(const std::string& left, const std::string& right) {
+    return {false, new std::string(left + " and " + right)};
+}
+template <class T>
+constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>;
+template <class L>
+struct Left {
+    const L& left;
+    operator Outcome() const { return {static_cast<bool>(left)}; }
+#define CHECK_COMPARISON(op, compare)                                   \
+    template <class R>                                                  \
+    Outcome operator op(const R& right) const {                         \
+        bool holds;                                                     \
+        if constexpr (is_number<L> && is_number<R>)                     \
+            holds = std::compare(left, right);                          \
+        else                                                            \
+            holds = left op right;                                      \
+        return holds ? Outcome{true} : differ(text(left), text(right)); \
+    }
+    CHECK_COMPARISON(==, cmp_equal)
+    CHECK_COMPARISON(!=, cmp_not_equal)
+    CHECK_COMPARISON(<, cmp_less)
+    CHECK_COMPARISON(<=, cmp_less_equal)
+    CHECK_COMPARISON(>, cmp_greater)
+    CHECK_COMPARISON(>=, cmp_greater_equal)
+#undef CHECK_COMPARISON
+};
+struct Start {
+    template <class T>
+    Left<T> operator<<(const T& left) const {
+        return {left};
+    }
+};
 
 inline std::vector<std::uint8_t> random_bytes(std::size_t size, std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -39,16 +160,16 @@ inline std::vector<std::uint8_t> random_codes(std::size_t n, unsigned bits, std:
     return codes;
 }
 
-// The oracle: one bit after the other.
-inline std::uint32_t distance(const std::uint8_t* a, const std::uint8_t* b, std::size_t bytes) {
-    std::uint32_t sum = 0;
-    for (std::size_t bit = 0; bit < 8 * bytes; ++bit) sum += (a[bit / 8] ^ b[bit / 8]) >> bit % 8 & 1;
-    return sum;
-}
-
 }  // namespace check
 
-#define CHECK(condition)                                               \
-    do {                                                               \
-        if (!(condition)) check::fail(__FILE__, __LINE__, #condition); \
+#define CHECK(...)                                                                           \
+    do {                                                                                     \
+        const check::Outcome outcome_ = check::Start() << __VA_ARGS__;                       \
+        if (!outcome_.holds) check::fail(__FILE__, __LINE__, #__VA_ARGS__, outcome_.values); \
     } while (false)
+#define CHECK_JOIN_(a, b) a##b
+#define CHECK_JOIN(a, b) CHECK_JOIN_(a, b)
+#define TEST(name)                                                                                       \
+    static void CHECK_JOIN(test_, __LINE__)();                                                           \
+    static const check::Registered CHECK_JOIN(registered_, __LINE__)(name, CHECK_JOIN(test_, __LINE__)); \
+    static void CHECK_JOIN(test_, __LINE__)()

@@ -46,7 +46,7 @@ inline State state_of(const idcwh::Database& database) {
         const std::uint8_t* code = codes.data() + row * bytes;
         Item item{{code, code + bytes}, std::string(key), std::nullopt, stamp, checksums[row]};
         if (label.data()) item.label = std::string(label);
-        CHECK(row < ids.size() && ids[row] == id);
+        CHECK((row < ids.size() && ids[row] == id));
         CHECK(state.items.emplace(id, std::move(item)).second);
         ++row;
     });

@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "check.hpp"
+#include "oracle.hpp"
 
 namespace check {
-
-using Ranking = std::vector<std::pair<std::int32_t, std::int64_t>>;
 
 // What a snapshot should hold, in the order it was added.
 struct Model {
@@ -42,9 +41,7 @@ inline void compare(const idcwh::Snapshot& snapshot, const Model& model, const s
     std::vector<std::int32_t> distances(nq * rows);
     std::vector<std::int64_t> ids(nq * rows);
     const auto equal = [&](std::size_t q, std::size_t at, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i)
-            if (distances[at + i] != expected[q][i].first || ids[at + i] != expected[q][i].second) return false;
-        return true;
+        return starts_with(expected[q], count, distances.data() + at, ids.data() + at);
     };
     for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{7}, rows, rows + 1}) {
         const std::size_t kept = snapshot.topk(queries.data(), nq, k, distances.data(), ids.data(), options);
@@ -52,8 +49,7 @@ inline void compare(const idcwh::Snapshot& snapshot, const Model& model, const s
         for (std::size_t q = 0; q < nq; ++q) CHECK(equal(q, q * kept, kept));
         const auto hits = snapshot.topk_ties(queries.data(), nq, k, options);
         for (std::size_t q = 0; q < nq; ++q) {
-            std::size_t last = kept;
-            while (last && last < rows && expected[q][last].first == expected[q][kept - 1].first) ++last;
+            const std::size_t last = rows_with_ties(expected[q], k);
             CHECK(static_cast<std::size_t>(hits.limits[q + 1] - hits.limits[q]) == last);
             for (std::size_t i = 0; i < last; ++i)
                 CHECK(hits.ids[static_cast<std::size_t>(hits.limits[q]) + i] == expected[q][i].second);
@@ -68,13 +64,13 @@ inline void compare(const idcwh::Snapshot& snapshot, const Model& model, const s
         std::vector<std::int64_t> counts(nq);
         snapshot.count(queries.data(), nq, radius, counts.data(), options);
         for (std::size_t q = 0; q < nq; ++q) {
-            std::size_t within = 0;
-            while (within < rows && static_cast<unsigned>(expected[q][within].first) <= radius) ++within;
+            const std::size_t within = rows_within(expected[q], radius);
             CHECK(static_cast<std::size_t>(hits.limits[q + 1] - hits.limits[q]) == within);
             CHECK(static_cast<std::size_t>(counts[q]) == within);
             for (std::size_t i = 0; i < within; ++i) {
                 const std::size_t at = static_cast<std::size_t>(hits.limits[q]) + i;
-                CHECK(hits.ids[at] == expected[q][i].second && hits.distances[at] == expected[q][i].first);
+                CHECK(hits.ids[at] == expected[q][i].second);
+                CHECK(hits.distances[at] == expected[q][i].first);
             }
             const auto* row = histogram.data() + q * (model.bits + 1);
             CHECK(static_cast<std::size_t>(
@@ -85,7 +81,8 @@ inline void compare(const idcwh::Snapshot& snapshot, const Model& model, const s
 
 inline void compare_everywhere(const idcwh::Snapshot& snapshot, const Model& model, std::mt19937& random) {
     const std::size_t n = model.ids.size();
-    CHECK(snapshot.size() == n && snapshot.bits() == model.bits);
+    CHECK(snapshot.size() == n);
+    CHECK(snapshot.bits() == model.bits);
     std::vector<std::uint8_t> codes(n * idcwh::code_bytes(model.bits));
     std::vector<std::int64_t> ids(n);
     snapshot.copy(codes.data(), ids.data());
@@ -98,7 +95,8 @@ inline void compare_everywhere(const idcwh::Snapshot& snapshot, const Model& mod
     CHECK(got == codes);
     for (const auto id : ids) CHECK(snapshot.contains(id));
     const std::int64_t behind = n ? *std::max_element(ids.begin(), ids.end()) + 1 : 0;
-    CHECK(!snapshot.contains(behind) && !snapshot.contains(-1));
+    CHECK(!snapshot.contains(behind));
+    CHECK(!snapshot.contains(-1));
 
     const auto queries = random_codes(2, model.bits, static_cast<std::uint32_t>(random()));
     idcwh::QueryOptions options;

@@ -36,7 +36,7 @@ const std::string other_mounts =
     "no line of a mount\n"
     "31 27 0:27 / /sys/fs/cgroup/memory rw,nosuid shared:10 - cgroup cgroup rw,memory\n";
 
-void version_2() {
+TEST("quota of control groups version 2 is in cores") {
     const std::string mount = "proc/self/mountinfo",
                       mount_text = other_mounts +
                                    "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
@@ -63,7 +63,7 @@ void version_2() {
     CHECK(below("300000 100000", "200000 100000") == 2);
 }
 
-void version_1() {
+TEST("quota of control groups version 1 is in cores") {
     const std::string groups = "11:memory:/docker/ab\n4:cpu,cpuacct:/docker/ab\n1:name=systemd:/docker/ab\n";
     const auto with = [&](const std::string& mount_root, const std::string& folder, const std::string& microseconds) {
         return quota(
@@ -82,7 +82,7 @@ void version_1() {
 }
 
 // Both versions side by side: systemd's hybrid layout.
-void both_versions() {
+TEST("quota of the hybrid layout is that of version 1") {
     CHECK(quota({{"proc/self/cgroup", "4:cpu,cpuacct:/a\n0::/b\n"},
                  {"proc/self/mountinfo",
                   "30 23 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
@@ -92,13 +92,13 @@ void both_versions() {
                  {"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "200000"}}) == 3);
 }
 
-void no_groups() {
+TEST("quota without control groups is 0") {
     CHECK(quota({}) == 0);
     CHECK(quota({{"proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"}}) == 0);
     CHECK(quota({{"proc/self/cgroup", "0::/\n"}}) == 0);
 }
 
-void affinity() {
+TEST("available_cores follows the affinity mask") {
     CHECK(idcwh::available_cores() >= 1);
 #if defined(__linux__)
     cpu_set_t set;
@@ -113,11 +113,4 @@ void affinity() {
 
 }  // namespace
 
-int main() {
-    version_2();
-    version_1();
-    both_versions();
-    no_groups();
-    affinity();
-    return check::finish();
-}
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -21,9 +21,7 @@ std::uint32_t by_tables(const void* data, std::size_t size) {
     return ~idcwh::crc32c_parts::update_portable(~0u, static_cast<const unsigned char*>(data), size);
 }
 
-}  // namespace
-
-int main() {
+TEST("crc32c of the vectors in RFC 3720 is their checksum") {
     std::vector<std::uint8_t> zeros(32), ones(32, 0xff), up(32);
     std::iota(up.begin(), up.end(), std::uint8_t{0});
     for (auto* function : {+[](const void* p, std::size_t n) { return idcwh::crc32c(p, n); }, &by_tables}) {
@@ -33,6 +31,9 @@ int main() {
         CHECK(function(up.data(), 32) == 0x46DD794Eu);
         CHECK(function("", 0) == 0);
     }
+}
+
+TEST("crc32c of any size and alignment, whole or in two parts, equals a division") {
     const auto data = check::random_bytes(60000, 1);
     for (std::size_t size : {0, 1, 7, 8, 9, 63, 64, 4095, 4096, 12287, 12288, 12289, 12300, 24576, 50001})
         for (std::size_t offset : {0, 1, 3, 8}) {
@@ -43,5 +44,8 @@ int main() {
             const std::size_t half = size / 3;
             CHECK(idcwh::crc32c(p + half, size - half, idcwh::crc32c(p, half)) == expected);
         }
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -80,7 +80,7 @@ std::vector<bool> in_force(const std::string& bytes) {
     return counts;
 }
 
-void test_every_byte() {
+TEST("each changed byte in force is found") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     const State state = make(path);
@@ -106,12 +106,13 @@ void test_every_byte() {
                     CHECK(error.path() == path);
                 }
                 const auto found = database.check();
-                CHECK(clean || !found.damage.empty());
-                CHECK(!counts[at] || !found.damage.empty());
-                CHECK(found.damage.empty() || !found.damage[0].what.empty());
+                CHECK((clean || !found.damage.empty()));
+                CHECK((!counts[at] || !found.damage.empty()));
+                CHECK((found.damage.empty() || !found.damage[0].what.empty()));
                 ++(found.damage.empty() ? harmless : seen);
             } catch (const idcwh::Error& error) {
-                CHECK(counts[at] && static_cast<int>(error.code()) == damaged);
+                CHECK(counts[at]);
+                CHECK(static_cast<int>(error.code()) == damaged);
                 CHECK(error.path() == path);
                 ++refused;
             }
@@ -119,12 +120,13 @@ void test_every_byte() {
         }
         put(path, at, bytes[at]);
     }
-    CHECK(read(path) == bytes && opened_before.check().damage.empty());
+    CHECK(read(path) == bytes);
+    CHECK(opened_before.check().damage.empty());
     std::printf("%zu bytes: %zu changes refused, %zu seen by check, %zu out of force\n", bytes.size(), refused, seen,
                 harmless);
 }
 
-void test_every_length() {
+TEST("a file of each shorter length raises damaged") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     const State state = make(path);
@@ -133,13 +135,16 @@ void test_every_length() {
         write(path, longer.substr(0, size));
         CHECK(check::error_of([&] {
                   const Database database = Database::open(path);
-                  CHECK(size >= whole.size() && check::state_of(database) == state);
+                  CHECK(size >= whole.size());
+                  CHECK(check::state_of(database) == state);
                   const auto found = database.check();
-                  CHECK(found.damage.empty() && found.torn == size - whole.size());
+                  CHECK(found.damage.empty());
+                  CHECK(found.torn == size - whole.size());
               }) == (size < whole.size() ? damaged : 0));
     }
     Database::open(path, Access::write).close();
-    CHECK(read(path).size() == whole.size() && check::state_of(Database::open(path)) == state);
+    CHECK(read(path).size() == whole.size());
+    CHECK(check::state_of(Database::open(path)) == state);
 
     // Without marks nobody knows how long it was: then it is what it was at some time, or nothing.
     std::set<std::size_t> sizes;
@@ -153,7 +158,7 @@ void test_every_length() {
     CHECK(check::state_of(Database::open(path)) == state);
 }
 
-void test_headers() {
+TEST("a header with other values is refused") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     make(path);
@@ -169,7 +174,9 @@ void test_headers() {
                 Database::open(path, access);
                 CHECK(!"it is refused");
             } catch (const idcwh::Error& error) {
-                CHECK(error.code() == code && error.path() == path && error.found() == found);
+                CHECK(error.code() == code);
+                CHECK(error.path() == path);
+                CHECK(error.found() == found);
             }
         }
         CHECK(read(path) == bytes);
@@ -182,7 +189,7 @@ void test_headers() {
 }
 
 // A search, and what reads texts, over a file that is cut off before, between and meanwhile.
-void test_cut_off_while_it_is_read() {
+TEST("a file that is cut off while it is read raises damaged") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     constexpr std::size_t n = 60000;
@@ -232,7 +239,7 @@ void test_cut_off_while_it_is_read() {
                 CHECK(answer(snapshot) == expected);
                 ++answered;
             });
-            CHECK(error == 0 || error == damaged);
+            CHECK((error == 0 || error == damaged));
             gone = error != 0;
         }
         if (cutter.joinable()) cutter.join();
@@ -265,10 +272,4 @@ void test_cut_off_while_it_is_read() {
 
 }  // namespace
 
-int main() {
-    test_every_byte();
-    test_every_length();
-    test_headers();
-    test_cut_off_while_it_is_read();
-    return check::finish();
-}
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -56,18 +56,20 @@ bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
         try {
             check::random_step(*database, before, after, 40, random);
         } catch (const idcwh::SystemError& failure) {
-            CHECK(!thrown && failing->failed() && failure.error_number() == error);
+            CHECK(!thrown);
+            CHECK(failing->failed());
+            CHECK(failure.error_number() == error);
             thrown = true;
             CHECK(check::state_of(*database) == before);
             reader.refresh();
             const State seen = check::state_of(reader);
-            CHECK(seen == before || (for_good && seen == after));
+            CHECK((seen == before || (for_good && seen == after)));
             if (for_good) {  // its writer dies; nobody can know whether the step was done
                 failing.reset();
                 database.reset();
                 database = std::make_unique<Database>(Database::open(path, Access::write));
                 const State found = check::state_of(*database);
-                CHECK(found == before || found == after);
+                CHECK((found == before || found == after));
                 CHECK(database->check().damage.empty());
                 return true;
             }
@@ -91,12 +93,13 @@ bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
     failing.reset();
     database->close();
     reader.refresh();
-    CHECK(check::state_of(reader) == before && clean(path));
+    CHECK(check::state_of(reader) == before);
+    CHECK(clean(path));
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
     return failed;
 }
 
-void test_every_failure() {
+TEST("each operation that fails leaves a database before or after the step") {
     std::size_t cases = 0;
     for (std::uint32_t seed = 1; seed <= 4; ++seed)
         for (const bool for_good : {false, true})
@@ -110,7 +113,7 @@ void test_every_failure() {
 }
 
 // Opening for writing, and creating.
-void test_failing_to_open() {
+TEST("opening and creating raise when an operation fails") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin", other = folder / "other.bin";
     const auto codes = check::random_codes(5, 48, 1);
@@ -143,7 +146,7 @@ void test_failing_to_open() {
 
 // A reader looks while a commit is written that will fail, and may see it. What takes its place is as long, and has
 // other codes.
-void test_reader_of_a_failed_commit() {
+TEST("a reader that saw a failed commit sees the next one") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     Database database = Database::create(path, 48), reader = Database::open(path);
@@ -155,22 +158,20 @@ void test_reader_of_a_failed_commit() {
             CHECK(reader.refresh());
             seen = reader.size();
         };
-        CHECK(check::error_of([&] { database.add({first.data(), 3}); }) != 0 && failing.failed());
+        CHECK(check::error_of([&] { database.add({first.data(), 3}); }) != 0);
+        CHECK(failing.failed());
     }
-    CHECK(seen == 3 && database.size() == 0);
+    CHECK(seen == 3);
+    CHECK(database.size() == 0);
     database.add({second.data(), 3});
     CHECK(reader.refresh());
     std::vector<std::uint8_t> codes(second.size());
     reader.snapshot().copy(codes.data(), nullptr);
     CHECK(codes == second);
-    CHECK(check::state_of(reader) == check::state_of(database) && clean(path));
+    CHECK(check::state_of(reader) == check::state_of(database));
+    CHECK(clean(path));
 }
 
 }  // namespace
 
-int main() {
-    test_every_failure();
-    test_failing_to_open();
-    test_reader_of_a_failed_commit();
-    return check::finish();
-}
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -10,6 +10,7 @@
 #include "check.hpp"
 #include "database_model.hpp"
 #include "model.hpp"
+#include "oracle.hpp"
 #include "structures/structures.hpp"
 
 namespace {
@@ -63,7 +64,8 @@ void test_history(unsigned bits, int steps, std::uint32_t seed) {
     CHECK(reader.refresh());
     writer.optimize();
     reader.optimize();
-    CHECK(covered(writer.snapshot()) == 2000 && covered(reader.snapshot()) == 2000);
+    CHECK(covered(writer.snapshot()) == 2000);
+    CHECK(covered(reader.snapshot()) == 2000);
     std::size_t most = 0;
     for (int step = 0; step < steps; ++step) {
         check::random_step(writer, state, after, 400, random);
@@ -87,7 +89,7 @@ void test_history(unsigned bits, int steps, std::uint32_t seed) {
 }
 
 // Which codes are covered, and when.
-void test_upkeep() {
+TEST("structures cover the codes that pay for them") {
     std::mt19937 random(11);
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -96,30 +98,37 @@ void test_upkeep() {
     add_codes(writer, state, 10000, random);
     const auto before = writer.snapshot();
     writer.optimize();
-    CHECK(before.structures().empty() && covered(writer.snapshot()) == 10000);
+    CHECK(before.structures().empty());
+    CHECK(covered(writer.snapshot()) == 10000);
     CHECK(writer.snapshot().explain_topk(10).chosen.name != "scan");
     CHECK(writer.snapshot().memory() > before.memory());
     add_codes(writer, state, 1000, random);
     CHECK(covered(writer.snapshot()) == 10000);  // the new ones are scanned in no time
     CHECK(reader.refresh());
     reader.optimize();
-    CHECK(covered(reader.snapshot()) == 11000 && reader.snapshot().structures().size() == 2);
+    CHECK(covered(reader.snapshot()) == 11000);
+    CHECK(reader.snapshot().structures().size() == 2);
     const std::int64_t gone = state.items.begin()->first;
     writer.remove(&gone, 1);
     state.items.erase(gone);
-    CHECK(reader.refresh() && covered(reader.snapshot()) == 11000);  // rows, one of which is dead
+    CHECK(reader.refresh());
+    CHECK(covered(reader.snapshot()) == 11000);  // rows, one of which is dead
     add_codes(writer, state, 20000, random);
     CHECK(covered(writer.snapshot()) == 31000);
-    CHECK(reader.refresh() && covered(reader.snapshot()) == 31000);
+    CHECK(reader.refresh());
+    CHECK(covered(reader.snapshot()) == 31000);
     writer.compact();
-    CHECK(covered(writer.snapshot()) == 30999 && writer.snapshot().structures().size() == 1);
-    CHECK(reader.refresh() && covered(reader.snapshot()) == 30999);
+    CHECK(covered(writer.snapshot()) == 30999);
+    CHECK(writer.snapshot().structures().size() == 1);
+    CHECK(reader.refresh());
+    CHECK(covered(reader.snapshot()) == 30999);
     CHECK(Database::open(path).snapshot().structures().empty());  // the file holds nothing of it
     compare(reader, state, random);
 
     reader.drop_structures();
     add_codes(writer, state, 40000, random);
-    CHECK(reader.refresh() && reader.snapshot().structures().empty());
+    CHECK(reader.refresh());
+    CHECK(reader.snapshot().structures().empty());
     idcwh::OptimizeOptions options;
     options.memory = 0;
     writer.optimize(options);
@@ -134,7 +143,9 @@ void test_upkeep() {
     options.memory = bytes(all) * 3 / 4;  // room for the larger one
     writer.optimize(options);
     const auto some = writer.snapshot().structures();
-    CHECK(some.size() == 1 && some[0].codes == 40000 && bytes(some) <= options.memory);
+    CHECK(some.size() == 1);
+    CHECK(some[0].codes == 40000);
+    CHECK(bytes(some) <= options.memory);
     writer.compact();
     CHECK(bytes(writer.snapshot().structures()) <= options.memory);
     compare(writer, state, random);
@@ -143,7 +154,8 @@ void test_upkeep() {
 }
 
 // Codes that are all different, in two segments: the larger gets a multi-index.
-void test_multi_index() {
+TEST("the larger of two segments gets a multi-index") {
+    idcwh::detail::always_structures = true;
     std::mt19937 random(13);
     const check::Folder folder;
     Database database = Database::create(folder / "codes.bin", 64);
@@ -153,33 +165,37 @@ void test_multi_index() {
     database.add({codes.data(), 70000, ids.data()});
     database.add({codes.data() + 70000 * 8, 20000});
     database.optimize();
-    CHECK(covered(database.snapshot()) == 70000 && database.snapshot().structures()[0].name == "multi-index");
+    CHECK(covered(database.snapshot()) == 70000);
+    CHECK(database.snapshot().structures()[0].name == "multi-index");
     database.remove(ids.data(), 3000);
     const auto snapshot = database.snapshot();
     CHECK(covered(snapshot) == 70000);
     auto queries = check::random_codes(3, 64, 15);
     queries.insert(queries.end(), codes.begin() + 5000 * 8, codes.begin() + 5002 * 8);
+    ids.resize(90000);
+    std::iota(ids.begin() + 70000, ids.end(), 70005);
+    idcwh::SearchOptions left;
+    left.ids = ids.data();
+    left.rows = idcwh::Rows::range(3000, 90000);
+    const auto rankings = check::brute_force({codes.data(), 90000, 64}, queries, left);
     for (std::size_t q = 0; q < 5; ++q) {
-        std::vector<std::pair<std::int32_t, std::int64_t>> expected;
-        for (std::size_t row = 3000; row < 90000; ++row)
-            expected.emplace_back(check::distance(codes.data() + row * 8, queries.data() + q * 8, 8),
-                                  row < 70000 ? ids[row] : static_cast<std::int64_t>(row + 5));
-        std::sort(expected.begin(), expected.end());
+        const check::Ranking& expected = rankings[q];
         std::vector<std::int32_t> distances(100);
         std::vector<std::int64_t> found(100);
         CHECK(snapshot.topk(queries.data() + q * 8, 1, 100, distances.data(), found.data()) == 100);
-        for (std::size_t i = 0; i < 100; ++i)
-            CHECK(distances[i] == expected[i].first && found[i] == expected[i].second);
+        for (std::size_t i = 0; i < 100; ++i) {
+            CHECK(distances[i] == expected[i].first);
+            CHECK(found[i] == expected[i].second);
+        }
         const auto hits = snapshot.radius(queries.data() + q * 8, 1, 16);
-        const auto end =
-            std::find_if(expected.begin(), expected.end(), [](const auto& pair) { return pair.first > 16; });
-        CHECK(hits.ids.size() == static_cast<std::size_t>(end - expected.begin()));
+        CHECK(hits.ids.size() == check::rows_within(expected, 16));
         for (std::size_t i = 0; i < hits.ids.size(); ++i) CHECK(hits.ids[i] == expected[i].second);
     }
+    idcwh::detail::always_structures = false;
 }
 
 // So many codes that the interrupt, which is asked every few milliseconds, is asked at all.
-void test_interrupt() {
+TEST("optimize is interrupted") {
     const check::Folder folder;
     Database database = Database::create(folder / "codes.bin", 64);
     const auto first = check::random_codes(70000, 64, 21), more = check::random_codes(1000000, 64, 22);
@@ -194,16 +210,18 @@ void test_interrupt() {
     options.interrupt = &at_once;
     for (int i = 0; i < 2; ++i) {
         CHECK(check::error_of([&] { database.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
-        CHECK(database.snapshot().structures().empty() && database.size() == 1070000);
+        CHECK(database.snapshot().structures().empty());
+        CHECK(database.size() == 1070000);
     }
     reader.optimize();
-    CHECK(reader.refresh() && covered(reader.snapshot()) == 1070000);  // nobody interrupts what a refresh builds
+    CHECK(reader.refresh());
+    CHECK(covered(reader.snapshot()) == 1070000);  // nobody interrupts what a refresh builds
     CHECK(check::error_of([&] { reader.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
     CHECK(covered(reader.snapshot()) == 1070000);  // as it was
 }
 
 // Searches go on while structures come and go and the file changes.
-void test_beside_searches() {
+TEST("searches continue while structures change") {
     std::mt19937 random(17);
     const check::Folder folder;
     Database database = Database::create(folder / "codes.bin", 8);
@@ -234,7 +252,7 @@ void test_beside_searches() {
     CHECK(check::state_of(database) == state);
 }
 
-void test_cut_off() {
+TEST("optimize of a file that was cut off raises damaged") {
     std::mt19937 random(19);
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -258,17 +276,13 @@ void test_cut_off() {
     CHECK(check::error_of([&] { database.snapshot().topk(query.data(), 1, 1, &distance, &id); }) == damaged);
 }
 
-}  // namespace
-
-int main() {
+TEST("a database with structures equals the oracle through random steps") {
     idcwh::detail::always_structures = true;
     test_history(4, 40, 1);
     test_history(7, 40, 2);
-    test_multi_index();
     idcwh::detail::always_structures = false;
-    test_upkeep();
-    test_interrupt();
-    test_beside_searches();
-    test_cut_off();
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

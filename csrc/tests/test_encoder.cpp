@@ -42,17 +42,22 @@ float logit(const std::uint8_t* pixels, std::size_t bit) {
     return static_cast<float>(sum);
 }
 
-void codes() {
+TEST("codes and logits equal those of a loop") {
     for (const unsigned threads : {1u, 3u}) {
         const Encoder encoder(path, on_cpu(threads));
-        CHECK(encoder.bits() == bits && encoder.code_bytes() == 2 && encoder.preprocess().crop() == side);
+        CHECK(encoder.bits() == bits);
+        CHECK(encoder.code_bytes() == 2);
+        CHECK(encoder.preprocess().crop() == side);
         CHECK(encoder.classes() == std::vector<std::string>({"chat",
                                                              "Stra\xc3\x9f"
                                                              "e"}));
-        CHECK(encoder.device() == Device::cpu && encoder.why() == "asked for" && !encoder.runtime().empty());
+        CHECK(encoder.device() == Device::cpu);
+        CHECK(encoder.why() == "asked for");
+        CHECK(!encoder.runtime().empty());
         CHECK(encoder.path() == path);
         CHECK(encoder.fingerprint() == "222f477730ce18b59fc0a9f943ab4321e77776a6923b1b41b2a15398940afad5");
-        CHECK(encoder.metadata("idcwh_method") == R"({"name": "idcwh"})" && !encoder.metadata("nothing"));
+        CHECK(encoder.metadata("idcwh_method") == R"({"name": "idcwh"})");
+        CHECK(!encoder.metadata("nothing"));
         for (const std::size_t n : {0u, 1u, 7u, 8u, 9u, 33u}) {
             const auto pixels = check::random_bytes(n * bytes, static_cast<std::uint32_t>(n + 1));
             std::vector<std::uint8_t> codes(2 * n + 1, 0x77), alone(2 * n);
@@ -60,7 +65,8 @@ void codes() {
             encoder.encode(pixels.data(), n, codes.data(), logits.data());
             encoder.encode(pixels.data(), n, alone.data());
             CHECK(std::equal(alone.begin(), alone.end(), codes.begin()));
-            CHECK(codes.back() == 0x77 && logits.back() == 0.5f);
+            CHECK(codes.back() == 0x77);
+            CHECK(logits.back() == 0.5f);
             for (std::size_t i = 0; i < n; ++i) {
                 for (std::size_t bit = 0; bit < bits; ++bit) {
                     const float expected = logit(pixels.data() + i * bytes, bit);
@@ -73,7 +79,7 @@ void codes() {
     }
 }
 
-void pictures() {
+TEST("an image is encoded like its pixels") {
     const Encoder encoder(path, on_cpu());
     std::vector<std::vector<std::uint8_t>> memory;
     std::vector<idcwh::Picture> pictures;
@@ -93,7 +99,7 @@ void pictures() {
     CHECK(std::equal(code.begin(), code.end(), expected.begin() + 14));
 }
 
-void threads() {
+TEST("threads share one encoder") {
     Encoder made(path, on_cpu(2));
     const Encoder encoder = std::move(made);
     const auto pixels = check::random_bytes(50 * bytes, 9);
@@ -119,7 +125,8 @@ std::string refusal(ErrorCode code, const std::function<void()>& body) {
         if (error.code() != code) std::printf("unexpected: %s\n", error.what());
         CHECK(error.code() == code);
         const std::string text = error.what();
-        CHECK(text.find('\n') == text.npos && text.starts_with(error.path()));
+        CHECK(text.find('\n') == text.npos);
+        CHECK(text.starts_with(error.path()));
         return text;
     }
     return "";
@@ -138,14 +145,15 @@ std::string changed(const std::string& from, const std::string& to) {
     content << file.rdbuf();
     std::string model = content.str();
     const auto at = model.find(from);
-    CHECK(at != model.npos && from.size() == to.size());
+    CHECK(at != model.npos);
+    CHECK(from.size() == to.size());
     model.replace(at, from.size(), to);
     std::ofstream("changed.onnx", std::ios::binary) << model;
     return "changed.onnx";
 }
 
 // As idcwh-export does: the file's own SHA-256 behind it, as one more line of metadata.
-void seals() {
+TEST("a model that was changed raises damaged") {
     std::ifstream file(path, std::ios::binary);
     std::stringstream content;
     content << file.rdbuf();
@@ -175,13 +183,14 @@ void seals() {
     CHECK(has(why, "was changed"));
 }
 
-void refusals() {
+TEST("models, options and arguments that are invalid raise") {
     const auto open = [](const std::string& file) { return [file] { Encoder(file, on_cpu()); }; };
     try {
         Encoder("no/such/model.onnx");
         CHECK(false);
     } catch (const idcwh::SystemError& error) {
-        CHECK(error.error_number() == ENOENT && error.path() == "no/such/model.onnx");
+        CHECK(error.error_number() == ENOENT);
+        CHECK(error.path() == "no/such/model.onnx");
     }
     refusal(ErrorCode::system, open("."));
     std::ofstream("empty.onnx").flush();
@@ -231,7 +240,7 @@ void refusals() {
 }
 
 // Here there is a GPU or there is not: cuda is that or an error with the cause, automatic is always something.
-void devices() {
+TEST("a device is used or raises with the cause") {
     EncoderOptions options;
     const Encoder any(path, options);
     CHECK(!any.why().empty());
@@ -244,7 +253,7 @@ void devices() {
     }
 }
 
-void manifests() {
+TEST("a manifest of another model raises") {
     const Encoder encoder(path, on_cpu());
     const std::string manifest = encoder.manifest("codes.bin", "pictures");
     CHECK(has(manifest, "\"sha256\": \"" + encoder.fingerprint() + "\""));
@@ -254,8 +263,10 @@ void manifests() {
         return refusal(ErrorCode::invalid_argument, [&] { encoder.check_manifest(text); });
     };
     const auto why = check("{\"model\": {\"sha256\": \"" + other + "\"}}");
-    CHECK(has(why, encoder.fingerprint()) && has(why, other));
-    CHECK(has(check("{}"), "expected no model") && has(check("{\"model\": 1}"), "expected no model"));
+    CHECK(has(why, encoder.fingerprint()));
+    CHECK(has(why, other));
+    CHECK(has(check("{}"), "expected no model"));
+    CHECK(has(check("{\"model\": 1}"), "expected no model"));
     CHECK(has(check("{"), "not JSON"));
     const auto edited = [&](const std::string& field) {  // the same model, used in another way
         std::string text = manifest;
@@ -268,24 +279,18 @@ void manifests() {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 2) return std::printf("expected the model\n"), 2;
+    if (argc < 2 || argv[1][0] == '-') return std::printf("expected the model\n"), 2;
     path = std::filesystem::absolute(argv[1]).string();
     const check::Folder folder;
     std::filesystem::current_path(folder.path());
-    try {
-        Encoder(path, on_cpu());
-    } catch (const Error& error) {
-        // Where the library is named, it has to load.
-        const bool skipped = error.code() == ErrorCode::unsupported && !std::getenv("IDCWH_ONNXRUNTIME");
-        std::printf("%s%s\n", skipped ? "skipped: " : "", error.what());
-        return skipped ? check::skipped : 1;
-    }
-    codes();
-    pictures();
-    threads();
-    seals();
-    refusals();
-    devices();
-    manifests();
-    return check::finish();
+    return check::run(argc, argv, [] {
+        try {
+            Encoder(path, on_cpu());
+        } catch (const Error& error) {
+            // A library that is named has to load.
+            if (error.code() == ErrorCode::unsupported && !std::getenv("IDCWH_ONNXRUNTIME"))
+                throw check::Skipped{error.what()};
+            throw;
+        }
+    });
 }

@@ -21,26 +21,29 @@ bool refused(idcwh::ErrorCode code, const std::string& word, const std::function
     return false;
 }
 
-void test_message_is_made_of_its_parts() {
+TEST("the message of an error is made of its parts") {
     using idcwh::Error, idcwh::ErrorCode;
     const Error whole(ErrorCode::locked, {.path = "a/b.bin", .found = "3", .expected = "4 bytes", .hint = "wait"});
     const std::string message = "a/b.bin: is locked by another process (found 3, expected 4 bytes); wait";
-    CHECK(whole.what() == message && whole.problem() == "is locked by another process");
-    CHECK(whole.path() == "a/b.bin" && whole.found() == "3" && whole.expected() == "4 bytes" && whole.hint() == "wait");
+    CHECK(whole.what() == message);
+    CHECK(whole.problem() == "is locked by another process");
+    CHECK(whole.path() == "a/b.bin");
+    CHECK(whole.found() == "3");
+    CHECK(whole.expected() == "4 bytes");
+    CHECK(whole.hint() == "wait");
     const Error copy = whole;
-    CHECK(copy.what() == message && copy.path() == whole.path());
+    CHECK(copy.what() == message);
+    CHECK(copy.path() == whole.path());
     CHECK(Error(ErrorCode::damaged, idcwh::ErrorParts{.path = "x"}).what() == std::string("x: is corrupt"));
     CHECK(Error(ErrorCode::unsupported, idcwh::ErrorParts{.expected = "avx2"}).what() ==
           std::string("is not supported (expected avx2)"));
     CHECK(Error(ErrorCode::damaged, "is odd").what() == std::string("is odd"));
     const idcwh::SystemError system(ENOENT, "x", "cannot be opened");
-    CHECK(system.path() == "x" && std::string(system.what()).starts_with("x: cannot be opened: "));
+    CHECK(system.path() == "x");
+    CHECK(std::string(system.what()).starts_with("x: cannot be opened: "));
 }
 
-}  // namespace
-
-int main() {
-    test_message_is_made_of_its_parts();
+TEST("arguments that cannot be searched raise an error with its code") {
     using idcwh::ErrorCode;
     const std::uint8_t memory[16] = {};
     std::int32_t distances[4];
@@ -74,5 +77,8 @@ int main() {
     for (const auto& isa : idcwh::isa_list())
         if (!isa.supported) CHECK(refused(ErrorCode::unsupported, isa.name, [&] { idcwh::isa_force(isa.name); }));
     CHECK(!refused(ErrorCode::unsupported, "", [] { idcwh::isa_force("auto"); }));
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -6,9 +6,9 @@
 #include <memory>
 #include <numeric>
 #include <string>
-#include <utility>
 
 #include "check.hpp"
+#include "oracle.hpp"
 #include "structures/groups/groups.hpp"
 
 namespace {
@@ -18,7 +18,9 @@ using idcwh::Groups;
 using idcwh::Rows;
 using idcwh::SearchOptions;
 using Bytes = std::vector<std::uint8_t>;
-using Ranking = std::vector<std::pair<std::int32_t, std::int64_t>>;
+using check::Ranking;
+using check::rows_within;
+using check::starts_with;
 
 constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 
@@ -51,43 +53,11 @@ Bytes clustered_codes(std::size_t n, unsigned bits, double flipped, std::uint32_
     return codes;
 }
 
-bool selects(const Rows& rows, std::size_t row) {
-    switch (rows.kind) {
-        case Rows::Kind::all: return true;
-        case Rows::Kind::range: return row >= rows.begin && row < rows.end;
-        case Rows::Kind::list: return std::binary_search(rows.list, rows.list + rows.count, std::int64_t(row));
-        case Rows::Kind::bitmap: return rows.bitmap[row / 64] >> (row % 64) & 1;
-        case Rows::Kind::bytes: return rows.bytes[row] != 0;
-    }
-    return false;
-}
-
-Ranking brute_force(const Codes& codes, const std::uint8_t* query, const SearchOptions& options) {
-    Ranking ranking;
-    const std::size_t bytes = idcwh::code_bytes(codes.bits);
-    for (std::size_t row = 0; row < codes.size; ++row)
-        if (selects(options.rows, row))
-            ranking.emplace_back(check::distance(codes.data + row * bytes, query, bytes),
-                                 options.ids ? options.ids[row] : static_cast<std::int64_t>(row));
-    std::sort(ranking.begin(), ranking.end());
-    return ranking;
-}
-
-bool starts_with(const Ranking& ranking, std::size_t count, const std::int32_t* distances, const std::int64_t* ids) {
-    if (count > ranking.size()) return false;
-    for (std::size_t i = 0; i < count; ++i)
-        if (ranking[i].first != distances[i] || ranking[i].second != ids[i]) return false;
-    return true;
-}
-
-std::size_t rows_within(const Ranking& ranking, std::int64_t radius) {
-    return static_cast<std::size_t>(
-        std::count_if(ranking.begin(), ranking.end(), [&](const auto& row) { return row.first <= radius; }));
-}
-
 void check_hits(const idcwh::Hits& hits, const std::vector<Ranking>& expected, const std::vector<std::size_t>& counts) {
-    CHECK(hits.limits.size() == expected.size() + 1 && hits.limits[0] == 0);
-    CHECK(hits.ids.size() == hits.distances.size() && hits.ids.size() == static_cast<std::size_t>(hits.limits.back()));
+    CHECK(hits.limits.size() == expected.size() + 1);
+    CHECK(hits.limits[0] == 0);
+    CHECK(hits.ids.size() == hits.distances.size());
+    CHECK(hits.ids.size() == static_cast<std::size_t>(hits.limits.back()));
     for (std::size_t q = 0; q < expected.size(); ++q) {
         const auto at = static_cast<std::size_t>(hits.limits[q]);
         CHECK(static_cast<std::size_t>(hits.limits[q + 1]) - at == counts[q]);
@@ -100,14 +70,8 @@ struct Case {
     const Codes& codes;
     const Bytes& queries;
     const SearchOptions& options;
-    std::vector<Ranking> expected;
+    std::vector<Ranking> expected = check::brute_force(codes, queries, options);
 
-    Case(const Groups& groups, const Codes& codes, const Bytes& queries, const SearchOptions& options)
-        : groups(groups), codes(codes), queries(queries), options(options) {
-        const std::size_t bytes = idcwh::code_bytes(codes.bits);
-        for (std::size_t at = 0; at < queries.size(); at += bytes)
-            expected.push_back(brute_force(codes, queries.data() + at, options));
-    }
     std::size_t nq() const { return expected.size(); }
 
     void check_topk(std::size_t k) const {
@@ -120,8 +84,7 @@ struct Case {
             CHECK(starts_with(expected[q], kept, distances.get() + q * kept, ids.get() + q * kept));
 
         std::vector<std::size_t> counts;
-        for (const Ranking& ranking : expected)
-            counts.push_back(kept ? rows_within(ranking, ranking[kept - 1].first) : 0);
+        for (const Ranking& ranking : expected) counts.push_back(check::rows_with_ties(ranking, k));
         check_hits(idcwh::topk_ties(groups, codes, queries.data(), nq(), k, options), expected, counts);
     }
 
@@ -140,11 +103,12 @@ struct Case {
         auto distances = std::make_unique<std::int32_t[]>(nq() * rows);
         auto ids = std::make_unique<std::int64_t[]>(nq() * rows);
         CHECK(idcwh::rank(groups, codes, queries.data(), nq(), distances.get(), ids.get(), options) == rows);
-        std::vector<std::int64_t> counts(nq() * bins, -1), wanted(nq() * bins);
+        std::vector<std::int64_t> counts(nq() * bins, -1), wanted;
         idcwh::histogram(groups, codes, queries.data(), nq(), counts.data(), options);
         for (std::size_t q = 0; q < nq(); ++q) {
             CHECK(starts_with(expected[q], rows, distances.get() + q * rows, ids.get() + q * rows));
-            for (const auto& row : expected[q]) ++wanted[q * bins + static_cast<std::size_t>(row.first)];
+            const auto of_query = check::histogram(expected[q], codes.bits);
+            wanted.insert(wanted.end(), of_query.begin(), of_query.end());
         }
         CHECK(counts == wanted);
     }
@@ -244,14 +208,14 @@ void compare(const Bytes& memory, unsigned bits, std::size_t nq, bool filters) {
         for (const Rows& rows : filter.all) {
             options.rows = rows;
             options.threads = threads;
-            Case(*groups, codes, queries, options).check_all();
+            Case{*groups, codes, queries, options}.check_all();
             threads = threads == 1 ? 2 : threads == 2 ? 7 : 1;
             if (!filters) break;
         }
     }
 }
 
-void widths_and_kinds() {
+TEST("groups of each width and filter equal the oracle") {
     for (const unsigned bits :
          {1u, 2u, 7u, 8u, 9u, 12u, 16u, 17u, 20u, 24u, 31u, 33u, 48u, 64u, 65u, 100u, 128u, 200u, 256u, 300u, 1030u})
         compare(repeated_codes(600, bits, 60, bits), bits, 5, bits % 3 == 0 || bits == 16 || bits == 64);
@@ -264,7 +228,7 @@ void widths_and_kinds() {
     }
 }
 
-void sorted_and_batched() {
+TEST("groups of sorted codes and many queries equal the oracle") {
     Bytes memory = clustered_codes(3000, 64, 0.008, 5);
     std::vector<std::uint64_t> values(3000);
     std::copy_n(memory.data(), memory.size(), reinterpret_cast<std::uint8_t*>(values.data()));
@@ -278,13 +242,13 @@ void sorted_and_batched() {
         for (const unsigned threads : {1u, 7u}) {
             SearchOptions options;
             options.threads = threads;
-            Case(*groups, codes, queries, options).check_all();
+            Case{*groups, codes, queries, options}.check_all();
         }
     }
 }
 
 // Enough codes for several parts, ranges and threads while building, and for chunks while searching.
-void large() {
+TEST("groups of 400000 codes equal the oracle") {
     const unsigned bits = 40;
     const Bytes memory = repeated_codes(400000, bits, 300000, 3);
     const Codes codes{memory.data(), 400000, bits};
@@ -296,7 +260,7 @@ void large() {
         options.ids = threads == 2 ? ids.data() : nullptr;
         const auto groups = build(codes, options.ids, threads);
         if (!groups) continue;
-        const Case wanted(*groups, codes, queries, options);
+        const Case wanted{*groups, codes, queries, options};
         CHECK(groups->multi() != nullptr);
         for (const std::size_t k : {1u, 10u, 1000u, 30000u}) wanted.check_topk(k);
         for (const unsigned radius : {1u, 12u}) wanted.check_radius(radius);
@@ -305,7 +269,7 @@ void large() {
 }
 
 // A group that no search may read as a whole: its ids are wanted from the front only, beside those of others.
-void many_ties() {
+TEST("groups with one huge group return the first ids") {
     const unsigned bits = 32;
     Bytes memory(4 * 50000);
     for (std::size_t row = 0; row < 50000; ++row)  // distance 1 from zero: 32 codes, one of them in most rows
@@ -315,12 +279,12 @@ void many_ties() {
     if (groups) {
         const SearchOptions options;
         const Bytes query(4);
-        const Case wanted(*groups, codes, query, options);
+        const Case wanted{*groups, codes, query, options};
         for (const std::size_t k : {1u, 63u, 65u, 1000u, 3000u}) wanted.check_topk(k);
     }
 }
 
-void refused() {
+TEST("groups that cannot pay are not built") {
     const auto build_of = [](const Bytes& memory, unsigned bits, std::size_t allowed) {
         return Groups::build({memory.data(), memory.size() / idcwh::code_bytes(bits), bits}, nullptr, allowed, 1);
     };
@@ -330,14 +294,14 @@ void refused() {
     CHECK(build_of(check::random_codes(200000, 16, 1), 16, no_limit));
     const Bytes memory = repeated_codes(5000, 64, 30, 1);
     const auto groups = build_of(memory, 64, no_limit);
-    CHECK(groups && build_of(memory, 64, groups->memory()) && !build_of(memory, 64, groups->memory() - 1));
-    CHECK(groups && groups->distinct() <= 30 && groups->memory() < 5000 * 7);
-    CHECK(groups && groups->describe().find("5000 codes") != std::string::npos);
+    CHECK((groups && build_of(memory, 64, groups->memory()) && !build_of(memory, 64, groups->memory() - 1)));
+    CHECK((groups && groups->distinct() <= 30 && groups->memory() < 5000 * 7));
+    CHECK((groups && groups->describe().find("5000 codes") != std::string::npos));
     // A padding bit that is set counts, and such a code is not addressed directly.
     const Bytes padded = {0x01, 0x01, 0x01, 0x81, 0x03, 0x03, 0x81, 0x01};
     const Codes codes{padded.data(), padded.size(), 2};
     const auto padding = Groups::build(codes, nullptr, no_limit, 1);
-    CHECK(padding && !padding->table());
+    CHECK((padding && !padding->table()));
 }
 
 template <class Call>
@@ -350,7 +314,7 @@ bool throws(idcwh::ErrorCode code, Call call) {
     return false;
 }
 
-void errors() {
+TEST("groups with invalid arguments raise an error") {
     const Bytes memory = repeated_codes(500, 24, 20, 1);
     const Codes codes{memory.data(), 500, 24};
     const auto groups = build(codes, nullptr, 1);
@@ -381,12 +345,4 @@ void errors() {
 
 }  // namespace
 
-int main() {
-    widths_and_kinds();
-    sorted_and_batched();
-    large();
-    many_ties();
-    refused();
-    errors();
-    return check::finish();
-}
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -93,7 +93,8 @@ void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
     CHECK(index.remove(gone.data(), gone.size()) == gone.size());
     const auto snapshot = index.snapshot();
     const std::size_t left = snapshot.size();
-    CHECK(left == n + more - gone.size() && snapshot.structures()[0].codes == n);
+    CHECK(left == n + more - gone.size());
+    CHECK(snapshot.structures()[0].codes == n);
     std::vector<std::uint8_t> now(left * bytes);
     snapshot.copy(now.data(), ids.data());
 
@@ -115,16 +116,19 @@ void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
         std::vector<std::int64_t> found(nq * k), expected(nq * k);
         CHECK(snapshot.topk(queries.data(), nq, k, distances.data(), found.data(), options) == k);
         idcwh::topk(all, queries.data(), nq, k, expected_distances.data(), expected.data(), plain);
-        CHECK(found == expected && distances == expected_distances);
+        CHECK(found == expected);
+        CHECK(distances == expected_distances);
         const auto ties = snapshot.topk_ties(queries.data(), nq, k, options);
         const auto expected_ties = idcwh::topk_ties(all, queries.data(), nq, k, plain);
-        CHECK(ties.limits == expected_ties.limits && ties.ids == expected_ties.ids &&
-              ties.distances == expected_ties.distances);
+        CHECK(ties.limits == expected_ties.limits);
+        CHECK(ties.ids == expected_ties.ids);
+        CHECK(ties.distances == expected_ties.distances);
         for (const unsigned radius : {0u, 2u, bits / 3}) {
             const auto hits = snapshot.radius(queries.data(), nq, radius, options);
             const auto expected_hits = idcwh::radius(all, queries.data(), nq, radius, plain);
-            CHECK(hits.limits == expected_hits.limits && hits.ids == expected_hits.ids &&
-                  hits.distances == expected_hits.distances);
+            CHECK(hits.limits == expected_hits.limits);
+            CHECK(hits.ids == expected_hits.ids);
+            CHECK(hits.distances == expected_hits.distances);
             std::vector<std::int64_t> counts(nq), expected_counts(nq);
             snapshot.count(queries.data(), nq, radius, counts.data(), options);
             idcwh::count(all, queries.data(), nq, radius, expected_counts.data(), plain);
@@ -135,12 +139,14 @@ void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
         found.resize(nq * rows), expected.resize(nq * rows);
         CHECK(snapshot.rank(queries.data(), nq, distances.data(), found.data(), options) == rows);
         idcwh::rank(all, queries.data(), nq, expected_distances.data(), expected.data(), plain);
-        CHECK(found == expected && distances == expected_distances);
+        CHECK(found == expected);
+        CHECK(distances == expected_distances);
     }
     // Explained with the path that is taken, and nothing left once it is dropped.
     CHECK(snapshot.explain_topk(1).chosen.name == (repeating ? "groups" : "multi-index"));
     index.drop_structures();
-    CHECK(index.snapshot().structures().empty() && snapshot.structures().size() == 1);
+    CHECK(index.snapshot().structures().empty());
+    CHECK(snapshot.structures().size() == 1);
     CHECK(index.snapshot().explain_topk(1).chosen.name == "scan");
 }
 
@@ -156,7 +162,7 @@ void throws(idcwh::ErrorCode code, const char* words, Action action) {
     CHECK(!"an error was expected");
 }
 
-void errors_leave_the_index_as_it_was() {
+TEST("calls that raise leave the index as it was") {
     using idcwh::ErrorCode;
     throws(ErrorCode::invalid_argument, "bits must be 1 to 65535, not 0", [] { idcwh::Index index(0); });
     idcwh::Index index(12);
@@ -181,11 +187,13 @@ void errors_leave_the_index_as_it_was() {
     const std::int64_t last = std::numeric_limits<std::int64_t>::max();
     index.add(codes, 1, &last);
     throws(ErrorCode::invalid_argument, "none are left", [&] { index.add(codes, 1); });
-    CHECK(index.size() == 4 && index.snapshot().contains(last) && !index.snapshot().contains(3));
+    CHECK(index.size() == 4);
+    CHECK(index.snapshot().contains(last));
+    CHECK(!index.snapshot().contains(3));
 }
 
 // Ids have 64 bits, also where a row number has 32.
-void ids_beyond_32_bits_are_no_rows() {
+TEST("ids beyond 32 bits are not row numbers") {
     const auto codes = check::random_bytes(3, 1);
     for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1} << 33}) {
         idcwh::Index index(8);
@@ -193,13 +201,14 @@ void ids_beyond_32_bits_are_no_rows() {
         index.add(codes.data(), 3, ids);
         const auto view = index.snapshot();
         const std::int64_t other = first + (std::int64_t{1} << 32);
-        CHECK(view.contains(first + 1) && !view.contains(other + 1));
+        CHECK(view.contains(first + 1));
+        CHECK(!view.contains(other + 1));
         CHECK(view.eligible(idcwh::Where::id_range(first + 1, other + 1)) == 2);
         CHECK(view.eligible(idcwh::Where::id_range(other, other + 3)) == 0);
     }
 }
 
-void a_snapshot_outlives_its_index() {
+TEST("a snapshot outlives its index") {
     auto index = std::make_unique<idcwh::Index>(8);
     const std::uint8_t code = 3;
     index->add(&code, 1);
@@ -213,22 +222,25 @@ void a_snapshot_outlives_its_index() {
         CHECK(held[i].size() == i + 1);
         std::vector<std::int32_t> distances(i + 1);
         std::vector<std::int64_t> ids(i + 1);
-        CHECK(held[i].topk(&code, 1, i + 1, distances.data(), ids.data()) == i + 1 && ids[i] == static_cast<int>(i));
+        CHECK(held[i].topk(&code, 1, i + 1, distances.data(), ids.data()) == i + 1);
+        CHECK(ids[i] == static_cast<int>(i));
     }
 }
 
-}  // namespace
-
-int main() {
+TEST("an index equals a list of codes through adds, removals and optimize") {
     idcwh::detail::always_structures.store(true);
     std::uint32_t seed = 1;
     for (const unsigned bits : {8u, 12u, 64u, 100u})
         for (const unsigned order : {0u, 1u, 2u})
             for (const bool optimized : {false, true}) live_through(bits, order, optimized, ++seed);
+}
+
+TEST("an index with structures that changed since equals the scan") {
+    idcwh::detail::always_structures.store(true);
     for (const bool repeating : {false, true})
         for (const bool shuffled : {false, true}) structures_of_many_codes(64, repeating, shuffled);
-    errors_leave_the_index_as_it_was();
-    ids_beyond_32_bits_are_no_rows();
-    a_snapshot_outlives_its_index();
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -36,15 +36,19 @@ void check_interrupted(const char* name, const Operation& operation, unsigned th
     CHECK(asked.times == allowed + 1);  // not once more after it said yes
 }
 
-}  // namespace
+constexpr std::size_t n = 200'000, nq = 40'000;
+struct Data {
+    std::vector<std::uint8_t> memory = check::random_codes(n, 64, 1), queries = check::random_codes(nq, 64, 2);
+    idcwh::Codes codes{memory.data(), n, 64};
+    const std::uint8_t* q = queries.data();
+};
 
-int main() {
-    constexpr std::size_t n = 200'000, nq = 40'000;
-    const auto memory = check::random_codes(n, 64, 1), queries = check::random_codes(nq, 64, 2);
-    const idcwh::Codes codes{memory.data(), n, 64};
+TEST("each search is interrupted, on one thread and on four") {
+    const Data data;
+    const auto& codes = data.codes;
+    const auto* q = data.q;
     std::vector<std::int32_t> distances(nq * 10);
     std::vector<std::int64_t> ids(nq * 10), counts(nq * 65);
-    const auto* q = queries.data();
     const std::vector<std::pair<const char*, Operation>> operations = {
         {"topk", [&](auto& o) { idcwh::topk(codes, q, nq, 10, distances.data(), ids.data(), o); }},
         {"topk_ties", [&](auto& o) { idcwh::topk_ties(codes, q, nq, 10, o); }},
@@ -56,23 +60,32 @@ int main() {
     for (const auto& [name, operation] : operations)
         for (const unsigned threads : {1u, 4u})
             for (const int allowed : {0, 2}) check_interrupted(name, operation, threads, allowed);
+}
 
-    // One query, ranked over and over in a memory of its own.
-    std::vector<std::int32_t> all_distances(20 * n);
-    std::vector<std::int64_t> all_ids(20 * n);
+TEST("rank is interrupted before its first query ends") {
+    const Data data;
+    std::vector<std::int32_t> distances(20 * n);
+    std::vector<std::int64_t> ids(20 * n);
     for (const unsigned threads : {1u, 4u})
         check_interrupted(
-            "rank", [&](auto& o) { idcwh::rank(codes, q, 20, all_distances.data(), all_ids.data(), o); }, threads, 0);
+            "rank", [&](auto& o) { idcwh::rank(data.codes, data.q, 20, distances.data(), ids.data(), o); }, threads, 0);
+}
 
-    // An interrupt that never says yes changes nothing.
+TEST("an interrupt that is never requested changes no result") {
+    const Data data;
+    std::vector<std::int32_t> distances(300);
+    std::vector<std::int64_t> ids(300);
     Asked never{0, 1 << 30};
     const idcwh::Interrupt interrupt{Asked::requested, &never};
     idcwh::SearchOptions options;
     options.interrupt = &interrupt;
-    CHECK(idcwh::topk(codes, q, 300, 1, distances.data(), ids.data(), options) == 1);
+    CHECK(idcwh::topk(data.codes, data.q, 300, 1, distances.data(), ids.data(), options) == 1);
     std::vector<std::int32_t> plain(300);
     std::vector<std::int64_t> plain_ids(300);
-    idcwh::topk(codes, q, 300, 1, plain.data(), plain_ids.data());
-    CHECK(std::equal(plain_ids.begin(), plain_ids.end(), ids.begin()));
-    return check::finish();
+    idcwh::topk(data.codes, data.q, 300, 1, plain.data(), plain_ids.data());
+    CHECK(plain_ids == ids);
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -26,22 +26,29 @@ bool refused(const std::string& text) {
     }
 }
 
-void meanings() {
+TEST("parse returns the values of a valid text") {
     const Value value =
         parse(" {\"a\": [1, -0.5e+3, true, null, NaN, -Infinity], \"\\u0062\" : \"x\\n\\u00e9\\ud83d\\ude00\\/\"}\n");
-    CHECK(value.kind == Value::Kind::object && value.names == std::vector<std::string>({"a", "b"}));
+    CHECK(value.kind == Value::Kind::object);
+    CHECK(value.names == std::vector<std::string>({"a", "b"}));
     const Value& list = *value.find("a");
-    CHECK(list.items.size() == 6 && list.items[0].text == "1" && list.items[1].text == "-0.5e+3");
-    CHECK(list.items[2].kind == Value::Kind::boolean && list.items[2].truth);
-    CHECK(list.items[3].kind == Value::Kind::null && list.items[4].kind == Value::Kind::number);
+    CHECK(list.items.size() == 6);
+    CHECK(list.items[0].text == "1");
+    CHECK(list.items[1].text == "-0.5e+3");
+    CHECK(list.items[2].kind == Value::Kind::boolean);
+    CHECK(list.items[2].truth);
+    CHECK(list.items[3].kind == Value::Kind::null);
+    CHECK(list.items[4].kind == Value::Kind::number);
     CHECK(value.find("b")->text == "x\n\xc3\xa9\xf0\x9f\x98\x80/");
     CHECK(!value.find("c"));
     CHECK(parse("\"caf\\udce9\"").text == "caf\xe9");  // json.dumps of os.fsdecode(b"caf\xe9")
-    CHECK(parse("[]").items.empty() && parse("{ }").names.empty() && parse("0").text == "0");
+    CHECK(parse("[]").items.empty());
+    CHECK(parse("{ }").names.empty());
+    CHECK(parse("0").text == "0");
     CHECK(!parse("false").truth);
 }
 
-void refusals() {
+TEST("parse of an invalid text raises") {
     for (const char* text : {"",
                              " ",
                              "{",
@@ -95,7 +102,7 @@ void refusals() {
 }
 
 // Every piece of a good text, and every text with one byte changed, is read or refused and nothing else.
-void damage() {
+TEST("parse of a damaged text returns or raises") {
     const std::string good = R"({"resize": 240, "crop": [1.5e-3, "\u00e9\\"], "x": {"y": null}})";
     for (std::size_t size = 0; size < good.size(); ++size) CHECK(refused(good.substr(0, size)));
     for (std::size_t at = 0; at < good.size(); ++at)
@@ -113,22 +120,19 @@ void damage() {
     }
 }
 
-void writing() {
+TEST("quoted escapes what JSON and ASCII require") {
     CHECK(quoted("a\"\\\n\x7f") == "\"a\\\"\\\\\\u000a\\u007f\"");
     CHECK(quoted("\xc3\xa9\xf0\x9f\x98\x80") == "\"\\u00e9\\ud83d\\ude00\"");
     // Not UTF-8: cut off, a byte alone, too long a form, half of a pair, beyond the last character.
-    CHECK(quoted("\xc3") == "\"\\ufffd\"" && quoted("\x80x") == "\"\\ufffdx\"");
-    CHECK(quoted("\xc0\xaf") == "\"\\ufffd\\ufffd\"" && quoted("\xed\xa0\x80") == "\"\\ufffd\\ufffd\\ufffd\"");
-    CHECK(quoted("\xf4\x90\x80\x80") == "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" && quoted("\xff") == "\"\\ufffd\"");
+    CHECK(quoted("\xc3") == "\"\\ufffd\"");
+    CHECK(quoted("\x80x") == "\"\\ufffdx\"");
+    CHECK(quoted("\xc0\xaf") == "\"\\ufffd\\ufffd\"");
+    CHECK(quoted("\xed\xa0\x80") == "\"\\ufffd\\ufffd\\ufffd\"");
+    CHECK(quoted("\xf4\x90\x80\x80") == "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+    CHECK(quoted("\xff") == "\"\\ufffd\"");
     CHECK(parse(quoted("\xe2\x82\xac \xf0\x90\x8d\x88 \"\\")).text == "\xe2\x82\xac \xf0\x90\x8d\x88 \"\\");
 }
 
 }  // namespace
 
-int main() {
-    meanings();
-    refusals();
-    damage();
-    writing();
-    return check::finish();
-}
+int main(int argc, char** argv) { return check::run(argc, argv); }

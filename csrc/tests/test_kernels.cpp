@@ -8,6 +8,7 @@
 
 #include "check.hpp"
 #include "cpu/kernels/kernels.hpp"
+#include "oracle.hpp"
 #if !defined(IDCWH_SIMDE)
 #include <idcwh/isa.hpp>
 #endif
@@ -15,6 +16,8 @@
 using namespace idcwh::kernels;
 
 namespace {
+
+Kernels kernels;  // of the instruction set that main was given
 
 // Codes near the query as well as far ones: every limit then has hits.
 std::unique_ptr<std::uint8_t[]> block_of(std::size_t rows, std::size_t bytes, const std::uint8_t* query,
@@ -35,13 +38,13 @@ void check_hits(const std::vector<std::uint32_t>& distances, std::int32_t limit,
     std::size_t at = 0;
     for (std::size_t row = 0; row < distances.size(); ++row) {
         if (static_cast<std::int64_t>(distances[row]) > limit) continue;
-        CHECK(at < count && hits[at].row == row && hits[at].distance == distances[row]);
+        CHECK((at < count && hits[at].row == row && hits[at].distance == distances[row]));
         ++at;
     }
     CHECK(at == count);
 }
 
-void check_block(const Kernels& kernels, std::size_t rows, std::size_t bytes, std::uint32_t seed) {
+void check_block(std::size_t rows, std::size_t bytes, std::uint32_t seed) {
     const auto queries = check::random_bytes(tile_queries * bytes, seed);
     const auto codes = block_of(rows, bytes, queries.data(), seed + 1);
     const auto query = [&](std::size_t q) { return queries.data() + q * bytes; };
@@ -88,7 +91,7 @@ void check_block(const Kernels& kernels, std::size_t rows, std::size_t bytes, st
 }
 
 // Bitmaps from empty to full, against a loop over bits.
-void check_masks(const Kernels& kernels) {
+TEST("bitmaps are packed, counted and listed like a loop over bits") {
     for (const unsigned share : {0u, 1u, 3u, 20u, 60u, 128u, 255u, 256u}) {
         const std::size_t words = 37;
         auto bytes = std::make_unique<std::uint8_t[]>(64 * words);
@@ -107,7 +110,7 @@ void check_masks(const Kernels& kernels) {
             const Listed listed = kernels.list_bits(bitmap.get(), words, 6400, numbers.get(), room);
             CHECK(listed.bits == kernels.count_bits(bitmap.get(), listed.words));
             CHECK(std::equal(numbers.get(), numbers.get() + listed.bits, expected.begin()));
-            CHECK(listed.words == words || listed.bits + 64 > room);
+            CHECK((listed.words == words || listed.bits + 64 > room));
         }
     }
 }
@@ -131,24 +134,29 @@ const Kernels* find(const std::string& name) {
 #endif
 }
 
+TEST("distances and scans of narrow codes equal the oracle") {
+    std::uint32_t seed = 1;
+    for (std::size_t bytes = 1; bytes <= 40; ++bytes)
+        for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 64, 100, 257}) check_block(rows, bytes, seed += 7);
+}
+
+TEST("distances and scans of wide codes equal the oracle") {
+    std::uint32_t seed = 2521;
+    for (const std::size_t bytes : {48, 62, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193, 250, 256, 512, 1000})
+        for (const std::size_t rows : {1, 16, 31, 130}) check_block(rows, bytes, seed += 7);
+}
+
+TEST("distances and scans of a whole block equal the oracle") { check_block(max_block_rows, 8, 5); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::string name = argc > 1 ? argv[1] : "portable";
-    const Kernels* kernels = find(name);
-    if (!kernels) {
-        std::printf(
-            "skipped: this processor has no %s (its kernels still run through SIMDe, where that is installed)\n",
-            name.c_str());
-        return check::skipped;
-    }
-    check_masks(*kernels);
-    std::uint32_t seed = 1;
-    for (std::size_t bytes = 1; bytes <= 40; ++bytes)
-        for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 64, 100, 257})
-            check_block(*kernels, rows, bytes, seed += 7);
-    for (const std::size_t bytes : {48, 62, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193, 250, 256, 512, 1000})
-        for (const std::size_t rows : {1, 16, 31, 130}) check_block(*kernels, rows, bytes, seed += 7);
-    check_block(*kernels, max_block_rows, 8, 5);
-    return check::finish();
+    return check::run(argc, argv, [&] {
+        const std::string name = argc > 1 && argv[1][0] != '-' ? argv[1] : "portable";
+        const Kernels* found = find(name);
+        if (!found)
+            throw check::Skipped{"this processor has no " + name +
+                                 " (its kernels still run through SIMDe, where that is installed)"};
+        kernels = *found;
+    });
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "check.hpp"
+#include "oracle.hpp"
 
 namespace {
 
@@ -54,23 +55,20 @@ Side make(std::size_t size, unsigned bits, std::size_t distinct, std::size_t set
 
 void compare(const Side& queries, const Side& database, bool as_sets, const idcwh::PairOptions& options) {
     const auto counts = idcwh::count_pairs(queries.view(as_sets), database.view(as_sets), options);
-    const std::size_t bytes = idcwh::code_bytes(queries.bits);
     CHECK(counts.distances == queries.bits + 1u);
     CHECK(counts.row.size() == queries.size);
     std::set<std::int64_t> rows(counts.row.begin(), counts.row.end());
     CHECK(counts.items.size() == rows.size() * counts.distances);
     CHECK(counts.ranked_sum.size() == (options.ranked ? rows.size() * (options.cut_count + 1) : 0));
+    const auto rankings = check::brute_force({database.codes.data(), database.size, queries.bits}, queries.codes);
     for (std::size_t q = 0; q < queries.size; ++q) {
-        std::vector<std::pair<std::uint32_t, std::size_t>> ranking;
-        for (std::size_t row = 0; row < database.size; ++row)
-            ranking.emplace_back(
-                check::distance(queries.codes.data() + q * bytes, database.codes.data() + row * bytes, bytes), row);
-        std::sort(ranking.begin(), ranking.end());
+        const check::Ranking& ranking = rankings[q];
         std::vector<std::int64_t> items(counts.distances), relevant(counts.distances), hits(options.cut_count);
         std::vector<double> sums(options.cut_count + 1);
         std::int64_t so_far = 0;
         for (std::size_t rank = 1; rank <= ranking.size(); ++rank) {
-            const auto [distance, row] = ranking[rank - 1];
+            const auto distance = static_cast<std::size_t>(ranking[rank - 1].first);
+            const auto row = static_cast<std::size_t>(ranking[rank - 1].second);
             bool shared = !as_sets && queries.classes[q] == database.classes[row];
             for (std::size_t c = 0; as_sets && c < queries.set_classes; ++c)
                 shared = shared || (queries.set_has(q, c) && database.set_has(row, c));
@@ -107,7 +105,7 @@ void compare_all(const Side& queries, const Side& database) {
 }
 
 // Bit for bit, whatever works on it.
-void same_for_threads_and_instruction_sets() {
+TEST("count_pairs is the same, bit for bit, for threads and instruction sets") {
     const Side queries = make(300, 48, 0, 3, 5), database = make(4000, 48, 0, 3, 6);
     const std::size_t cuts[] = {50, 1000};
     idcwh::PairOptions options;
@@ -118,8 +116,10 @@ void same_for_threads_and_instruction_sets() {
         idcwh::isa_force(isa.name);
         options.threads = 3;
         const auto other = idcwh::count_pairs(queries.view(false), database.view(false), options);
-        CHECK(one.items == other.items && one.relevant == other.relevant);
-        CHECK(one.ranked_sum == other.ranked_sum && one.ranked_hits == other.ranked_hits);
+        CHECK(one.items == other.items);
+        CHECK(one.relevant == other.relevant);
+        CHECK(one.ranked_sum == other.ranked_sum);
+        CHECK(one.ranked_hits == other.ranked_hits);
     }
     idcwh::isa_force("auto");
 }
@@ -135,7 +135,7 @@ void refused(idcwh::ErrorCode code, const char* part, Call call) {
     }
 }
 
-void errors() {
+TEST("count_pairs with invalid arguments raises an error") {
     const auto bad = idcwh::ErrorCode::invalid_argument;
     Side queries = make(3, 12, 0, 13, 1), database = make(20, 12, 0, 13, 2);
     const auto count = [&](const idcwh::LabelledCodes& q, const idcwh::LabelledCodes& d,
@@ -171,7 +171,7 @@ void errors() {
     }
 }
 
-void distinct_codes() {
+TEST("count_distinct equals a set of the codes") {
     for (const unsigned bits : {1u, 12u, 64u, 300u}) {
         const auto codes = make(5000, bits, 1234, 0, bits).codes;
         const std::size_t bytes = idcwh::code_bytes(bits);
@@ -182,7 +182,7 @@ void distinct_codes() {
     CHECK(idcwh::count_distinct({nullptr, 0, 8}) == 0);
 }
 
-void pairs_of_bits() {
+TEST("bit_pairs equals plain loops") {
     for (const unsigned bits : {1u, 12u, 48u, 100u, 260u})
         for (const std::size_t size : {0u, 5u, 5000u}) {
             const auto codes = check::random_codes(size, bits, bits);
@@ -210,23 +210,26 @@ void pairs_of_bits() {
     CHECK(found == expected);
 }
 
-}  // namespace
-
-int main() {
+TEST("count_pairs equals plain loops for each width and number of distinct codes") {
     std::uint32_t seed = 0;
     for (const unsigned bits : {1u, 12u, 48u, 64u, 129u, 520u})
         for (const std::size_t distinct : {0u, 1u, 37u}) {
             ++seed;
             compare_all(make(17, bits, distinct, 11, 2 * seed), make(300, bits, distinct, 11, 2 * seed + 1));
         }
+}
+
+TEST("count_pairs of several blocks and of many classes equals plain loops") {
     compare_all(make(9, 24, 0, 70, 1), make(2500, 24, 0, 70, 2));  // more rows than a block, more classes than a word
     compare_all(make(9, 24, 300, 8, 1), make(2500, 24, 300, 8, 2));
+}
+
+TEST("count_pairs without queries, codes or classes equals plain loops") {
     compare_all(make(0, 24, 0, 8, 1), make(10, 24, 0, 8, 2));
     compare_all(make(5, 24, 0, 8, 1), make(0, 24, 0, 8, 2));
     compare_all(make(5, 24, 0, 0, 1), make(10, 24, 0, 0, 2));  // sets of no class
-    same_for_threads_and_instruction_sets();
-    errors();
-    distinct_codes();
-    pairs_of_bits();
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

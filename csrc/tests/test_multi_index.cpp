@@ -9,6 +9,7 @@
 #include <string>
 
 #include "check.hpp"
+#include "oracle.hpp"
 #include "structures/multi_index/multi_index.hpp"
 #include "structures/multi_index/shells.hpp"
 #include "structures/nearest.hpp"
@@ -82,7 +83,7 @@ struct Collect {
     std::vector<std::int32_t>& distance_of;  // by row; -1: not seen
     std::int32_t limit() const { return radius; }
     void take(std::size_t row, std::int32_t distance) {
-        CHECK(row < distance_of.size() && distance_of[row] == -1);
+        CHECK((row < distance_of.size() && distance_of[row] == -1));
         distance_of[row] = distance;
     }
 };
@@ -92,10 +93,7 @@ void search_collects_each_row_once(const Data& data, const idcwh::MultiIndex& in
     const Bytes queries = some_queries(data);
     for (std::size_t q = 0; q < 4; ++q) {
         const std::uint8_t* const query = queries.data() + q * data.bytes();
-        std::vector<std::int32_t> expected(codes.size);
-        for (std::size_t row = 0; row < codes.size; ++row)
-            expected[row] =
-                static_cast<std::int32_t>(check::distance(codes.data + row * data.bytes(), query, data.bytes()));
+        const auto expected = check::all_distances(codes, {query, query + data.bytes()});
         for (const unsigned radius : {0u, 1u, 2u, 3u, 5u, 8u, 11u, data.bits / 3, data.bits}) {
             // Large radii of long codes enumerate millions of buckets.
             if (radius > 5 && radius > data.bits / 8 && data.bits > 24 && (q != 3 || radius > 24)) continue;
@@ -180,7 +178,7 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
     std::unique_ptr<idcwh::MultiIndex> index;
     for (const unsigned threads : {1u, 2u, 7u}) {
         index = idcwh::MultiIndex::build(codes, no_limit, threads, nullptr);
-        CHECK(index && index->size() == n);
+        CHECK((index && index->size() == n));
         if (!index) return;
         if (threads == 1) search_collects_each_row_once(data, *index);
         nearest_without_a_scan(data, *index);
@@ -188,7 +186,7 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
     CHECK(idcwh::MultiIndex::build(codes, index->memory(), 2, nullptr));
     // Only wide codes are indexed by some of their bits.
     const auto less = idcwh::MultiIndex::build(codes, index->memory() - 1, 2, nullptr);
-    CHECK(bits > 100 ? less && less->memory() < index->memory() : !less);
+    CHECK((bits > 100 ? less && less->memory() < index->memory() : !less));
     if (less) topk_equals(data, *less, {}), radius_equals(data, *less, {}), nearest_without_a_scan(data, *less);
 
     std::vector<std::int64_t> ids(n);
@@ -250,7 +248,8 @@ void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
         const double most = allowance.most(scan);
         double spent = 0;
         const bool complete = multi::search(tables, codes, query, receiver, {scan, most}, spent);
-        CHECK(spent <= most && static_cast<double>(sink.taken) * multi::found_ns <= spent);
+        CHECK(spent <= most);
+        CHECK(static_cast<double>(sink.taken) * multi::found_ns <= spent);
         constexpr double share = idcwh::cost::Allowance::share;
         CHECK(most <= (1 + share) * scan);
         allowance.settle(scan, spent, complete);
@@ -260,7 +259,7 @@ void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
     }
 }
 
-void refuses() {
+TEST("a multi-index that cannot pay is not built") {
     const Bytes few = check::random_codes(1000, 64, 1);
     CHECK(!idcwh::MultiIndex::build({few.data(), 1000, 64}, no_limit, 1, nullptr));
     const Bytes codes = check::random_codes(70000, 64, 1);
@@ -278,19 +277,28 @@ void refuses() {
     CHECK(interrupted);
 }
 
-}  // namespace
-
-int main() {
-    refuses();
+TEST("a multi-index of 64 bits equals the scan for each kind of codes") {
     for (const char* kind : {"uniform", "clustered", "equal", "most", "sorted"}) all_of(kind, 64, 70001);
+}
+
+TEST("a multi-index of each width equals the scan") {
     for (const unsigned bits : {8u, 15u, 16u, 17u, 24u, 31u, 32u, 33u, 48u, 63u, 65u, 96u, 100u, 128u, 256u})
         all_of("clustered", bits, 66000);
-    for (const char* kind : {"prefix", "bytes", "bucket"}) {
-        for (const unsigned bits : {64u, 128u}) all_of(kind, bits, 66000);
-        for (const unsigned bits : {64u, 128u, 512u}) work_is_bounded(kind, bits, 140000);
-    }
-    for (const char* kind : {"uniform", "clustered", "equal", "most"}) work_is_bounded(kind, 128, 140000);
     all_of("uniform", 24, 80000);
     all_of("uniform", 40, 80000);
-    return check::finish();
 }
+
+TEST("a multi-index of codes with constant parts equals the scan") {
+    for (const char* kind : {"prefix", "bytes", "bucket"})
+        for (const unsigned bits : {64u, 128u}) all_of(kind, bits, 66000);
+}
+
+TEST("the work of a multi-index stays within its budget") {
+    for (const char* kind : {"prefix", "bytes", "bucket"})
+        for (const unsigned bits : {64u, 128u, 512u}) work_is_bounded(kind, bits, 140000);
+    for (const char* kind : {"uniform", "clustered", "equal", "most"}) work_is_bounded(kind, 128, 140000);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

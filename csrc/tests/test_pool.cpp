@@ -27,7 +27,7 @@ void each_task_once(std::size_t tasks, unsigned threads) {
     for (auto& count : seen) CHECK(count.load() == 1);
 }
 
-void how_many_threads() {
+TEST("threads() follows IDCWH_THREADS and set_threads") {
     unsetenv("IDCWH_THREADS");
     const unsigned here = idcwh::threads();
     CHECK(here >= 1);
@@ -51,7 +51,7 @@ void how_many_threads() {
 }
 
 // The caller has nothing left to do, and another thread's task goes on: only then is it asked, and may end the run.
-void asked_while_waiting() {
+TEST("a caller that waits is interrupted") {
     std::atomic<int> asked{0};
     const std::function<void()> count = [&] { ++asked; };
     const auto caller = std::this_thread::get_id();
@@ -82,7 +82,7 @@ void asked_while_waiting() {
     CHECK(stopped);
 }
 
-void lent_threads() {
+TEST("an executor of the program runs each task once") {
     std::atomic<int> runs{0};
     idcwh::set_executor([&](std::size_t tasks, unsigned, const std::function<void(std::size_t)>& body) {
         ++runs;
@@ -102,22 +102,20 @@ void lent_threads() {
     } catch (const std::runtime_error&) {
         caught = true;
     }
-    CHECK(caught && runs.load() == 2);
+    CHECK(caught);
+    CHECK(runs.load() == 2);
     idcwh::set_executor({});
     each_task_once(31, 4);
     CHECK(runs.load() == 2);
 }
 
-}  // namespace
-
-int main() {
-    how_many_threads();
-    asked_while_waiting();
-    lent_threads();
+TEST("each task runs once for any number of tasks and threads") {
     CHECK(idcwh::pool::available_threads() >= 1);
     for (const std::size_t tasks : {0, 1, 2, 7, 1000})
         for (const unsigned threads : {1, 2, 7, 40}) each_task_once(tasks, threads);
+}
 
+TEST("an exception of a task reaches the caller, and the pool works afterwards") {
     for (const unsigned threads : {1, 4}) {
         bool caught = false;
         try {
@@ -130,20 +128,26 @@ int main() {
         CHECK(caught);
         each_task_once(50, threads);
     }
+}
 
+TEST("eight callers at once each get their tasks done") {
     std::vector<std::thread> callers;
     for (int i = 0; i < 8; ++i)
         callers.emplace_back([] {
             for (int round = 0; round < 200; ++round) each_task_once(20, 3);
         });
     for (auto& caller : callers) caller.join();
+}
 
-    // A task may itself use the pool.
+TEST("a task may use the pool itself") {
     std::atomic<int> total{0};
     idcwh::pool::run(4, 4, [&](std::size_t) { idcwh::pool::run(10, 4, [&](std::size_t) { total.fetch_add(1); }); });
     CHECK(total.load() == 40);
+}
 
 #if defined(__unix__)
+TEST("a child after fork has a pool of its own") {
+    each_task_once(1000, 4);  // so that the parent has threads
     const pid_t child = fork();
     if (child == 0) {
         each_task_once(1000, 4);
@@ -151,8 +155,12 @@ int main() {
     }
     int status = -1;
     waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
     each_task_once(1000, 4);
-#endif
-    return check::finish();
 }
+#endif
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -25,7 +25,7 @@ bool refused(const Rows& rows, std::size_t size, const std::string& word) {
     return false;
 }
 
-void check_refusals() {
+TEST("rows that are invalid raise invalid_argument") {
     const auto list = [](const std::vector<std::int64_t>& rows) { return Rows::of_list(rows.data(), rows.size()); };
     CHECK(refused(Rows::range(5, 4), 10, "5 and 4"));
     CHECK(refused(Rows::of_bitmap(nullptr), 10, "null"));
@@ -48,7 +48,7 @@ void check_refusals() {
     CHECK(!refused(Rows::range(3, 1000), 10, ""));
 }
 
-void check_test() {
+TEST("RowTest of each kind accepts exactly its rows") {
     const std::vector<std::uint8_t> bytes = {0, 1, 0, 200, 0};
     const std::vector<std::int64_t> list = {1, 3};
     const std::uint64_t bitmap = 0b01010;
@@ -59,11 +59,12 @@ void check_test() {
     }
     const idcwh::RowTest range(Rows::range(1, 3));
     for (std::size_t row = 0; row < 5; ++row) CHECK(range(row) == (row == 1 || row == 2));
-    CHECK(idcwh::RowTest(Rows::all()).everything() && idcwh::RowTest(Rows::all())(7));
+    CHECK(idcwh::RowTest(Rows::all()).everything());
+    CHECK(idcwh::RowTest(Rows::all())(7));
 }
 
 // Every size around a word, each byte value: a bit for each byte that is not zero, and none behind the last.
-void check_packing() {
+TEST("pack_bytes sets one bit per nonzero byte") {
     for (std::size_t size = 0; size < 300; ++size) {
         auto bytes = check::random_bytes(size, static_cast<std::uint32_t>(size));
         for (std::size_t i = 0; i < size; ++i) bytes[i] = i % 3 ? 0 : bytes[i];
@@ -76,9 +77,4 @@ void check_packing() {
 
 }  // namespace
 
-int main() {
-    check_refusals();
-    check_test();
-    check_packing();
-    return check::finish();
-}
+int main(int argc, char** argv) { return check::run(argc, argv); }

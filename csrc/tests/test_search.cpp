@@ -11,54 +11,19 @@
 
 #include "base/huge_array.hpp"
 #include "check.hpp"
+#include "oracle.hpp"
 #include "scan/counting_merge.hpp"
 #include "scan/plan.hpp"
 
 namespace {
 
-using Ranking = std::vector<std::pair<std::int32_t, std::int64_t>>;
-
-// The oracle's own reading of which rows are eligible.
-bool is_eligible(const idcwh::Rows& rows, std::size_t row) {
-    using Kind = idcwh::Rows::Kind;
-    if (rows.kind == Kind::range) return rows.begin <= row && row < rows.end;
-    if (rows.kind == Kind::list)
-        return std::binary_search(rows.list, rows.list + rows.count, static_cast<std::int64_t>(row));
-    if (rows.kind == Kind::bitmap) return rows.bitmap[row / 64] & std::uint64_t{1} << row % 64;
-    return rows.kind == Kind::all || rows.bytes[row];
-}
-
-// Every distance of every query, measured once.
-std::vector<std::int32_t> all_distances(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries) {
-    const std::size_t bytes = idcwh::code_bytes(codes.bits);
-    std::vector<std::int32_t> distances;
-    for (std::size_t at = 0; at < queries.size(); at += bytes)
-        for (std::size_t row = 0; row < codes.size; ++row)
-            distances.push_back(
-                static_cast<std::int32_t>(check::distance(codes.data + row * bytes, queries.data() + at, bytes)));
-    return distances;
-}
-
-Ranking brute_force(const idcwh::Codes& codes, const std::int32_t* distances, const idcwh::SearchOptions& options) {
-    Ranking ranking;
-    for (std::size_t row = 0; row < codes.size; ++row)
-        if (is_eligible(options.rows, row))
-            ranking.emplace_back(distances[row], options.ids ? options.ids[row] : static_cast<std::int64_t>(row));
-    std::sort(ranking.begin(), ranking.end());
-    return ranking;
-}
-
-bool equal(const Ranking& ranking, std::size_t count, const std::int32_t* distances, const std::int64_t* ids) {
-    for (std::size_t i = 0; i < count; ++i)
-        if (ranking[i].first != distances[i] || ranking[i].second != ids[i]) return false;
-    return true;
-}
+using check::Ranking;
 
 // The hits of a query are the first `within` of its ranking.
 bool equal_hits(const Ranking& ranking, std::size_t within, const idcwh::Hits& hits, std::size_t query) {
     const auto begin = static_cast<std::size_t>(hits.limits[query]);
     return static_cast<std::size_t>(hits.limits[query + 1]) - begin == within &&
-           equal(ranking, within, hits.distances.data() + begin, hits.ids.data() + begin);
+           check::starts_with(ranking, within, hits.distances.data() + begin, hits.ids.data() + begin);
 }
 
 void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries,
@@ -66,7 +31,8 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
     const std::size_t bytes = idcwh::code_bytes(codes.bits), nq = queries.size() / bytes;
     const std::size_t rows = idcwh::eligible(codes, options);
     std::vector<Ranking> expected(nq);
-    for (std::size_t q = 0; q < nq; ++q) expected[q] = brute_force(codes, measured.data() + q * codes.size, options);
+    for (std::size_t q = 0; q < nq; ++q)
+        expected[q] = check::brute_force(codes, measured.data() + q * codes.size, options);
 
     for (const std::size_t k :
          {std::size_t{0}, std::size_t{1}, std::size_t{10}, codes.size / 4, codes.size, codes.size + 1}) {
@@ -76,26 +42,24 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
         auto ids = std::make_unique<std::int64_t[]>(nq * kept);
         CHECK(idcwh::topk(codes, queries.data(), nq, k, distances.get(), ids.get(), options) == kept);
         for (std::size_t q = 0; q < nq; ++q)
-            CHECK(equal(expected[q], kept, distances.get() + q * kept, ids.get() + q * kept));
+            CHECK(check::starts_with(expected[q], kept, distances.get() + q * kept, ids.get() + q * kept));
         const auto ties = idcwh::topk_ties(codes, queries.data(), nq, k, options);
-        CHECK(ties.limits.size() == nq + 1 && ties.limits[0] == 0);
+        CHECK(ties.limits.size() == nq + 1);
+        CHECK(ties.limits[0] == 0);
         for (std::size_t q = 0; q < nq; ++q) {
-            std::size_t within = kept;
-            while (kept && within < rows && expected[q][within].first == expected[q][kept - 1].first) ++within;
-            CHECK(equal_hits(expected[q], within, ties, q));
+            CHECK(equal_hits(expected[q], check::rows_with_ties(expected[q], k), ties, q));
         }
     }
     std::vector<std::int32_t> distances(nq * rows);
     std::vector<std::int64_t> ids(nq * rows);
     CHECK(idcwh::rank(codes, queries.data(), nq, distances.data(), ids.data(), options) == rows);
     for (std::size_t q = 0; q < nq; ++q)
-        CHECK(equal(expected[q], rows, distances.data() + q * rows, ids.data() + q * rows));
+        CHECK(check::starts_with(expected[q], rows, distances.data() + q * rows, ids.data() + q * rows));
 
     std::vector<std::int64_t> counts(nq * (codes.bits + 1), -1);
     idcwh::histogram(codes, queries.data(), nq, counts.data(), options);
     for (std::size_t q = 0; q < nq; ++q) {
-        std::vector<std::int64_t> of_query(codes.bits + 1);
-        for (const auto& hit : expected[q]) ++of_query[static_cast<std::size_t>(hit.first)];
+        const auto of_query = check::histogram(expected[q], codes.bits);
         CHECK(std::equal(of_query.begin(), of_query.end(),
                          counts.begin() + static_cast<std::ptrdiff_t>(q * (codes.bits + 1))));
     }
@@ -103,12 +67,10 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
     for (const unsigned radius : {0u, codes.bits / 3, codes.bits / 2, codes.bits, codes.bits + 1}) {
         const auto result = idcwh::radius(codes, queries.data(), nq, radius, options);
         idcwh::count(codes, queries.data(), nq, radius, counts.data(), options);
-        CHECK(result.limits.size() == nq + 1 && result.limits[0] == 0);
+        CHECK(result.limits.size() == nq + 1);
+        CHECK(result.limits[0] == 0);
         for (std::size_t q = 0; q < nq; ++q) {
-            const auto within =
-                static_cast<std::size_t>(std::count_if(expected[q].begin(), expected[q].end(), [&](const auto& hit) {
-                    return static_cast<unsigned>(hit.first) <= radius;
-                }));
+            const std::size_t within = check::rows_within(expected[q], radius);
             CHECK(equal_hits(expected[q], within, result, q));
             CHECK(static_cast<std::size_t>(counts[q]) == within);
         }
@@ -153,7 +115,7 @@ void compare_all(unsigned bits, std::size_t n, std::size_t nq, std::uint32_t see
     std::vector<idcwh::Rows> kinds = {idcwh::Rows::all(), idcwh::Rows::range(n / 3, 2 * n / 3 + 1)};
     kinds.insert(kinds.end(), thin.kinds.begin(), thin.kinds.end());
     kinds.insert(kinds.end(), thick.kinds.begin(), thick.kinds.end());
-    const auto measured = all_distances({memory.data(), n, bits}, queries);
+    const auto measured = check::all_distances({memory.data(), n, bits}, queries);
     for (const bool shuffled : {false, true})
         for (std::size_t i = 0; i < kinds.size(); ++i) {
             idcwh::SearchOptions options;
@@ -170,7 +132,7 @@ void compare_selections() {
     const auto memory = check::random_codes(n, 64, 5), queries = check::random_codes(9, 64, 6);
     const std::vector<std::uint8_t> one(queries.begin(), queries.begin() + 8);
     const idcwh::Codes codes{memory.data(), n, 64};
-    const auto measured = all_distances(codes, queries);
+    const auto measured = check::all_distances(codes, queries);
     const auto check_all = [&](auto chosen) {
         const RowKinds selection(n, chosen);
         idcwh::SearchOptions options;
@@ -190,10 +152,8 @@ void compare_selections() {
     check_all([](std::size_t row) { return row % 200 != 0; });
 }
 
-}  // namespace
-
 // Sizes that a 32-bit program cannot address are refused, not cut off.
-void refuse_sizes_beyond_memory() {
+TEST("sizes beyond the address space throw bad_alloc") {
     const auto refused = [](auto action) {
         try {
             action();
@@ -207,26 +167,44 @@ void refuse_sizes_beyond_memory() {
     CHECK(refused([&] { idcwh::make_room(hits); }));
     hits.limits = {0, 2, 3};
     idcwh::make_room(hits);
-    CHECK(hits.ids.size() == 3 && hits.distances.size() == 3);
+    CHECK(hits.ids.size() == 3);
+    CHECK(hits.distances.size() == 3);
     const std::size_t most = ~std::size_t{0};
-    CHECK(idcwh::product(most, 1) == most && idcwh::product(most, 0) == 0);
+    CHECK(idcwh::product(most, 1) == most);
+    CHECK(idcwh::product(most, 0) == 0);
     CHECK(refused([&] { idcwh::product(most / 2 + 1, 2); }));
     CHECK(refused([&] { idcwh::HugeArray<std::uint64_t>(most / 8 + 2); }));
 }
 
-int main() {
-    refuse_sizes_beyond_memory();
+template <class Body>
+void on_each_instruction_set(Body body) {
     for (const auto& isa : idcwh::isa_list()) {
         if (!isa.supported) continue;
         idcwh::isa_force(isa.name);
         CHECK(idcwh::isa_active() == isa.name);
+        body();
+    }
+    idcwh::isa_force("auto");
+}
+
+TEST("every search equals the oracle for each width, number of codes and kind of rows") {
+    on_each_instruction_set([] {
         std::uint32_t seed = 1;
         for (const unsigned bits :
              {1u, 7u, 8u, 12u, 16u, 24u, 33u, 48u, 64u, 65u, 96u, 100u, 128u, 200u, 256u, 512u, 1024u})
             for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{2000}})
                 compare_all(bits, n, n == 2000 ? 2 : 9, ++seed);
-        compare_all(64, 500, 70, 99);
-        compare_selections();
-    }
-    return check::finish();
+    });
 }
+
+TEST("every search of 70 queries equals the oracle") {
+    on_each_instruction_set([] { compare_all(64, 500, 70, 99); });
+}
+
+TEST("every search of no, all and some rows of several blocks equals the oracle") {
+    on_each_instruction_set(compare_selections);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

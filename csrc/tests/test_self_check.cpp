@@ -53,7 +53,7 @@ void deaf_tile(const std::uint8_t* codes, const std::uint8_t* planes, std::size_
 
 void check_found(const char* name, Kernels broken) {
     const char* found = idcwh::differing_kernel(broken);
-    CHECK(found && std::string(found) == name);
+    CHECK((found && std::string(found) == name));
     const auto refused = idcwh::candidate(broken, true);
     CHECK(refused.missing.find(name) != std::string::npos);
     CHECK(idcwh::best_of({{&kernels::portable, ""}, refused}) == &kernels::portable);
@@ -78,16 +78,20 @@ void check_defects(const Kernels& kernels) {
     check_found("scan_tile", with([](Kernels& k) { k.scan_tile = deaf_tile; }));
 }
 
-}  // namespace
-
-int main() {
+TEST("each defective kernel is found, and the next lower instruction set is chosen") {
     for (const auto& isa : idcwh::isa_list()) {
         if (!isa.supported) continue;
         idcwh::isa_force(isa.name);
         check_defects(idcwh::active_kernels());
     }
+}
+
+TEST("a candidate that the processor lacks is not chosen, a good one is") {
     CHECK(idcwh::candidate(kernels::portable, false).missing.find("lacks") != std::string::npos);
     const auto fine = idcwh::candidate(idcwh::active_kernels(), true);
     CHECK(idcwh::best_of({{&kernels::portable, ""}, fine}) == fine.kernels);
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }

@@ -7,7 +7,9 @@
 
 using idcwh::sha256;
 
-int main() {
+namespace {
+
+TEST("sha256 of known texts is their digest") {
     CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CHECK(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
@@ -16,7 +18,9 @@ int main() {
     CHECK(sha256(std::string(55, 'a')) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
     CHECK(sha256(std::string(56, 'a')) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
     CHECK(sha256(std::string(64, 'a')) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
-    // In pieces: the same as at once.
+}
+
+TEST("sha256 in pieces equals sha256 at once") {
     const std::string text(300, 'b');
     for (std::size_t step = 1; step <= 130; ++step) {
         idcwh::Sha256 hash;
@@ -26,5 +30,8 @@ int main() {
         }
         CHECK(hash.hex() == sha256(text));
     }
-    return check::finish();
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return check::run(argc, argv); }
