@@ -30,7 +30,7 @@ def begins_with(name: str, pattern: bytes) -> Kind:
     return Kind(name, lambda file: expression.match(file.read(4096)) is not None)
 
 
-CODES_BIN = begins_with("codes.bin database", rb"\x89IDCWH\r\n")
+CODES_BIN = begins_with("codes.bin database", rb"\x89IDCWH\r\n")  # docs/codes-bin.md
 NPY = begins_with(".npy array", rb"\x93NUMPY")
 NPZ = begins_with(".npz archive of arrays", rb"PK\x03\x04.{26}[^/\0]{1,200}\.npy")
 PNG = begins_with("PNG image", rb"\x89PNG\r\n\x1a\n")

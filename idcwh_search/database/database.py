@@ -27,7 +27,6 @@ from .items import Checksums, NewItems, Stamps, Texts, class_names, text_list
 
 FORMAT = 1
 _NAMED = 20  # labels that a message lists
-MAGIC = b"\x89IDCWH\r\n"  # what every codes.bin begins with
 
 
 class _Readable(Searchable):

@@ -13,12 +13,12 @@ from typing import BinaryIO
 import numpy as np
 
 from .._util import npy
+from .._util.atomic import CODES_BIN
 from ..codes import code_bytes, pack
 from ..database.database import Database
 from ..errors import CorruptFileError, InvalidInputError, MismatchError
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans, wrong_bits
 
-_DATABASE_MAGIC = b"\x89IDCWH\r\n"  # docs/codes-bin.md
 _CODES = "uint8 (n, code bytes) or bool (n, bits)"
 
 
@@ -77,7 +77,7 @@ def _raw_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
     if bits is None:
         raise ValueError(f"bits: missing; {path} holds raw codes, which do not tell their length")
     with path.open("rb") as file:
-        if file.read(len(_DATABASE_MAGIC)) == _DATABASE_MAGIC:
+        if CODES_BIN.fits(file):
             raise InvalidInputError(path=path, found="a codes.bin database", expected="raw codes")
     width, size = code_bytes(bits), path.stat().st_size
     if size % width:

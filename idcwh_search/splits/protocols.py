@@ -2,7 +2,8 @@
 
 The images that a seed picks are the first (of their class, or of all) in the order of SHA-256(seed, key). It is the
 same on every machine, for every version of numpy, and in whatever order the files were listed. A query is never in
-training or the database. options.py has the names and options, split.py the result and its file.
+training or the database. PRESETS in options.py is the table of the protocols and their numbers, and split.py has the
+result and its file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The options of a training run, one declaration each. recipes.py has the named sets of values."""
+"""The options of a training run, one declaration each. recipes.py has the named sets of values.
+
+A method declares its own options in its class, or in methods/*_options.py if idcwh-train has flags for them.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,6 @@ from . import COMPACT, compact
 from . import weights as tensors
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-HALF = (0.5, 0.5, 0.5)
 _INCEPTIONS = ("googlenet", "inception_v3")  # torchvision's, with auxiliary heads, which are left out
 LITE0 = "timm:tf_efficientnet_lite0"
 
