@@ -35,6 +35,7 @@ _EXPORTS = {
     "NotInstalledError": "errors",
     "NotSupportedError": "errors",
     "NotWrittenError": "errors",
+    "UnreadableImage": "images.decoding",
 }
 __all__ = [*sorted(_EXPORTS), "__version__", "interchange"]
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from .errors import NotInstalledError as NotInstalledError
     from .errors import NotSupportedError as NotSupportedError
     from .errors import NotWrittenError as NotWrittenError
+    from .images.decoding import UnreadableImage as UnreadableImage
     from .images.preprocess import Preprocess as Preprocess
     from .images.preprocess import load_image as load_image
     from .metrics.evaluate import evaluate as evaluate

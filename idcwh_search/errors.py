@@ -6,10 +6,12 @@ Every message is `<path>: <problem> (found X, expected Y); <what to do>`, with t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_Error = TypeVar("_Error", bound="IdcwhError")
 
 
 class IdcwhError(Exception):
@@ -46,8 +48,8 @@ class IdcwhError(Exception):
 
     def about(self, path: str | os.PathLike[str] | None = None, *, hint: str | None = None) -> Self:
         """Returns the same error with this path, unless it has one, and with this hint, if one is given."""
-        path = path if self.path is None else self.path
-        return type(self)(self.problem, path=path, found=self.found, expected=self.expected, hint=hint or self.hint)
+        named = self.path if self.path is not None or path is None else os.fspath(path)
+        return _rebuilt(type(self), {**self.__dict__, "path": named, "hint": hint or self.hint})
 
     def __reduce__(self) -> Any:
         """Returns how to build the error again, for processes that pass errors on."""
@@ -112,7 +114,7 @@ class InvalidInputError(IdcwhError):
     default = "is invalid"
 
 
-def _rebuilt(kind: type[IdcwhError], fields: dict[str, Any]) -> IdcwhError:
+def _rebuilt(kind: type[_Error], fields: dict[str, Any]) -> _Error:
     error = kind.__new__(kind)
     error.__dict__.update(fields)
     Exception.__init__(error, error._message())

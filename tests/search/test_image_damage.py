@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
+import idcwh_search as ih
 from idcwh_search.errors import InvalidInputError
 from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
@@ -114,6 +115,18 @@ def test_path_that_is_no_image_names_the_cause(tmp_path: Path) -> None:
     for name, cause in expected.items():
         with raises(UnreadableImage, path=tmp_path / name, problem=cause):
             load_image(tmp_path / name, SMALL)
+
+
+def test_unreadable_image_is_public_and_keeps_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(ih.UnreadableImage) as caught:
+        ih.load_image(tmp_path / "gone.jpg", SMALL)
+    again = caught.value.about("x", hint="restore it")
+    assert type(again) is ih.UnreadableImage and again.hint == "restore it"
+    assert (
+        (again.path, again.reason)
+        == (caught.value.path, caught.value.reason)
+        == (str(tmp_path / "gone.jpg"), again.problem)
+    )
 
 
 def test_postscript_is_not_run(tmp_path: Path) -> None:
