@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from idcwh_search.errors import AlreadyExistsError, MismatchError, NotFoundError, UsageError
-from idcwh_train.engine.checkpoint import load_model
-from idcwh_train.engine.run_dir import RunDir
-from idcwh_train.engine.session import Outcome, train
-from idcwh_train.options import Options
+import idcwh_train
+from idcwh_search.errors import AlreadyExistsError, IdcwhError, MismatchError, NotFoundError, UsageError
+from idcwh_train import DivergedError, Options, Outcome, RunDir, load_model, train
 from support.errors import raises
 
 CPU = torch.device("cpu")
@@ -26,6 +27,20 @@ def options(images: Path) -> Options:
 
 def run(options: Options, out: Path, **given: bool) -> Outcome:
     return train(options, RunDir(out), device=CPU, cache=out.parent / "features", **given)
+
+
+def test_package_lists_its_public_names_before_they_are_loaded():
+    code = "import sys, idcwh_train; print(*dir(idcwh_train)); assert 'torch' not in sys.modules"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    listed = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
+    assert set(idcwh_train.__all__) <= set(listed.split())
+    assert all(getattr(idcwh_train, name).__name__ == name for name in idcwh_train.__all__)
+
+
+def test_train_that_diverges_raises_diverged_error(options, tmp_path):
+    with raises(DivergedError, problem="step 1 of epoch 1") as caught:
+        run(replace(options, epochs=1, batch_size=200, lr=1e38), tmp_path / "run")
+    assert isinstance(caught.value, IdcwhError) and not (tmp_path / "run" / "model.pt").exists()
 
 
 def test_train_returns_the_outcome_and_writes_the_model(options, tmp_path):

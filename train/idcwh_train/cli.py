@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
                 options, run_dir, device=here, cache=arguments.get("cache", features.default_cache()), workers=workers,
                 **{name: arguments[name] for name in ("resume", "overwrite", "evaluate")},
             )  # fmt: skip
-        except divergence.Diverged as error:
+        except divergence.DivergedError as error:
             raise error.about(hint=_advice(options, run_dir)) from None
         if not workers.first:
             return common.DONE

@@ -155,7 +155,7 @@ class CheckpointWriter:
         return time.monotonic() - self._written_at > SECONDS_BETWEEN_CHECKPOINTS
 
     def write(self, trainer: Trainer, **state: Any) -> None:
-        """Writes the state of the trainer and of the session. Raises Diverged instead of writing unsound weights."""
+        """Writes the state of the trainer and of the session. Raises DivergedError for weights that are not sound."""
         trainer.check_weights()
         kind = {"format": CHECKPOINT, "version": VERSION}
         content = {**kind, **self.constant, "trainer": trainer.state(), **state}

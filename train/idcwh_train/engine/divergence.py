@@ -13,8 +13,8 @@ LARGEST = 2.0**24
 code and every step between them."""
 
 
-class Diverged(IdcwhError):
-    """Training that diverged."""
+class DivergedError(IdcwhError):
+    """A training whose loss, outputs or weights are not finite, or too large for codes. `train` raises it."""
 
 
 def is_sound(x: Tensor) -> bool:
@@ -23,11 +23,11 @@ def is_sound(x: Tensor) -> bool:
 
 
 def check(state: Mapping[str, Tensor], trained: set[str], when: str) -> None:
-    """Raises Diverged unless all tensors of `state` are finite, and those named in `trained` at most LARGEST.
+    """Raises DivergedError unless all tensors of `state` are finite, and those named in `trained` at most LARGEST.
 
     Running statistics and averages follow from the images and the trained weights, so they have no limit of their own.
     """
     for name, x in state.items():
         if not x.is_floating_point() or (is_sound(x) if name in trained else bool(x.isfinite().all())):
             continue
-        raise Diverged(f"{when} {name} reaches {float(x.abs().max()):.3g} (limit {LARGEST:.3g})")
+        raise DivergedError(f"{when} {name} reaches {float(x.abs().max()):.3g} (limit {LARGEST:.3g})")

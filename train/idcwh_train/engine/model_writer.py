@@ -15,7 +15,7 @@ from ..methods.base import Method
 from ..options import Options
 from .checkpoint import save_model
 from .code_stats import class_count, summary
-from .divergence import Diverged
+from .divergence import DivergedError
 from .epoch_log import CLOCKS, Record, named
 from .run_dir import RunDir
 from .setup import TrainingSetup
@@ -36,13 +36,13 @@ class ModelWriter:
         self.setup, self.trainer, self.options, self.record, self.kept = setup, trainer, options, record, kept
 
     def check_outputs(self) -> None:
-        """Raises Diverged if the outputs of the finished network are not finite; warns if its codes have collapsed."""
+        """Raises DivergedError if outputs of the finished network are not finite; warns if its codes have collapsed."""
         setup = self.setup
         images = len(setup.train)
         some = torch.linspace(0, images - 1, min(images, _CHECKED), dtype=torch.float64).long()
         kept, outputs = encode(setup.source, setup.network, setup.train[some])
         if not all(h.isfinite().all() for h in outputs.values()):
-            raise Diverged("the outputs of the finished model are not finite; it is not written")
+            raise DivergedError("the outputs of the finished model are not finite; it is not written")
         for bits, h in outputs.items() if setup.workers.first else ():
             problem = summary(h, class_count(setup.labels[kept])).get("collapse")
             if problem and named("collapse", bits, setup.network.lengths) not in self.record:

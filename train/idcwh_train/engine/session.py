@@ -36,7 +36,7 @@ from . import epoch_log, malloc, retrieval
 from . import resume as resuming
 from .checkpoint import CheckpointWriter
 from .distributed import Workers
-from .divergence import Diverged
+from .divergence import DivergedError
 from .epoch_log import Record
 from .model_writer import ModelWriter
 from .retrieval import EvaluationError
@@ -95,7 +95,8 @@ def train(
         evaluate: measures MAP of the protocol's queries at the end. They are used for nothing else.
         workers: the processes that train together. Each of them calls this, and the first one writes the files.
 
-    Raises UsageError for options that contradict each other or the data, IdcwhError for files that cannot be used.
+    Raises UsageError for options that contradict each other or the data, IdcwhError for files that cannot be used,
+    DivergedError for a training that diverges.
     """
     workers = workers or Workers()
     try:
@@ -213,7 +214,7 @@ class Session:
                 self._train(stop)
                 self._save_checkpoint()
                 self._finish()
-            except Diverged:
+            except DivergedError:
                 if not self.trainer.closed_form:
                     note(self.checkpoint.status)
                 raise

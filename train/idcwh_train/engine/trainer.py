@@ -28,7 +28,7 @@ from ..options import Options
 from . import averaging, divergence, optim
 from .code_stats import Codes, class_count
 from .distributed import Workers
-from .divergence import Diverged
+from .divergence import DivergedError
 from .epoch_log import Record, named
 from .signals import GracefulStop
 from .source import Source
@@ -199,7 +199,7 @@ class Trainer:
                 problem = f"the outputs reach {float(h.detach().abs().max()):.3g}"
         if problem is not None:
             terms_seen = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            raise Diverged(f"{problem} in epoch {at.epoch + 1}, step {at.step + 1} ({terms_seen})")
+            raise DivergedError(f"{problem} in epoch {at.epoch + 1}, step {at.step + 1} ({terms_seen})")
         for name, value in values.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
 
@@ -220,7 +220,7 @@ class Trainer:
         return {name: value for name, value in whole.items() if name.startswith("heads.") or not self.options.freeze}
 
     def check_weights(self) -> None:
-        """Diverged unless all that training has changed is sound; of what it has not, nothing is asked."""
+        """DivergedError unless all that training has changed is sound; of what it has not, nothing is asked."""
         trained = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         at = self.position
         when = f"after step {at.step} of epoch {at.epoch + 1}" if at.step else f"after epoch {at.epoch}"
