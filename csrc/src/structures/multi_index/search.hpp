@@ -1,5 +1,5 @@
-// One query over the tables of a multi-index: shells of growing radius around the query's substrings, in the order of
-// their cost. The receiver keeps the results. It tells the search only which distance is still wanted.
+// One query over the tables of a multi-index: shells of growing distance around the query's chunks, in the order of
+// their cost. What a search keeps is the business of its sink; here it is only told what to look for.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "structures/multi_index/budget.hpp"
 #include "structures/multi_index/table.hpp"
 
 namespace idcwh::multi {
@@ -48,8 +47,14 @@ private:
     Sink& sink_;
 };
 
-// Returns false when the budget did not suffice. Reads the codes only where they have more than 64 bits. spent_ns
-// receives the cost of the search, in the nanoseconds of cost.hpp.
+// False when it gave up. The codes are read only where they have more than 64 bits.
+//   scan_ns      what a scan of the same rows costs: a search that looks as expensive is not continued
+//   most_ns      no more is spent than this
+//   patience_ns  so much is spent without asking how expensive the rest looks
+//   spent_ns     receives what the search did, in the nanoseconds of cost.hpp
+struct Budget {
+    double scan_ns, most_ns, patience_ns = 0;
+};
 bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
             const Budget& budget, double& spent_ns);
 
