@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..errors import AlreadyExistsError, InvalidInputError, NotWrittenError
+from ..errors import AlreadyExistsError, InvalidInputError, LockedError, NotWrittenError
 
 StrPath = str | os.PathLike[str]
 
@@ -80,6 +80,29 @@ def move_into_place(source: StrPath, path: StrPath, kind: Kind, file: BinaryIO |
         os.fsync(opened.fileno())
     Path(source).replace(target)
     _sync_directory(target.parent)
+
+
+@contextlib.contextmanager
+def locked(path: StrPath) -> Iterator[None]:
+    """Holds the lock of the database at `path`, which its writer holds as well; there need not be one.
+
+    Raises LockedError if another process has the lock.
+    """
+    target = resolved(path)
+    with contextlib.ExitStack() as stack:
+        while target.is_file():
+            try:
+                file = stack.enter_context(target.open("rb"))
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except OSError as error:
+                raise _not_written(Path(path), error) from error
+            if try_lock(file.fileno()) is False:
+                raise LockedError(path=path, hint="try again when it is closed")
+            if is_at(file.fileno(), target):
+                break
+            stack.pop_all().close()  # it was replaced between opening and locking
+        yield
 
 
 def beside(path: StrPath, suffix: str) -> Path:

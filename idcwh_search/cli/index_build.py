@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util import console
-from .._util.atomic import CODES_BIN, beside, check_target, move_into_place
+from .._util.atomic import CODES_BIN, beside, check_target, locked, move_into_place
 from .._util.wording import counted
 from ..database.database import Database
 from ..errors import IdcwhError, MismatchError
@@ -73,6 +73,8 @@ def run(options: Any) -> int:
 
 def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder: Encoder, options: Any) -> int:
     """Writes TARGET.part batch by batch, and renames it to TARGET when it has all images."""
+    with locked(target):  # before encoding, and again when it is replaced
+        pass
     part = beside(target, ".part")
     if not part.exists():
         Database.create(part, encoder.bits, manifest).close()
@@ -93,5 +95,6 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder
             database.remove(keys=gone)
         database.compact()
     common.refuse_existing(target, options.force)
-    move_into_place(part, target, CODES_BIN)
+    with locked(target):  # whose writer must not go on in a file without a name
+        move_into_place(part, target, CODES_BIN)
     return work.summarise(target, options.json, listing.left_out, **changes.counts)

@@ -196,6 +196,32 @@ def test_build_writes_after_every_512_images(
     assert there == [0, 512] and len(ih.Database.open(database)) == 600
 
 
+def test_build_resumed_over_a_locked_database_is_refused(
+    model: Path, images: Path, tmp_path: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, part = tmp_path / "codes.bin", tmp_path / "codes.bin.part"
+    arguments = ("build", "--model", model, "--images", images, "--db", database, "--force", "--resume")
+    with ih.Database.create(database, 20) as other:  # as another process would
+        assert commands.fails(index.main, *arguments).startswith(f"error: {database}: is locked")
+        assert not part.exists(), "refused before images are encoded"
+        other.set_manifest({"its": "own"})
+    others: list[ih.Database] = []
+    write = changes.Changes._put
+
+    def locking(*given: object) -> None:
+        others.append(ih.Database.open(database, "r+"))
+        write(*given)
+
+    monkeypatch.setattr(changes.Changes, "_put", locking)
+    assert commands.fails(index.main, *arguments).startswith(f"error: {database}: is locked")
+    others.pop().close()
+    with ih.Database.open(database) as db:
+        assert db.manifest == {"its": "own"} and len(db) == 0
+    commands(index.main, *arguments)
+    with ih.Database.open(database) as db:
+        assert len(db) == 6 and not part.exists()
+
+
 def test_build_resumes_only_with_its_own_model(
     model: Path, make_model: Callable[..., Path], images: Path, tmp_path: Path, commands: Runner
 ) -> None:
