@@ -38,10 +38,11 @@ def run(options: Any) -> int:
     for place in found.damage[:SHOWN]:
         console.note(f"corrupt: {place.what} (bytes {place.offset} to {place.offset + place.length})")
     more = len(found.damage) - SHOWN
+    lost = found.good_items != found.items
     raise CorruptFileError(
         f"is corrupt in {counted(len(found.damage), 'place')}" + (f", {more:,} of them not shown" if more > 0 else ""),
         path=options.db,
-        found=f"{counted(found.good_items, 'item')} in good segments",
-        expected=f"{found.items:,}",
+        found=f"{counted(found.good_items, 'item')} in good segments" if lost else None,
+        expected=f"{found.items:,}" if lost else None,
         hint="restore a copy or build it again",
     )

@@ -23,7 +23,7 @@ class making:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, FileExistsError):
-            raise AlreadyExistsError(path=self._path, hint="choose another name or ask to replace it") from error
+            raise AlreadyExistsError(path=self._path, hint="choose another name or pass replace=True") from error
         if isinstance(error, IsADirectoryError):
             raise NotWrittenError(path=self._path, found="a folder", expected="a file") from error
         if isinstance(error, OSError):

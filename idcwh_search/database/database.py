@@ -151,8 +151,10 @@ class Database(_Readable):
     installs a handler for SIGBUS of its own, `faulthandler.enable` included, does so before it opens a database.
     """
 
-    def __init__(self, path: Path, database: _core.Database, building: bool = False) -> None:
+    def __init__(self, path: Path, database: _core.Database | None = None, building: bool = False) -> None:
         """Use `open`, `create` or `build`."""
+        if not isinstance(database, _core.Database):
+            raise TypeError("Database is not called; use Database.open, Database.create or Database.build")
         self.path = path
         self._database = database
         errors: contextlib.AbstractContextManager[None, None] = making(path) if building else contextlib.nullcontext()
@@ -213,6 +215,12 @@ class Database(_Readable):
     def _snapshot(self) -> _core.DatabaseSnapshot:
         return self._database.snapshot()
 
+    def _writable(self) -> _core.Database:
+        """Returns the file, to change it. Raises ValueError if it is open for reading."""
+        if not self._database.writable:
+            raise ValueError(f"{self.path}: is open for reading; open it with mode='r+' to change it")
+        return self._database
+
     def snapshot(self) -> DatabaseSnapshot:
         """Returns the current contents, for as long as the snapshot is kept."""
         return DatabaseSnapshot(self._database.snapshot())
@@ -267,7 +275,7 @@ class Database(_Readable):
         """Removes the items with the ids `removed` and adds others, in one step: a crash leaves both or neither."""
         new = NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums)
         with self._errors:
-            return self._database.update(as_id_list(removed), *new)
+            return self._writable().update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
         """Removes the items with these ids, or every item with one of these keys, and returns their number.
@@ -275,18 +283,18 @@ class Database(_Readable):
         Raises KeyError for an id or a key that is missing, and then nothing is removed.
         """
         if ids is not None and keys is None:
-            return self._database.remove(as_id_list(ids))
+            return self._writable().remove(as_id_list(ids))
         if keys is not None and ids is None:
-            return self._database.remove_keys(text_list("keys", keys))
+            return self._writable().remove_keys(text_list("keys", keys))
         raise ValueError("remove: give either ids or keys")
 
     def set_manifest(self, manifest: dict[str, Any]) -> None:
         """Replaces the description of the model and the images of the database."""
-        self._database.set_manifest(json_bytes(manifest))
+        self._writable().set_manifest(json_bytes(manifest))
 
     def compact(self) -> None:
         """Writes all items into a new file, without removed ones, which replaces the old file at once."""
-        self._database.compact()
+        self._writable().compact()
 
     # searching faster
 
@@ -329,11 +337,12 @@ class Database(_Readable):
         found = self.check()
         if found.damage:
             first, more = found.damage[0], len(found.damage) - 1
+            lost = found.good_items != found.items
             raise CorruptFileError(
                 f"is corrupt at byte {first.offset} ({first.what})" + (f" and {more} more places" if more else ""),
                 path=self.path,
-                found=f"{found.good_items} items in good segments",
-                expected=found.items,
+                found=f"{found.good_items} items in good segments" if lost else None,
+                expected=found.items if lost else None,
                 hint="restore a copy or build it again",
             )
 

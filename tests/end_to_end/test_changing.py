@@ -244,6 +244,12 @@ def test_verify_names_the_corrupt_block(database: Path, images: Path, commands: 
     assert f"codes: block 0 (bytes {place} to {place + 3})" in first
     assert last.startswith(f"error: {database}: ") and "found 6 items" in last and "expected 7" in last
     content[place] ^= 4
+    place = content.index(b'"model"')
+    content[place] ^= 4
+    database.write_bytes(content)
+    last = commands.fails(index.main, "verify", database)
+    assert "is corrupt in 1 place" in last and "found" not in last and "expected" not in last
+    content[place] ^= 4
     database.write_bytes(content + b"torn")
     out, err = commands(index.main, "verify", database)
     assert out.startswith(f"{database}: ") and "7 items" in out and "4 bytes" in err

@@ -101,8 +101,21 @@ def test_second_writer_is_locked_out(small: Path) -> None:
             first.compact()  # the new file is as locked as the old one
     with ih.Database.open(small, "r+") as second:
         second.add(random_codes(1, 20))
-    with ih.Database.open(small) as reader, pytest.raises(ValueError, match=f"^{small}: "):
-        reader.add(random_codes(1, 20))
+
+
+def test_change_of_a_database_open_for_reading_raises(small: Path) -> None:
+    codes = random_codes(1, 20)
+    with ih.Database.open(small) as reader:
+        for change in (
+            lambda: reader.add(codes),
+            lambda: reader.replace([0], codes),
+            lambda: reader.remove([0]),
+            lambda: reader.remove(keys=["a/0.png"]),
+            lambda: reader.set_manifest({}),
+            reader.compact,
+        ):
+            with pytest.raises(ValueError, match=f"^{small}: is open for reading; .* mode='r\\+'"):
+                change()
 
 
 def test_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:

@@ -295,6 +295,15 @@ def test_forged_numbers_are_corrupt(tmp_path: Path, name: str) -> None:
         db.verify()
 
 
+def test_verify_with_all_items_good_gives_no_counts(tmp_path: Path) -> None:
+    path = tmp_path / "codes.bin"
+    with ih.Database.create(path, 8, {"name": "value"}) as db:
+        db.add(np.zeros((25, 1), np.uint8))
+    path.write_bytes(path.read_bytes().replace(b'"name"', b'"nbme"'))
+    with raises(CorruptFileError, path=path, found=None, expected=None), ih.Database.open(path) as db:
+        db.verify()
+
+
 def test_forged_commits_are_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "forged.bin"
     for items, next_id in ((3, 10), (2**61, 10)):

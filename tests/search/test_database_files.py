@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import idcwh_search as ih
+from support.errors import raises
 
 
 def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
@@ -84,3 +86,16 @@ def test_create_with_other_than_a_dictionary_raises(tmp_path: Path, model: objec
     for path in ("", "c.bin\0x"):
         with pytest.raises(ValueError, match=r"^path"):
             ih.Database.open(path)
+
+
+def test_database_called_with_a_path_is_a_type_error(small: Path) -> None:
+    for arguments in ((small,), (small, 20), (str(small), "r+")):
+        with pytest.raises(TypeError, match=r"Database\.open, Database\.create or Database\.build"):
+            ih.Database(*arguments)
+
+
+@pytest.mark.parametrize("make", [ih.Database.create, ih.Database.build])
+def test_create_of_an_existing_file_names_replace(small: Path, make: Callable[..., ih.Database]) -> None:
+    with raises(ih.AlreadyExistsError, path=small) as caught:
+        make(small, 20)
+    assert "replace=True" in (caught.value.hint or "")
