@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .export import Export, Exported
 
 _EXPECTED = "a model.pt written by idcwh-train"
+_BESIDE_MODEL = True  # --onnx without OUT; argparse would convert a text
 
 EPILOG = """\
 examples:
@@ -41,13 +42,20 @@ def parser() -> common.Parser:
         "A difference that is more than rounding at zero is an error, and leaves no file behind.",
         epilog=EPILOG,
     ).with_version()
-    made.add_argument("model", nargs="?", type=Path, metavar="model.pt", help="model that idcwh-train wrote")
+    made.add_argument("model", nargs="?", type=common.path, metavar="model.pt", help="model that idcwh-train wrote")
     what = made.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--onnx", nargs="?", const="", metavar="OUT", help="output file (default: the name of model.pt with .onnx)"
+        "--onnx",
+        nargs="?",
+        const=_BESIDE_MODEL,
+        type=common.path,
+        metavar="OUT",
+        help="output file (default: the name of model.pt with .onnx)",
     )
-    what.add_argument("--info", type=Path, metavar="model.onnx", help="content of a model.onnx")
-    what.add_argument("--list", nargs="+", metavar="PATH", help="table of the models in these files and folders")
+    what.add_argument("--info", type=common.path, metavar="model.onnx", help="content of a model.onnx")
+    what.add_argument(
+        "--list", nargs="+", type=common.path, metavar="PATH", help="table of the models in these files and folders"
+    )
     made.add_argument(
         "--precision",
         nargs="+",
@@ -57,6 +65,7 @@ def parser() -> common.Parser:
     )
     made.add_argument(
         "--verify",
+        type=common.path,
         metavar="IMAGES",
         help="images to compare on: a labelled dataset, folder, image or list (default: those kept in model.pt)",
     )
@@ -64,7 +73,10 @@ def parser() -> common.Parser:
         "--limit", type=common.positive, metavar="N", help="number of these images, evenly spaced (default: all)"
     )
     made.add_argument(
-        "--calibrate", metavar="IMAGES", help="images that int8 is calibrated on (default: those kept in model.pt)"
+        "--calibrate",
+        type=common.path,
+        metavar="IMAGES",
+        help="images that int8 is calibrated on (default: those kept in model.pt)",
     )
     made.add_argument(
         "--device",
@@ -98,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
                 made.error(f"--{name}: needs --onnx")
         return _describe(options)
     if options.model is None:
-        took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx else ""
+        took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx is not _BESIDE_MODEL else ""
         made.error(f"no model.pt is named{took}; name it first: idcwh-export model.pt --onnx")
     if options.limit is not None and options.verify is None:
         made.error("--limit: needs --verify IMAGES")
@@ -111,7 +123,9 @@ def _describe(options: Any) -> int:
     from . import describe
 
     try:
-        described: Any = describe.listed(options.list) if options.info is None else describe.describe(options.info)
+        described: Any = (
+            describe.listed(options.list) if options.info is None else describe.describe(Path(options.info))
+        )
     except ImportError as error:
         raise not_installed(error, "export") from None
     shown = "" if options.json else describe.table(described) if options.info is None else describe.text(described)
@@ -120,13 +134,14 @@ def _describe(options: Any) -> int:
 
 
 def _export(options: Any) -> int:
-    out = Path(options.onnx) if options.onnx else options.model.with_suffix(".onnx")
-    if not options.model.is_file():
-        if not options.model.exists():
-            raise NotFoundError(path=options.model, expected=_EXPECTED)
-        raise InvalidInputError("is not a file", path=options.model, expected=_EXPECTED)
-    if options.model.suffix.lower() == ".onnx":
-        raise InvalidInputError(path=options.model, found="an ONNX model", expected=_EXPECTED)
+    model = Path(options.model)
+    out = model.with_suffix(".onnx") if options.onnx is _BESIDE_MODEL else Path(options.onnx)
+    if not model.is_file():
+        if not model.exists():
+            raise NotFoundError(path=model, expected=_EXPECTED)
+        raise InvalidInputError("is not a file", path=model, expected=_EXPECTED)
+    if model.suffix.lower() == ".onnx":
+        raise InvalidInputError(path=model, found="an ONNX model", expected=_EXPECTED)
     skipped: list[dict[str, str]] = []
 
     def skip(path: str, reason: str) -> None:
@@ -134,9 +149,9 @@ def _export(options: Any) -> int:
         console.note(f"skipped {path}: {reason}")
 
     export = _load_export()
-    console.note(f"exporting {options.model}")
+    console.note(f"exporting {model}")
     done = export.export_onnx(
-        options.model,
+        model,
         out,
         precisions=options.precision,
         images=options.verify,

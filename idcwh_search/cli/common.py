@@ -265,6 +265,13 @@ threads = partial(whole, least=1, most=MAX_THREADS)
 identifier = partial(whole, least=0, most=LARGEST_ID)
 
 
+def path(text: str) -> str:
+    """Returns the path of an argument. Raises ArgumentTypeError for an empty one, which would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, not ''")
+    return text
+
+
 def bits(text: str) -> int:
     """Returns the code length of an argument."""
     from ..codes import MAX_BITS
@@ -281,13 +288,18 @@ def add_command(commands: Any, name: str, run: Callable[[Any], int], *, help: st
 
 def add_database(add: Callable[..., Any]) -> None:
     """Adds the argument for a database; `add` is a parser's add_argument."""
-    add("db", metavar="FILE", help="the database, such as codes.bin")
+    add("db", type=path, metavar="FILE", help="the database, such as codes.bin")
 
 
 def add_database_files(add: Callable[..., Any]) -> None:
     """Adds the options for the places of a database's model and images."""
-    add("--model", metavar="FILE", help="the model.onnx (default: the one that the database names)")
-    add("--root", metavar="DIR", help="the current folder of the database's images (default: the one it names)")
+    add("--model", type=path, metavar="FILE", help="the model.onnx (default: the one that the database names)")
+    add(
+        "--root",
+        type=path,
+        metavar="DIR",
+        help="the current folder of the database's images (default: the one it names)",
+    )
 
 
 def add_encoder(add: Callable[..., Any]) -> None:

@@ -24,6 +24,7 @@ def add_options(parser: Any) -> None:
     parser.add_argument(
         "--images",
         required=True,
+        type=common.path,
         metavar="DIR_OR_LIST",
         help="a folder, a .tar file, a list of paths (one per line; - for stdin), or a manifest (.csv, .jsonl)",
     )

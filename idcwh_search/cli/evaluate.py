@@ -58,12 +58,17 @@ def parser() -> common.Parser:
     ).add_argument
     # One list for both, so that --name follows the order of the command line.
     source: dict[str, Any] = {"dest": "sources", "action": "append"}
-    add("--model", type=partial(Source, "model"), metavar="FILE", help="a model.onnx", **source)
-    add("--codes", type=partial(Source, "codes"), metavar="FILE.npz", help="codes made elsewhere", **source)
+    add("--model", type=partial(_source, "model"), metavar="FILE", help="a model.onnx", **source)
+    add("--codes", type=partial(_source, "codes"), metavar="FILE.npz", help="codes made elsewhere", **source)
     add("--name", action="append", metavar="TEXT", help="name of each of them, in the same order")
 
     add = parser.add_argument_group("images (with --model)").add_argument
-    add("--data", metavar="SPEC", help="a folder, a .csv or .jsonl manifest, .npz arrays, or source:directory")
+    add(
+        "--data",
+        type=common.path,
+        metavar="SPEC",
+        help="a folder, a .csv or .jsonl manifest, .npz arrays, or source:directory",
+    )
     add("--protocol", default="auto", metavar="NAME", help="a protocol, or a saved split .json (default auto)")
     for name, text in HELP.items():
         least = common.natural if name in ("query_per_class", "query") else common.positive
@@ -78,9 +83,14 @@ def parser() -> common.Parser:
 
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print JSON, curves and histograms included")
-    add("--plots", metavar="DIR", help="also draw PNG plots into DIR")
-    add("--save-codes", metavar="FILE.npz", help="also write the codes of the one --model, for --codes")
-    add("--save-protocol", metavar="FILE.json", help="also write the split, for --protocol")
+    add("--plots", type=common.path, metavar="DIR", help="also draw PNG plots into DIR")
+    add(
+        "--save-codes",
+        type=common.path,
+        metavar="FILE.npz",
+        help="also write the codes of the one --model, for --codes",
+    )
+    add("--save-protocol", type=common.path, metavar="FILE.json", help="also write the split, for --protocol")
     return parser
 
 
@@ -97,6 +107,11 @@ class Source:
         from ..encoder.encoder import Encoder
 
         return Encoder(self.path, **common.encoder_options(options))
+
+
+def _source(kind: str, text: str) -> Source:
+    """argparse type: the path of a column."""
+    return Source(kind, common.path(text))
 
 
 @dataclass(frozen=True)

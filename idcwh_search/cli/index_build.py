@@ -29,8 +29,12 @@ The database names its images by their path below DIR, such as cats/tom.jpg, in 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
     parser = common.add_command(commands, "build", run, help="encode images into a new database", epilog=EPILOG)
-    parser.add_argument("--model", required=True, metavar="FILE", help="the model.onnx, made by idcwh-export")
-    parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
+    parser.add_argument(
+        "--model", required=True, type=common.path, metavar="FILE", help="the model.onnx, made by idcwh-export"
+    )
+    parser.add_argument(
+        "--db", required=True, type=common.path, metavar="FILE", help="the database to write, such as codes.bin"
+    )
     parser.add_argument("--force", action="store_true", help="replace an existing database")
     parser.add_argument(
         "--resume",

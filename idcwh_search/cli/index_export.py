@@ -22,9 +22,11 @@ def add_parser(commands: Any) -> None:
     help = "write a database as a file for faiss, NumPy, Parquet or Arrow"
     parser = common.add_command(commands, "export", run, help=help, epilog=EPILOG)
     common.add_database(parser.add_argument)
-    parser.add_argument("out", metavar="OUT", help="the file to write, such as codes.parquet")
+    parser.add_argument("out", type=common.path, metavar="OUT", help="the file to write, such as codes.parquet")
     parser.add_argument("--format", choices=interchange.FORMATS, help="the format (default: by the suffix of OUT)")
-    parser.add_argument("--ids", metavar="FILE", help="write the ids to this .npy, for formats without (npy, raw)")
+    parser.add_argument(
+        "--ids", type=common.path, metavar="FILE", help="write the ids to this .npy, for formats without (npy, raw)"
+    )
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
 

@@ -21,13 +21,15 @@ def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
     help = "make a database of codes from faiss, NumPy, Parquet or Arrow"
     parser = common.add_command(commands, "import", run, help=help, epilog=EPILOG)
-    parser.add_argument("source", metavar="IN", help="the file of codes, such as codes.faiss")
-    parser.add_argument("--db", required=True, metavar="FILE", help="the database to write, such as codes.bin")
+    parser.add_argument("source", type=common.path, metavar="IN", help="the file of codes, such as codes.faiss")
+    parser.add_argument(
+        "--db", required=True, type=common.path, metavar="FILE", help="the database to write, such as codes.bin"
+    )
     parser.add_argument("--format", choices=interchange.FORMATS, help="the format (default: by the suffix of IN)")
     parser.add_argument(
         "--bits", type=common.bits, metavar="N", help="the code length (default: 8 times the bytes of a code)"
     )
-    parser.add_argument("--ids", metavar="FILE", help="a .npy of ids, for formats without (npy, raw)")
+    parser.add_argument("--ids", type=common.path, metavar="FILE", help="a .npy of ids, for formats without (npy, raw)")
     parser.add_argument("--force", action="store_true", help="replace an existing database")
 
 

@@ -35,7 +35,9 @@ def add_parser(commands: Any) -> None:
     which.add_argument(
         "--keys", nargs="+", metavar="KEY", help="paths below the folder that was indexed, such as cats/tom.jpg"
     )
-    which.add_argument("--keys-from", metavar="FILE", help="a list of keys, one per line; - for stdin")
+    which.add_argument(
+        "--keys-from", type=common.path, metavar="FILE", help="a list of keys, one per line; - for stdin"
+    )
 
 
 def run(options: Any) -> int:

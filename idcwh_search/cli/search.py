@@ -38,16 +38,21 @@ def parser() -> common.Parser:
         prog="idcwh-search", description="Find the nearest images of a database, exactly.", epilog=EPILOG
     )
     parser.with_version()
-    parser.add_argument("--db", required=True, metavar="FILE", help="the database, made by idcwh-index build")
+    parser.add_argument(
+        "--db", required=True, type=common.path, metavar="FILE", help="the database, made by idcwh-index build"
+    )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--query",
         nargs="+",
         action="extend",
+        type=common.path,
         metavar="IMAGE",
         help="images, or folders or lists of them; - for an image, or a list, on standard input",
     )
-    source.add_argument("--query-codes", metavar="FILE.npy", help="packed codes instead: uint8 (n, ceil(bits/8))")
+    source.add_argument(
+        "--query-codes", type=common.path, metavar="FILE.npy", help="packed codes instead: uint8 (n, ceil(bits/8))"
+    )
     parser.add_argument(
         "--combine", action="store_true", help="one query of all query images: the sign of their mean logits"
     )
@@ -65,7 +70,9 @@ def parser() -> common.Parser:
     )
     parser.add_argument("--exclude-self", action="store_true", help="leave out the query's own file")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--html", metavar="FILE", help="also write a page with the images of queries and hits")
+    parser.add_argument(
+        "--html", type=common.path, metavar="FILE", help="also write a page with the images of queries and hits"
+    )
     common.add_database_files(parser.add_argument)
     common.add_encoder(parser.add_argument)
     return parser

@@ -8,6 +8,7 @@ The checksum guards against tools and accidents, not against an attacker.
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import stat
 from collections.abc import Iterator
@@ -76,6 +77,8 @@ class LoadedModel:
     @classmethod
     def read(cls, path: StrPath) -> LoadedModel:
         """Reads a file; raises IdcwhError where it is missing, unreadable, or not an ONNX model."""
+        if not os.fspath(path):
+            raise InvalidInputError("the path of the model is empty", expected=_EXPECTED)
         path = str(Path(path).absolute())
         try:
             # A pipe would block.

@@ -101,6 +101,8 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
         if not content:
             raise UnreadableImage(name, "an empty file")
         return to_pixels(open_image(io.BytesIO(content), name), preprocess, name)
+    if not os.fspath(path):
+        raise UnreadableImage("''", "an empty path")
     try:
         if (inside := _in_shard(path)) is not None:
             return to_pixels(open_image(inside, path), preprocess, path)

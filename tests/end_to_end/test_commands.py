@@ -174,7 +174,6 @@ def test_search_errors_name_the_path(database: Path, images: Path, tmp_path: Pat
         (tmp_path / "cut.bin", "--query", query, tmp_path / "cut.bin"),
         (database, "--query-codes", tmp_path / "wide.npy", tmp_path / "wide.npy"),
         (database, "--query-codes", tmp_path / "objects.npy", tmp_path / "objects.npy"),
-        (database, "--query-codes", "", ""),
     ):
         line = commands.fails(search.main, "--db", db, option, value)
         assert str(named) in line and "allow_pickle" not in line
@@ -208,8 +207,8 @@ def test_search_checks_its_output_before_the_work(
     database: Path, images: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("idcwh_search.cli.search.read_queries", None)
-    for page in (images / "no" / "x.html", ""):
-        assert str(page) in commands.fails(search.main, "--db", database, "--query", images, "--html", page)
+    page = images / "no" / "x.html"
+    assert str(page) in commands.fails(search.main, "--db", database, "--query", images, "--html", page)
 
 
 def test_build_terminated_leaves_nothing(model: Path, tmp_path: Path) -> None:

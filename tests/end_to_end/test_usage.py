@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -46,6 +47,7 @@ CASES = [
     (train, "--out run --resume --recipe paper"),
     (reproduce, "cifar10-mini --data photos --out run --bits 65536"),
     (reproduce, "cifar10-mini --data photos --out run --backbone nothing"),
+    (reproduce, "cifar10-mini --data photos --out run --backbone ''"),
     (reproduce, "cifar10-mini --data photos --out run --set epochs=0"),
 ]
 
@@ -57,3 +59,65 @@ def test_option_with_a_value_it_does_not_accept_is_usage(
     monkeypatch.chdir(str(tmp_path))
     out, err = commands(module.main, *shlex.split(line), status=2)
     assert out == "" and err.startswith("error: ") and err.endswith(" --help)\n") and err.count("\n") == 1
+
+
+EMPTY = [  # a command line with an empty path, and the argument that the message names
+    (index, "build --model '' --images photos --db codes.bin", "--model"),
+    (index, "build --model model.onnx --images '' --db codes.bin", "--images"),
+    (index, "build --model model.onnx --images photos --db ''", "--db"),
+    (index, "add '' --images photos", "FILE"),
+    (index, "add codes.bin --images ''", "--images"),
+    (index, "add codes.bin --images photos --model ''", "--model"),
+    (index, "add codes.bin --images photos --root ''", "--root"),
+    (index, "remove '' --ids 1", "FILE"),
+    (index, "remove codes.bin --keys-from ''", "--keys-from"),
+    (index, "compact ''", "FILE"),
+    (index, "info ''", "FILE"),
+    (index, "verify ''", "FILE"),
+    (index, "export '' codes.npy", "FILE"),
+    (index, "export codes.bin ''", "OUT"),
+    (index, "export codes.bin codes.npy --ids ''", "--ids"),
+    (index, "import '' --db codes.bin", "IN"),
+    (index, "import codes.npy --db ''", "--db"),
+    (index, "import codes.npy --db codes.bin --ids ''", "--ids"),
+    (search, "--db '' --query photo.png", "--db"),
+    (search, "--db codes.bin --query photo.png ''", "--query"),
+    (search, "--db codes.bin --query-codes ''", "--query-codes"),
+    (search, "--db codes.bin --query photo.png --html ''", "--html"),
+    (search, "--db codes.bin --query photo.png --model ''", "--model"),
+    (search, "--db codes.bin --query photo.png --root ''", "--root"),
+    (evaluate, "--model '' --data photos", "--model"),
+    (evaluate, "--codes ''", "--codes"),
+    (evaluate, "--codes codes.npz --data ''", "--data"),
+    (evaluate, "--codes codes.npz --plots ''", "--plots"),
+    (evaluate, "--model model.onnx --data photos --protocol ''", "--protocol"),
+    (evaluate, "--model model.onnx --data photos --save-codes ''", "--save-codes"),
+    (evaluate, "--model model.onnx --data photos --save-protocol ''", "--save-protocol"),
+    (export, "'' --onnx", "model.pt"),
+    (export, "model.pt --onnx ''", "--onnx"),
+    (export, "model.pt --onnx --verify ''", "--verify"),
+    (export, "model.pt --onnx --precision int8 --calibrate ''", "--calibrate"),
+    (export, "--info ''", "--info"),
+    (export, "--list runs ''", "--list"),
+    (train, "--data photos --out ''", "--out"),
+    (train, "--data '' --out run", "--data"),
+    (train, f"{TRAIN} --cache ''", "--cache"),
+    (train, "--data photos --out run --weights ''", "--weights"),
+    (train, "--resume --out ''", "--out"),
+    (train, "--resume --out run --data ''", "--data"),
+    (reproduce, "cifar10-mini --data photos --out ''", "--out"),
+    (reproduce, "cifar10-mini --data '' --out run", "--data"),
+    (reproduce, "cifar10-mini --data photos --out run --cache ''", "--cache"),
+    (reproduce, "--list --out ''", "--out"),
+]
+
+
+@pytest.mark.parametrize(("module", "line", "argument"), EMPTY, ids=[f"{m.__name__} {line}" for m, line, _ in EMPTY])
+def test_path_that_is_empty_is_usage(
+    module: ModuleType, line: str, argument: str, commands: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An unset variable of the shell names no file of the current folder, and does not drop its option."""
+    monkeypatch.chdir(tmp_path)
+    out, err = commands(module.main, *shlex.split(line), status=2)
+    assert out == "" and err.startswith("error: ") and err.endswith(" --help)\n") and err.count("\n") == 1
+    assert argument in err and not list(tmp_path.iterdir())

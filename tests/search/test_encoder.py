@@ -101,6 +101,13 @@ def test_encoder_of_other_objects_is_a_type_error(linear: Any, tmp_path: Path) -
             encoder([wrong])  # type: ignore[list-item]
 
 
+def test_encoder_with_an_empty_path_is_invalid(linear: Any) -> None:
+    with raises(InvalidInputError, path=None, problem="the path of the model is empty"):
+        Encoder("")
+    with raises(UnreadableImage, path="''", problem="an empty path"):
+        Encoder(linear.write())([""])
+
+
 @pytest.mark.parametrize(
     "pixels",
     [

@@ -109,6 +109,17 @@ def test_train_into_a_folder_in_use_is_refused(images, net, tmp_path, cached, ca
     assert not (out / ".lock").exists()
 
 
+def test_resume_without_checkpoint_names_the_cause(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert cli.main(["--out", str(out), "--resume"]) == 1
+    line = capsys.readouterr().err
+    assert line == f"error: {out / 'checkpoint.pt'}: is missing; start the run without --resume\n" and not out.exists()
+    with run_dir.alone(out, "idcwh-train"):  # a run that has just begun
+        assert cli.main(["--out", str(out), "--resume"]) == 1
+        assert capsys.readouterr().err.startswith(f"error: {out}: is locked")
+        assert [path.name for path in out.iterdir()] == [".lock"], "the folder stays locked"
+
+
 def test_alone_holds_the_folder_and_leaves_no_trace(tmp_path):
     out = tmp_path / "a" / "run"
     with run_dir.alone(out, "idcwh-train"):

@@ -44,7 +44,7 @@ def parser() -> common.Parser:
     p.add_argument("table", nargs="?", choices=tables.TABLES, help="table of the paper")
 
     add = p.add_argument_group("experiments").add_argument
-    add("--data", metavar="DATA", help="dataset of the table; --list names it")
+    add("--data", type=common.path, metavar="DATA", help="dataset of the table; --list names it")
     add("--methods", nargs="+", metavar="M", help="default: the paper's rows and csq, orthohash, class-code; or: all")
     add("--bits", nargs="+", type=common.bits, metavar="L", help="code lengths (default: the paper's four)")
     add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default 3 with --freeze, else 1)")
@@ -59,10 +59,10 @@ def parser() -> common.Parser:
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_setting,
         help=f"another value than the recipe's, of: {', '.join(_SETTABLE)}")  # fmt: skip
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    add("--cache", type=Path, metavar="DIR", help="folder of cached features (default: the user's cache folder)")
+    add("--cache", type=common.path, metavar="DIR", help="folder of cached features (default: the user's cache folder)")
 
     add = p.add_argument_group("output").add_argument
-    add("--out", metavar="DIR", type=Path, help="folder of the experiments and the report")
+    add("--out", metavar="DIR", type=common.path, help="folder of the experiments and the report")
     add("--figures", action=argparse.BooleanOptionalAction, default=True, help="draw figures (default)")
     add("--report-only", action="store_true", help="train nothing: report the experiments that are there")
     add("--retry-failed", action="store_true", help="train failed experiments again")
@@ -88,6 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; see the epilog for its exit codes."""
     p = parser()
     arguments = p.parse_args(argv)
+    arguments.out = arguments.out and Path(arguments.out)
     if arguments.list:
         print("\n".join(map(one_line, _listing(arguments.out))))
         return common.DONE
@@ -143,7 +144,8 @@ def _run(arguments: Any, table: tables.Table, planned: list[Planned], command: s
         if arguments.figures:
             _check_figures(out)
         report.remember(out, table.name, None)
-        runner = Runner(out, dataset, runs_on, arguments.cache or features.default_cache(), command)
+        cache = Path(arguments.cache) if arguments.cache else features.default_cache()
+        runner = Runner(out, dataset, runs_on, cache, command)
         tally = runner.run(planned, arguments.retry_failed, arguments.keep_models)
         if tally.interrupted:
             note(f"interrupted: {tally.done:,} of {len(planned):,} experiments are done; the same command continues")
@@ -159,7 +161,9 @@ def _run(arguments: Any, table: tables.Table, planned: list[Planned], command: s
 def plan(arguments: Any, table: tables.Table) -> list[Planned]:
     """Returns the requested experiments. Raises ValueError for options that contradict each other."""
     recipe = arguments.recipe or ("frozen" if arguments.freeze else "paper")
-    backbone = arguments.backbone or recipes.RECIPES[recipe].get("backbone", Options.backbone)
+    backbone = arguments.backbone
+    if backbone is None:
+        backbone = recipes.RECIPES[recipe].get("backbone", Options.backbone)
     requested = grid.Grid(
         setup=Setup(recipe, backbone, arguments.freeze),
         methods=_methods(arguments.methods, table, arguments.freeze),

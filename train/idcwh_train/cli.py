@@ -15,7 +15,7 @@ from typing import Any
 from idcwh_search._util import console
 from idcwh_search._util.wording import counted
 from idcwh_search.cli import common
-from idcwh_search.errors import IdcwhError, NotSupportedError
+from idcwh_search.errors import IdcwhError, NotFoundError, NotSupportedError
 
 from . import recipes
 from .engine.run_dir import RunDir
@@ -54,13 +54,13 @@ def parser() -> common.Parser:
     p.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
     groups = {title: p.add_argument_group(title).add_argument for title in GROUPS}
     run = groups["run"]
-    run("--out", metavar="DIR", type=Path, required=True, help="folder of the run: model.pt and the rest")
+    run("--out", metavar="DIR", type=common.path, required=True, help="folder of the run: model.pt and the rest")
     run("--resume", action="store_true", default=False, help="continue DIR/checkpoint.pt; options are its own")
     run("--overwrite", action="store_true", default=False, help="replace an earlier run in DIR")
     run("--evaluate", action="store_true", default=False, help="MAP of the queries at the end")
     run("--recipe", choices=recipes.RECIPES, help="set of defaults (paper; with --freeze: frozen)")
     run("--device", choices=("auto", "cpu", "cuda"), default="auto", help="training device (default auto)")
-    run("--cache", type=Path, metavar="DIR", help="feature cache (default ~/.cache/idcwh/features)")
+    run("--cache", type=common.path, metavar="DIR", help="feature cache (default ~/.cache/idcwh/features)")
     run("--json", action="store_true", default=False, help="last epoch's numbers on stdout, as JSON")
     for name, one in OPTIONS.items():
         if one.group:
@@ -78,6 +78,8 @@ def main(argv: list[str] | None = None) -> int:
     p = parser()
     arguments = vars(p.parse_args(argv))
     given = _given(arguments)
+    if not given.get("data", arguments["resume"]):
+        p.error("--data: is missing; expected a folder, a manifest, or cifar10:DIR")
     run_dir = RunDir(arguments["out"])
     if arguments["resume"]:
         if new := sorted(arguments.keys() & _NEW_RUN):
@@ -86,12 +88,14 @@ def main(argv: list[str] | None = None) -> int:
             p.error("--overwrite: replaces a run, and --resume continues it; give one of them")
         from .engine import resume
 
-        recorded = resume.recorded(resume.read(run_dir.checkpoint), run_dir.checkpoint)
+        try:
+            recorded = resume.recorded(resume.read(run_dir.checkpoint), run_dir.checkpoint)
+        except NotFoundError as error:
+            run_dir.check_unused()  # a run that has just begun has no checkpoint
+            raise error.about(hint="start the run without --resume") from None
         with p.checking():
             options = replace(recorded, **given)
     else:
-        if not given.get("data"):
-            p.error("--data: is missing; expected a folder, a manifest, or cifar10:DIR")
         with p.checking():
             options = recipes.options(arguments.get("recipe") or ("frozen" if given.get("freeze") else "paper"), given)
 
@@ -104,10 +108,11 @@ def main(argv: list[str] | None = None) -> int:
     if distributed.number():
         console.hush()
     here = distributed.local_device(device(arguments["device"]))
+    cache = Path(arguments["cache"]) if "cache" in arguments else features.default_cache()
     with distributed.joined(here) as workers:
         try:
             outcome = session.train(
-                options, run_dir, device=here, cache=arguments.get("cache", features.default_cache()), workers=workers,
+                options, run_dir, device=here, cache=cache, workers=workers,
                 **{name: arguments[name] for name in ("resume", "overwrite", "evaluate")},
             )  # fmt: skip
         except divergence.DivergedError as error:
@@ -211,7 +216,7 @@ def device(asked: str) -> Any:
         return torch.device("cuda")
     why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
     if asked == "cuda":
-        raise NotSupportedError(why, path="--device", found="cuda", hint="--device cpu works")
+        raise NotSupportedError(why, path="--device", hint="--device cpu works")
     console.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
     return torch.device("cpu")
 

@@ -20,6 +20,7 @@ from idcwh_search.errors import AlreadyExistsError, LockedError, NotFoundError, 
 from idcwh_search.splits import split
 
 PROTOCOL, LOG, CHECKPOINT, CURVES = "protocol.json", "log.jsonl", "checkpoint.pt", "curves.png"
+LOCK = ".lock"  # while a process works in the folder
 TORCH = begins_with("file of idcwh-train", rb"PK\x03\x04.{26}[^\0]{0,255}/data\.pkl.*idcwh-(model|checkpoint)")
 _KINDS = {PROTOCOL: split.KIND, LOG: begins_with("log of idcwh-train", rb'\{"epoch": '), CURVES: PNG}
 _MODEL = re.compile(r"model(-[1-9][0-9]*)?\.pt")
@@ -69,6 +70,12 @@ class RunDir:
                     check_target(path, _KINDS.get(path.name, TORCH))
             yield
 
+    def check_unused(self) -> None:
+        """Raises LockedError if another process works in the folder."""
+        if (self.path / LOCK).exists():
+            with alone(self.path, "idcwh-train"):
+                pass
+
     def clear(self) -> None:
         """Removes the files of an earlier run but the log, and remembers their permissions."""
         for path in (*self.results(), self.protocol):
@@ -100,7 +107,7 @@ def alone(out: Path, command: str) -> Iterator[None]:
     Makes the folder and those above it, and removes them at the end if nothing was written.
     """
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    path = out / ".lock"
+    path = out / LOCK
     handle = _lock(path)
     if handle is None:
         raise LockedError(f"is locked by another {command}", path=out, hint="wait for it, or choose another --out")
