@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from idcwh_train import cli
-from idcwh_train.engine import checkpoint, trainer
-from idcwh_train.engine.checkpoint import load_model
+from idcwh_search.errors import CorruptFileError, MismatchError, NotSupportedError
+from idcwh_train import RunDir, cli, load_model, train
+from idcwh_train.engine import checkpoint, resume, trainer
 from idcwh_train.models import backbones
+from support.errors import raises
 
 FINE_TUNING = [
     *("--lr", "0.001", "--head-lr", "0.01", "--nesterov", "--schedule", "linear", "--warmup", "0.2"),
@@ -163,6 +165,72 @@ def test_resume_corrupt_or_incomplete_checkpoint_is_refused(finished, cached, ca
         assert cli.main(["--out", str(out), "--resume", *cached]) == 1
         said = capsys.readouterr().err.strip()
         assert said.startswith(f"error: {path}: ") and lacking in said and "\n" not in said
+
+
+def test_checkpoint_option_of_a_newer_version_is_not_supported(finished, cached, capsys):
+    path = finished / "checkpoint.pt"
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    saved["options"]["mixup"] = 0.2
+    checkpoint.write(path, saved)
+    with raises(NotSupportedError, path=path, problem="option mixup of a newer version"):
+        resume.recorded(resume.read(path), path)
+    assert cli.main(["--out", str(finished), "--resume", *cached]) == 1
+    assert "__init__" not in capsys.readouterr().err
+
+
+def test_checkpoint_position_of_a_newer_version_is_not_supported(finished):
+    path = finished / "checkpoint.pt"
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    saved["trainer"]["position"]["shard"] = 1
+    checkpoint.write(path, saved)
+    with raises(NotSupportedError, path=path, problem="trainer.position.shard of a newer version"):
+        resume.read(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["best", "log_bytes", "trainer.position", "trainer.position.epoch", "trainer.network", "trainer.codes.0.packed"],
+)
+def test_checkpoint_without_a_part_is_corrupt(finished, name):
+    path = finished / "checkpoint.pt"
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    *parents, last = name.split(".")
+    part = saved
+    for key in parents:
+        part = part[int(key)] if key.isdigit() else part[key]
+    del part[last]
+    checkpoint.write(path, saved)
+    with raises(CorruptFileError, path=path, problem=f"{name} is missing"):
+        resume.read(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "found"),
+    [
+        (lambda saved: saved["trainer"].update(position=[1]), "trainer.position", "list"),
+        (lambda saved: saved["trainer"].update(optimizer=5), "trainer.optimizer", "int"),
+        (lambda saved: saved["trainer"]["position"].update(epoch="x"), "trainer.position.epoch", "str"),
+        (lambda saved: saved["trainer"]["network"].update({"heads.12.bias": 1}), "network.heads.12.bias", "int"),
+        (lambda saved: saved.update(best=3), "best", "int"),
+    ],
+)
+def test_checkpoint_with_a_part_of_another_type_is_corrupt(finished, change, name, found):
+    path = finished / "checkpoint.pt"
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    change(saved)
+    checkpoint.write(path, saved)
+    with raises(CorruptFileError, path=path, found=found, problem=f"{name} is invalid"):
+        resume.read(path)
+
+
+def test_checkpoint_with_tensors_of_another_shape_does_not_match(finished, cached):
+    path = finished / "checkpoint.pt"
+    saved = checkpoint.read(path, checkpoint.CHECKPOINT)
+    saved["trainer"]["network"]["heads.12.bias"] = torch.zeros(5)
+    checkpoint.write(path, saved)
+    options = resume.recorded(saved, path)
+    with raises(MismatchError, path=path, problem="heads.12.bias"):
+        train(options, RunDir(finished), device=torch.device("cpu"), cache=Path(cached[1]), resume=True)
 
 
 @pytest.mark.parametrize(

@@ -3,36 +3,121 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
+from types import UnionType
 from typing import Any
+
+from torch import Tensor
 
 from idcwh_search._util.console import note
 from idcwh_search.datasets import LabelledImages
 from idcwh_search.errors import CorruptFileError, MismatchError, NotSupportedError
 from idcwh_search.splits.split import Split
 
-from ..options import NO_FILES, Options
+from ..options import NO_FILES, OPTIONS, Options
 from . import checkpoint
 from .run_dir import RunDir
+from .trainer import Position
 
-_KEYS: dict[str, type] = {"options": dict, "protocol": dict, "trainer": dict, "log_bytes": int, "record": dict}
+_RESTORE = "restore a copy, or train again with --overwrite"
+_ABSENT = object()
+_PARTS: dict[str, type | UnionType] = {
+    "options": dict,
+    "protocol": dict,
+    "log_bytes": int,
+    "record": dict,
+    "failed?": dict,
+    "trainer": dict,
+    "trainer.position": dict,
+    "trainer.position.epoch": int,
+    "trainer.position.step": int,
+    "trainer.position.taken?": int,
+    "trainer.position.unlabelled?": int,
+    "trainer.position.sums?": dict,
+    "trainer.position.sums?.*": float,
+    "trainer.network": dict,
+    "trainer.network.*": Tensor,
+    "trainer.average": dict | None,
+    "trainer.average.*": Tensor,
+    "trainer.averaged": int,
+    "trainer.methods": list,
+    "trainer.methods.*": dict,
+    "trainer.methods.*.*": Tensor,
+    "trainer.optimizer": dict,
+    "trainer.optimizer.state": dict,
+    "trainer.optimizer.state.*": dict,
+    "trainer.optimizer.param_groups": list,
+    "trainer.optimizer.param_groups.*": dict,
+    "trainer.optimizer.param_groups.*.params": list,
+    "trainer.codes": list,
+    "trainer.codes.*": dict,
+    "trainer.codes.*.packed": Tensor,
+    "trainer.codes.*.spread": float,
+    "best": dict | None,
+    "best.map": float,
+    "best.epoch": int,
+    "best.weights": dict,
+    "best.weights.*": Tensor,
+    "best.methods": list,
+    "best.methods.*": dict,
+    "best.methods.*.*": Tensor,
+}
+"""The parts of checkpoint.pt and their types: `*` is every item of a part, and `?` marks what older versions lack."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns a checkpoint. Raises NotSupportedError for one of another version of this program."""
+    """Returns a checkpoint whose parts are complete and of the right types.
+
+    Raises:
+        CorruptFileError: a part is missing or has another type.
+        NotSupportedError: another version of this program wrote the file.
+    """
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
-    missing = [name for name, kind in _KEYS.items() if not isinstance(saved.get(name), kind)]
-    if missing:
-        problem = f"has no {missing[0]}; another version of idcwh-train wrote it"
-        raise NotSupportedError(problem, path=path, hint="continue with that version, or train again with --overwrite")
+    for pattern, kind in _PARTS.items():
+        for name, value in _parts(saved, pattern.split(".")):
+            if value is _ABSENT:
+                raise CorruptFileError(f"is corrupt: {name} is missing", path=path, hint=_RESTORE)
+            if not isinstance(value, kind):
+                found, expected = type(value).__name__, getattr(kind, "__name__", str(kind))
+                problem = f"is corrupt: {name} is invalid"
+                raise CorruptFileError(problem, path=path, found=found, expected=expected, hint=_RESTORE)
+    _check_known("trainer.position.", saved["trainer"]["position"], Position.__dataclass_fields__, path)
     return saved
 
 
+def _parts(value: Any, keys: list[str], name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields name and value of each part that a pattern of _PARTS stands for; the value of a missing one is _ABSENT."""
+    if not keys:
+        yield name, value
+    elif value is not None:
+        key, optional = keys[0].removesuffix("?"), keys[0].endswith("?")
+        items: Iterable[tuple[Any, Any]] = [(key, value.get(key, _ABSENT))] if key != "*" else _items(value)
+        for item, part in items:
+            if not (optional and part is _ABSENT):
+                yield from _parts(part, keys[1:], f"{name}.{item}" if name else str(item))
+
+
+def _items(value: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _check_known(what: str, given: Iterable[object], known: Container[str], path: Path) -> None:
+    if unknown := sorted(str(name) for name in given if name not in known):
+        problem = f"{what}{unknown[0]} of a newer version is not supported"
+        raise NotSupportedError(problem, path=path, hint="continue with that version, or train again with --overwrite")
+
+
 def recorded(saved: dict[str, Any], path: Path) -> Options:
-    """Returns the options of a checkpoint. Raises CorruptFileError for invalid ones.
+    """Returns the options of a checkpoint.
 
     An option that is younger than the checkpoint has its default, which is what training did without it.
+
+    Raises:
+        CorruptFileError: an option has an invalid value.
+        NotSupportedError: this version does not know an option.
     """
+    _check_known("option ", saved["options"], OPTIONS, path)
     try:
         return Options(**saved["options"])
     except (TypeError, ValueError) as error:

@@ -283,7 +283,7 @@ class Session:
             self.record = saved["record"]
             self.source.failed.update({str(key): str(why) for key, why in saved.get("failed", {}).items()})
             self.validation.restore(saved["best"])
-        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
+        except (ValueError, RuntimeError) as error:  # of the trainer, and of torch
             cause = " ".join(str(error).split())[:200]
             raise MismatchError(f"does not fit this run ({cause})", path=self.run_dir.checkpoint) from None
         self.checkpoint.describe(self.trainer)

@@ -260,7 +260,7 @@ class Trainer:
             raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.epochs}")
         self.load(self.network, state["network"])
         if self.average is not None:
-            self.load(self.result, state["average"])
+            self.load(self.result, state["average"] or {})
             self.average.n_averaged.fill_(state["averaged"])
         self.load_methods(state["methods"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -42,7 +42,6 @@ class Validation:
     def restore(self, best: dict[str, Any] | None) -> None:
         """Continues with the best weights of a checkpoint. Raises the errors of `Trainer.restore`."""
         if best is not None:
-            float(best["map"]), int(best["epoch"])
             self.trainer.check_fits(best["weights"])
         self.best = best
 
