@@ -18,7 +18,10 @@ def decay(limit: float, steps: int) -> float:
 
 
 def of_weights(network: nn.Module, limit: float) -> AveragedModel:
-    """Returns the EMA of all weights and buffers; its first update copies them."""
+    """Returns the EMA of all weights and buffers of a network; `limit` is the largest decay, see `decay`.
+
+    The first update copies the network.
+    """
 
     def update(mean: Any, now: Any, updates: Any) -> None:
         get_ema_multi_avg_fn(decay(limit, int(updates)))(mean, now, updates)
@@ -27,9 +30,10 @@ def of_weights(network: nn.Module, limit: float) -> AveragedModel:
 
 
 class FreshStatistics:
-    """Batch norm's running statistics of a network that starts without any. What they begin with, mean 0 and variance
-    1, would be most of them for a hundred steps (torchvision's MobileNetV3 keeps 0.99), and the model's codes all the
-    same.
+    """The running statistics of batch norm in a network that trains from scratch.
+
+    Their initial values are mean 0 and variance 1. With a constant decay these would dominate the first hundred steps
+    (0.99 in torchvision's MobileNetV3), and all images would have the same code.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -40,6 +44,6 @@ class FreshStatistics:
         ]
 
     def before_step(self, steps: int) -> None:
-        """Set what the step after `steps` others adds to them."""
+        """Sets the momentum of every batch norm for the step after `steps` steps."""
         for norm, momentum in self._norms:
             norm.momentum = 1 - decay(1 - momentum, steps)

@@ -1,7 +1,7 @@
-"""The C library's memory, kept instead of given back.
+"""Settings of the C library's memory allocator for training on a CPU.
 
-A training step on a CPU takes and frees hundreds of megabytes. glibc gives blocks of that size back to the kernel at
-once, and the next step pays for clearing every page again (benchmarks/training.py).
+A training step allocates and frees hundreds of megabytes. By default glibc returns blocks of that size to the kernel,
+which clears every page again in the next step (benchmarks/training.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 
 def keep_freed() -> bool:
-    """From now on memory that this process frees stays with it. False where the C library is another one."""
+    """Sets the C library to keep freed memory in this process. Returns False if it is not glibc on Linux."""
     if not sys.platform.startswith("linux"):
         return False
     try:

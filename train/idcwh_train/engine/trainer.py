@@ -1,7 +1,7 @@
-"""The training loop: epochs, batches, learning rates, and a position from which it goes on bit for bit.
+"""The training loop: epochs, batches, learning rates, and a position from which it continues bit for bit.
 
-Everything random is a function of (seed, epoch, step): the order of the images, dropout, crops. So the position, the
-weights, the optimizer's momentum and the methods' states are all there is to save.
+Everything random is a function of (seed, epoch, step): the order of the images, dropout, crops. The position, the
+weights, the optimizer's momentum and the methods' states are therefore the whole state of a training.
 """
 
 from __future__ import annotations
@@ -36,18 +36,28 @@ from .source import Source
 
 @dataclass
 class Position:
-    """Where training stands: `step` steps of `epoch` are done (both from 0), and what the epoch has summed up."""
+    """The position of a training, and the sums of the current epoch.
+
+    epoch, step: `epoch` epochs, and `step` steps of the current epoch, are done.
+    taken: the steps of this epoch that had enough images.
+    sums: sum of each term of the loss over the steps taken.
+    unlabelled: images of this epoch that the method skipped.
+    """
 
     epoch: int = 0
     step: int = 0
-    taken: int = 0  # of these steps, those that had pictures enough
+    taken: int = 0
     sums: dict[str, float] = field(default_factory=dict)
-    unlabelled: int = 0  # rows that a method skipped in this epoch
+    unlabelled: int = 0
 
 
 class Trainer:
-    """Trains `network` on the N images `positions` of `source`, labelled int64 [N] or bool [N, C]; `methods` has one
-    method per code length.
+    """The training of a network with one or several code lengths.
+
+    network, methods: the trained network, and one method per code length.
+    source, positions, labels: the training images are those at `positions` [N] of `source`; `labels` is int64 [N] or
+        bool [N, C].
+    workers: the processes that train together; by default this one.
     """
 
     def __init__(
@@ -88,8 +98,14 @@ class Trainer:
         return self.position.epoch >= self.epochs
 
     def run(self, stop: GracefulStop, on_step: Callable[[], None], on_epoch: Callable[[Record], None]) -> None:
-        """Train until finished or asked to stop. `on_step` is called within an epoch whenever the state is whole,
-        `on_epoch` with the record of every epoch that ends.
+        """Trains until the last epoch ends or a stop is requested.
+
+        Args:
+            stop: the request to stop; the current step ends first.
+            on_step: called after each step but the last of an epoch, when `state` may be saved.
+            on_epoch: called with the log record of each epoch that ends.
+
+        Raises DivergedError for a loss, outputs or weights that are not sound.
         """
         done = self.position.epoch * self.steps + self.position.step
         with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit="step") as bar:
@@ -101,7 +117,7 @@ class Trainer:
                     bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
 
     def _epoch(self, stop: GracefulStop, on_step: Callable[[], None], bar: Any) -> Record | None:
-        """The rest of the current epoch; its record, or None when it was stopped before its end."""
+        """Trains the rest of the current epoch. Returns its log record, or None if it was stopped before its end."""
         at, started, worked = self.position, time.monotonic(), time.process_time()
         if at.step == 0:
             for method, codes in zip(self.methods, self.codes, strict=True):
@@ -136,12 +152,12 @@ class Trainer:
         return record
 
     def _step(self, own: Tensor, x: Tensor) -> None:
-        """One step on the training images `own`, and on those of the other workers."""
+        """Takes one step on the training images `own`, and on those of the other workers."""
         images = self.workers.gather(own)
         if not len(images):
             return
         if self.source.min_batch > 1 and self.workers.any_rank(0 < len(own) < self.source.min_batch):
-            return  # the others could not be read
+            return  # too few images could be read
         if self.fresh is not None:
             self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
         factor = optim.learning_rate_factor(
@@ -169,13 +185,13 @@ class Trainer:
         self.position.unlabelled += losses[0].skipped
 
     def _outputs(self, own: Tensor, x: Tensor) -> list[Tensor]:
-        if not len(own):  # none of this worker's part could be read; it still takes part in the step
+        if not len(own):  # no image of this worker's shard could be read; it still takes part in the step
             return [torch.zeros(0, bits, device=self.device, requires_grad=True) for bits in self.network.lengths]
         return self.source.logits(self.network, x)
 
     def _seed(self, seed: int) -> None:
-        """Dropout's generator. torch.manual_seed would do, but where CUDA is not in use it queues the call for later,
-        with a stack trace, every time.
+        """Seeds the generators of dropout. torch.manual_seed is slow where CUDA is not in use: it queues each call for
+        later, with a stack trace.
         """
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -186,8 +202,10 @@ class Trainer:
         return labels if labels.ndim == 2 else F.one_hot(labels, self.classes).bool()
 
     def _count(self, losses: list[Loss], outputs: list[Tensor]) -> None:
-        """Add the terms to the epoch's sums; a loss that is no number, or outputs that are not sound, stop everything
-        before they reach a weight."""
+        """Adds the terms of the losses to the sums of the epoch.
+
+        Raises DivergedError for a loss that is not finite, or outputs that are not sound, before the weights change.
+        """
         at = self.position
         values = {}
         for bits, loss in zip(self.network.lengths, losses, strict=True):
@@ -204,7 +222,7 @@ class Trainer:
             at.sums[name] = at.sums.get(name, 0.0) + value
 
     def _health(self) -> Record:
-        """What the training outputs of this epoch say about the codes: free, and before anything is encoded."""
+        """Returns the statistics of the codes in this epoch, from the outputs of its steps."""
         classes = class_count(self.labels)
         found: Record = {}
         for codes in self.codes:
@@ -215,12 +233,12 @@ class Trainer:
     # ------------------------------------------------------------------------------------------------------ resuming
 
     def weights(self, network: Network) -> dict[str, Tensor]:
-        """What training changes in a network: of a frozen backbone nothing, not even batch norm's statistics."""
+        """Returns the tensors of a network that training changes: all, or only the heads if the backbone is frozen."""
         whole = network.state_dict()
         return {name: value for name, value in whole.items() if name.startswith("heads.") or not self.options.freeze}
 
     def check_weights(self) -> None:
-        """DivergedError unless all that training has changed is sound; of what it has not, nothing is asked."""
+        """Raises DivergedError unless all tensors that training changes are sound, in network, methods and average."""
         trained = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         at = self.position
         when = f"after step {at.step} of epoch {at.epoch + 1}" if at.step else f"after epoch {at.epoch}"
@@ -231,16 +249,16 @@ class Trainer:
             divergence.check(state, {name for name, p in module.named_parameters() if id(p) in trained}, when)
 
     def method_state(self) -> list[dict[str, Tensor]]:
-        """What each method learns and remembers."""
+        """Returns the learned tensors and the buffers of each method."""
         return [method.state_dict() for method in self.methods]
 
     def load_methods(self, states: list[dict[str, Tensor]]) -> None:
-        """Back to what `method_state` gave."""
+        """Restores the result of `method_state`. Raises RuntimeError for tensors of other names or shapes."""
         for method, state in zip(self.methods, states, strict=True):
             method.load_state_dict(state)
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs; tensors and plain Python. The weights of a frozen backbone are not in it."""
+        """Returns the state for `restore`, tensors and plain Python. It has no weights of a frozen backbone."""
         return {
             "position": asdict(self.position),
             "network": self.weights(self.network),
@@ -252,9 +270,11 @@ class Trainer:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a saved state. KeyError, ValueError, TypeError, RuntimeError, AttributeError or IndexError when it
-        is of another run."""
-        # a checkpoint of before steps were told apart has taken all of them
+        """Restores the result of `state`, whose parts resume.read has checked.
+
+        Raises ValueError or RuntimeError for the state of another run: other tensors, or a position beyond the end.
+        """
+        # an older checkpoint does not count the steps taken: it has taken all of them
         position = Position(**{"taken": state["position"]["step"], **state["position"]})
         if not (0 <= position.epoch <= self.epochs and 0 <= position.step < self.steps):
             raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.epochs}")
@@ -269,12 +289,12 @@ class Trainer:
         self.position = position
 
     def load(self, network: Network, weights: dict[str, Tensor]) -> None:
-        """What `weights` gave, back into a network. ValueError when it is of another one."""
+        """Loads the result of `weights` into a network. Raises ValueError for tensors of another network."""
         self.check_fits(weights)
         network.load_state_dict(versioned(weights, network.state_dict()), strict=False)
 
     def check_fits(self, weights: dict[str, Tensor]) -> None:
-        """ValueError unless these are the tensors of `weights`, each of its shape."""
+        """Raises ValueError unless these tensors have the names and shapes of `weights` of this network."""
         own = {name: tuple(value.shape) for name, value in self.weights(self.network).items()}
         given = {name: tuple(value.shape) for name, value in weights.items()}
         if other := sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name)):
@@ -282,5 +302,5 @@ class Trainer:
 
 
 def mixed(*numbers: int) -> int:
-    """A seed that differs for every tuple of numbers, the same on every machine."""
+    """Returns a seed that differs for every tuple of numbers and is the same on every machine."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, numbers)).encode()).digest()[:7], "little")

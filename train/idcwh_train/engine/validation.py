@@ -40,7 +40,7 @@ class Validation:
             self.best = {"map": mean, "epoch": record["epoch"], "weights": weights, "methods": methods}
 
     def restore(self, best: dict[str, Any] | None) -> None:
-        """Continues with the best weights of a checkpoint. Raises the errors of `Trainer.restore`."""
+        """Continues with the best weights of a checkpoint. Raises ValueError for tensors of another network."""
         if best is not None:
             self.trainer.check_fits(best["weights"])
         self.best = best
