@@ -48,7 +48,7 @@ def optimizer(network: Network, methods: list[Method], options: Options) -> torc
 
 
 def _head_lr(methods: list[Method], options: Options) -> float:
-    """Returns the rate of the hash layer: --head-lr, or --lr, times the factor of the method in fine-tuning."""
+    """Returns head_lr if it is given, else lr; in fine-tuning lr times the factor of the method's authors."""
     if options.head_lr is not None:
         return options.head_lr
     return options.lr if options.freeze else options.lr * methods[0].head_lr
