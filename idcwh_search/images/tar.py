@@ -13,11 +13,14 @@ from __future__ import annotations
 import errno
 import io
 import os
-import tarfile
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ..errors import CorruptFileError, NotSupportedError
+
+if TYPE_CHECKING:
+    import tarfile
 
 SUFFIX = ".tar"
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -148,6 +151,8 @@ def _find(path: str | os.PathLike[str]) -> tuple[str | None, Member | Unreadable
 @lru_cache(_KEPT)
 def _scan(path: str, size: int, mtime_ns: int) -> Contents:
     """Returns the members of an archive, read again when its size or time changes."""
+    import tarfile  # takes a tenth of the import of idcwh_search.Encoder, and few programs read tar files
+
     found: Contents = {}
     end = 0
     try:
@@ -161,20 +166,16 @@ def _scan(path: str, size: int, mtime_ns: int) -> Contents:
                     found[name] = _entry(member, name)
                 if member.isreg() and not member.issparse():
                     end = max(end, member.offset_data + member.size)
-            _check_end(archive)
+            # tarfile takes a corrupt header for the end, which is zeros.
+            assert archive.fileobj is not None
+            archive.fileobj.seek(archive.offset)
+            if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
+                raise tarfile.ReadError(f"no header at byte {archive.offset}")
     except tarfile.TarError as error:
         raise CorruptFileError(f"is not a tar file, or corrupt ({error})", path=path) from None
     if end > size:
         raise CorruptFileError("is cut off", path=path, found=f"{size} bytes", expected=f"at least {end}")
     return found
-
-
-def _check_end(archive: tarfile.TarFile) -> None:
-    """Raises ReadError if the archive ends in anything but zeros: tarfile takes a corrupt header for the end."""
-    assert archive.fileobj is not None
-    archive.fileobj.seek(archive.offset)
-    if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
-        raise tarfile.ReadError(f"no header at byte {archive.offset}")
 
 
 def _normal(name: str) -> str:
