@@ -18,7 +18,7 @@ target_sources(idcwh_encoder_objects INTERFACE $<TARGET_OBJECTS:idcwh_images> $<
 
 foreach(kind static shared)
   string(TOUPPER ${kind} type)
-  add_library(idcwh_encoder_${kind} ${type} ${nothing})
+  add_library(idcwh_encoder_${kind} ${type})
   target_link_libraries(idcwh_encoder_${kind} PRIVATE $<BUILD_INTERFACE:idcwh_encoder_objects>
                         PUBLIC idcwh_${kind} ${CMAKE_DL_LIBS})
   set_target_properties(idcwh_encoder_${kind} PROPERTIES OUTPUT_NAME idcwh_encoder EXPORT_NAME encoder_${kind}

@@ -1,10 +1,10 @@
 """The folder of a run: who may write there, and which of its files are the run's.
 
 DIR/protocol.json    which images are queries, training and database
-DIR/log.jsonl        a line an epoch
-DIR/checkpoint.pt    what --resume goes on from
+DIR/log.jsonl        one record per epoch
+DIR/checkpoint.pt    the state that --resume continues
 DIR/model.pt         the model; with several code lengths model-12.pt, model-24.pt, ...
-DIR/curves.png       the log as a picture
+DIR/curves.png       plots of the log
 """
 
 from __future__ import annotations
@@ -116,18 +116,18 @@ def alone(out: Path, command: str) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
-        with contextlib.suppress(OSError):  # there is something in it
+        with contextlib.suppress(OSError):  # it is not empty
             for folder in made:
                 folder.rmdir()
 
 
 def _lock(path: Path) -> int | None:
-    """An open file with the lock, or None when somebody else has it."""
+    """Returns an open file with the lock, or None if another process holds it."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # whoever had made the folder has just removed it
+        except FileNotFoundError:  # the process that made the folder has just removed it
             continue
         locked = try_lock(handle)
         if locked is False:
