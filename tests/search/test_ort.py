@@ -81,8 +81,9 @@ def test_onnxruntime_import_delays_an_interrupt(tmp_path: Path) -> None:
     stub = "import os, signal; os.kill(os.getpid(), signal.SIGINT); set_default_logger_severity = lambda level: None"
     (tmp_path / "onnxruntime.py").write_text(stub)
     code = """
-import sys
+import signal, sys
 from idcwh_search.encoder import ort
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 try:
     ort.load_onnxruntime()
 except KeyboardInterrupt:
