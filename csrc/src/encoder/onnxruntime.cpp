@@ -34,8 +34,8 @@ GetBase load(const std::string& library) {
         fail_unsupported(name + " is not ONNX Runtime: it has no OrtGetApiBase");
     }
     fail_unsupported("ONNX Runtime's shared library does not load (" + first +
-         "): say where it is in EncoderOptions::library or in " + variable +
-         "; that of the Python package onnxruntime serves (onnxruntime/capi/libonnxruntime.so.*)");
+                     "): say where it is in EncoderOptions::library or in " + variable +
+                     "; that of the Python package onnxruntime serves (onnxruntime/capi/libonnxruntime.so.*)");
 }
 
 }  // namespace

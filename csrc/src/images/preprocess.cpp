@@ -43,7 +43,8 @@ std::ptrdiff_t stride_of(const Picture& picture) {
     return picture.stride;
 }
 
-// Rows of an image that went through the first pass, as many as one window of the second needs, each made once and in order.
+// Rows of an image that went through the first pass, as many as one window of the second needs, each made once and in
+// order.
 class ImageRows {
 public:
     ImageRows(const images::Axis& across, const images::Axis& down, const Picture& picture)
