@@ -80,7 +80,7 @@ std::vector<bool> in_force(const std::string& bytes) {
     return counts;
 }
 
-TEST("each changed byte in force is found") {
+TEST("each changed byte that the newest commit covers is found") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     const State state = make(path);

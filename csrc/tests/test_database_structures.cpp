@@ -215,7 +215,7 @@ TEST("optimize is interrupted") {
     }
     reader.optimize();
     CHECK(reader.refresh());
-    CHECK(covered(reader.snapshot()) == 1070000);  // nobody interrupts what a refresh builds
+    CHECK(covered(reader.snapshot()) == 1070000);  // a refresh builds without being interrupted
     CHECK(check::error_of([&] { reader.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
     CHECK(covered(reader.snapshot()) == 1070000);  // as it was
 }

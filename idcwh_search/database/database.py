@@ -242,9 +242,9 @@ class Database(_Readable):
     ) -> np.ndarray:
         """Adds codes, uint8 (n, code bytes), and returns their ids, int64 (n,).
 
-        ids: unique, >= 0, none that is here already; by default they go on from the highest ever used. keys (image
-        paths) and labels (class names): n texts each; None marks an item without one. stamps: n whole numbers below
-        2^32, whatever tells that the content behind a key has changed; None or 0 marks an item without one.
+        ids: unique, >= 0, not yet in the database; by default they continue from the highest ever used. keys (image
+        paths, which may repeat) and labels (class names): n texts each; None marks an item without one. stamps: n
+        whole numbers below 2^32 that change with the content behind a key; None or 0 marks an item without one.
         checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
         or (0, 0) marks an item without one.
         """

@@ -37,8 +37,7 @@ struct Database::Impl {
     ~Impl() { discard(); }
     const std::string& here() const { return hidden.empty() ? place : hidden; }
     void publish();
-    // Removes a file that was not published, and closes. Whoever is in the middle of something ends it first, whoever
-    // comes later is told.
+    // Removes a file that was not published, and closes. Changes in progress finish first; later ones raise an error.
     void discard() {
         const std::lock_guard turn(changing);
         remove_hidden();

@@ -30,7 +30,7 @@ class Workers:
 
     @property
     def first(self) -> bool:
-        """Whether this worker writes files and messages."""
+        """True in the worker that writes files and messages."""
         return self.rank == 0
 
     def shard(self, rows: Tensor) -> Tensor:
