@@ -51,7 +51,7 @@ def test_word_rules_bad_sentence_reported(rule: str) -> None:
 
 
 def test_rules_all_have_examples() -> None:
-    assert {rule for rule, _, _ in PROSE["RULES"]} == {*SENTENCES, "verb", "noun"}
+    assert {rule for rule, _, _ in PROSE["RULES"]} == {*SENTENCES, "verb", "noun", "long"}
 
 
 @pytest.mark.parametrize(("rule", "form", "bad", "good"), [("verb", *VERB), ("noun", *NOUN)])

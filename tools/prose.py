@@ -1,11 +1,10 @@
-"""Lint for plain English in Markdown, comments, docstrings and messages: prose_rules.txt has its rules.
+"""Lint for plain English in Markdown, comments, docstrings and messages.
 
-prose_allow.txt has the exceptions, one `path: words` per line. The words are not checked in files that match the path.
+Its rules are in prose_rules.txt, its exceptions in prose_allow.txt. Both tables describe their columns.
 """
 
 import argparse
 import ast
-import itertools
 import re
 import subprocess
 import sys
@@ -15,33 +14,29 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MAX_WORDS, MAX_COLUMNS = 30, 100
-FORCED = re.compile(r"\s*(\||([-*>] |\d+\. )?\S{80})")  # a table row, or a word that needs a line of its own
+LONG_LINE = re.compile(r"(?!\s*(\||([-*>] |\d+\. )?\S{80})).{101}")  # no table row, no word that needs its own line
 FENCE = re.compile(r"(?ms)^ *```.*?^ *```$")
-CODE = re.compile(r"(?s)``.+?``|`[^`]+`|\{[^{}]*\}|(?<=\])\([^)\s]*\)|https?://\S+")
+LINKS = r"(?<=\])\([^)\s]*\)|https?://\S+|\w+(/[\w.*-]+)+|\w+\.[a-z]\w+"  # also paths and attributes
+CODE = re.compile(r"(?s)``.+?``|`[^`]+`|\{[^{}]*(\{[^{}]*\}[^{}]*)*\}|" + LINKS)
 STRING = r"""\d'(?=\d)|[a-zA-Z]*(?P<mark>\"{3}|'{3}|["'])(?P<string>(\\.|.)*?)(?P=mark)|\S"""  # 1'000 is C++
 PYTHON, C = (re.compile(f"(?s)(?P<comment>{comment})|{STRING}") for comment in ("#[^\n]*", r"//[^\n]*|/\*.*?\*/"))
 ADJACENT = re.compile(r'(?<=[^"])"(\s*\n\s*)[rf]?"(?=[^"])')  # strings that the compiler joins
 MARKER = re.compile(r"(?m)^[ \t]*(#+:?|/[/*]+[!<]*|\*+/?(?= |$))|\*/$")
+NEXT_COMMENT = re.compile(r"\n( *)[#/]")
 BOUNDARY = re.compile(  # the end of a sentence or a table cell, or the start of an item, a heading or a paragraph
-    r"(?m)(?<!e\.g)(?<!i\.e)[.!?][\"')*]*\s+(?=[^a-z\s]|\w+: )|\s*\|\s*|\Z|"
-    r"^(?=[ >]*(([-*+]|#+|\d+\.) |$|\S+ {2,}\S|[\w`*]+(, [\w`*]+)*: |(Args|Returns|Raises):$))"
+    r"(?m)(?<!e\.g)(?<!i\.e)(?<!eq)[.!?][\"')*]*\s+(?=[^a-z\s]|\w+: )|\s*\|\s*|\\n|\Z|"
+    r"^(?=[ >]*(([-*+]|#+|\d+\.) |$|[^\n]*\S {2,}\S|[\w`*]+(, [\w`*]+)*: |(Args|Returns|Raises):$))"
 )
 
 
-def table(name: str, separator: str) -> list[list[str]]:
-    """Returns the rows of a table beside this file, the last column compiled: a space also matches a line break."""
-    rows = [line for line in (HERE / name).read_text("utf-8").splitlines() if line and not line.startswith("#")]
-    return [re.split(separator, row, maxsplit=2) for row in rows]
+def table(name: str) -> list[tuple[str, str, re.Pattern[str]]]:
+    """Returns the rows of a table. A space in an expression also matches a line break."""
+    lines = [x for x in (HERE / name).read_text("utf-8").splitlines() if x and not x.startswith("#")]
+    rows = [re.split(" {2,}", line, maxsplit=2) for line in lines]
+    return [(first, second, re.compile("(?is)" + words.replace(" ", r"\s+"))) for first, second, words in rows]
 
 
-RULES = [
-    (rule, hint, re.compile(f"(?is){x}".replace(" ", r"\s+"))) for rule, hint, x in table("prose_rules.txt", " {2,}")
-]
-ALLOWED = [
-    (path, re.compile("(?s).+" if x == "*" else re.escape(x).replace("\\ ", r"\s+")))
-    for path, x in table("prose_allow.txt", ": ")
-]
+RULES, ALLOWED = table("prose_rules.txt"), table("prose_allow.txt")
 
 
 def hide(words: re.Pattern[str], text: str, name: str) -> str:
@@ -50,12 +45,19 @@ def hide(words: re.Pattern[str], text: str, name: str) -> str:
 
 
 def words_only(match: re.Match[str]) -> str:
-    """Returns a comment, or a string of at least three words, without its marks; other code becomes a boundary."""
-    comment, string = match["comment"], match["string"] or ""
-    if string.count("\n") and match.string[: match.start()].rpartition("\n")[2].strip():
-        string = string.replace("\n", "|\n")  # no docstring, but examples or code: one line after the other
-    kept = MARKER.sub("", comment) if comment else f"|{string}|"
-    return kept if comment or string.count(" ") > 1 else "|" + "\n" * match[0].count("\n")
+    """Returns a comment, or a string of at least three words, without its marks; other code becomes a boundary.
+
+    In a string of many lines that is no docstring (code, examples of a command) each line counts as a sentence.
+    """
+    text, before = match["string"] or "", match.string[: match.start()].rpartition("\n")[2]
+    if match["comment"]:
+        below = NEXT_COMMENT.match(match.string, match.end())
+        ends = below and before.strip() and len(below[1]) < len(before)  # a comment beside code, above another one
+        return MARKER.sub("", match["comment"]) + ("|" if ends else "")
+    if text.count(" ") < 2:
+        return "|" + "\n" * match[0].count("\n")
+    examples = len(match["mark"]) == 3 and match.string[: match.start()].rstrip().endswith(("(", ",", "="))
+    return "|" + (text.replace("\n", "|\n") if examples else text) + "|"
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str, str]]:
@@ -64,56 +66,50 @@ def docstrings(source: str) -> Iterator[tuple[int, str, str]]:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             names = " ".join([*map(ast.unparse, getattr(node, "decorator_list", [])), getattr(node, "name", "")])
             if (text := ast.get_docstring(node)) and not re.search(r"property|fixture|\btest_|__init__", names):
-                yield node.body[0].lineno, "noun" if isinstance(node, (ast.Module, ast.ClassDef)) else "verb", text
+                yield node.body[0].lineno, "verb" if hasattr(node, "args") else "noun", text
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
     """Yields the sentences, headings, items and table cells of a text, each with its line, counted from 0."""
-    start = line = 0
+    start = 0
     for boundary in BOUNDARY.finditer(text):
-        part, start = text[start : boundary.end()], boundary.end()
-        if part.strip(" \n|"):
-            yield line + part[: -len(part.lstrip())].count("\n"), part.strip(" \n|")
-        line += part.count("\n")
+        if sentence := text[start : boundary.end()].strip(" \n|"):
+            yield text.count("\n", 0, text.index(sentence, start)), sentence
+        start = boundary.end()
 
 
 def findings(path: str, source: str) -> Iterator[tuple[int, str, str]]:
     """Yields line, rule and text of each finding."""
-    texts = [(1, "", hide(FENCE, source, ""))]
+    python = path.endswith((".py", ".pyi"))
+    texts = [*docstrings(source)] if python else []
     if path.endswith(".md"):
-        for line, text in enumerate(texts[0][2].split("\n"), 1):
-            if len(text) > MAX_COLUMNS and not FORCED.match(text):
-                yield line, "width", f"{text.strip()[:60]} -> at most {MAX_COLUMNS} columns"
-    elif path.endswith((".py", ".pyi")):
-        texts = [(1, "", PYTHON.sub(words_only, ADJACENT.sub(r"\1", source))), *docstrings(source)]
+        source = hide(FENCE, source, "")
+        long_lines = [(line, text) for line, text in enumerate(source.split("\n"), 1) if LONG_LINE.match(text)]
+        yield from ((line, "width", f"{text.strip()[:60]} -> at most 100 columns") for line, text in long_lines)
     else:
-        texts = [(1, "", C.sub(words_only, ADJACENT.sub(r"\1", source)))]
-    for first, kind, text in texts:
-        for words in (words for pattern, words in ALLOWED if fnmatch(path, pattern)):
+        source = (PYTHON if python else C).sub(words_only, ADJACENT.sub(r"\1", source))
+    for first, kind, text in [(1, "", source), *texts]:
+        for words in (words for pattern, _, words in ALLOWED if fnmatch(path, pattern)):
             text = hide(words, text, "Allows")  # passes for a verb
-        for line, sentence in itertools.islice(sentences(hide(CODE, text, "CODE")), 1 if kind else None):
-            if not kind and len(re.findall(r"(?<!\S)\W*[\w'-]+\W*(?!\S)", sentence)) > MAX_WORDS:
-                yield first + line, "long", f"{' '.join(sentence[:60].split())} -> at most {MAX_WORDS} words"
-            for rule, hint, pattern in RULES:
-                for match in pattern.finditer(sentence) if (rule if rule in ("noun", "verb") else "") == kind else ():
-                    context = " ".join(sentence[max(0, match.start() - 30) : match.end() + 30].split())
-                    yield first + line + sentence[: match.start()].count("\n"), rule, f"{context} -> {hint}"
+        for line, sentence in list(sentences(hide(CODE, text, "CODE")))[: 1 if kind else None]:
+            for rule, hint, words in RULES:
+                for match in words.finditer(sentence) if (rule if rule in ("noun", "verb") else "") == kind else ():
+                    context = " ".join(sentence[max(0, match.start() - 30) : match.end() + 30].split())[:90]
+                    yield first + line + sentence.count("\n", 0, match.start()), rule, f"{context} -> {hint}"
 
 
 def main() -> int:
     """Prints the findings and returns 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "paths", nargs="*", default=["."], help="files and folders, relative to the root (default: all)"
-    )
+    parser.add_argument("paths", nargs="*", default=["."], help="files and folders below the root (default: all)")
     parser.add_argument("--root", type=Path, default=HERE.parent, help="checkout to read (default: that of this file)")
     parser.add_argument("--count", action="store_true", help="print the number of findings per rule")
     options = parser.parse_args()
     command = ["git", "-C", options.root, "ls-files", "-co", "--exclude-standard", "--", *options.paths]
-    names = sorted(set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()))
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     counts: Counter[str] = Counter()
     for name in (x for x in names if re.search(r"^(?!.*third_party/).*\.(md|pyi?|[ch](pp)?)$", x)):
-        for line, rule, text in findings(name, (options.root / name).read_text("utf-8")):
+        for line, rule, text in sorted(findings(name, (options.root / name).read_text("utf-8"))):
             counts[rule] += 1
             if not options.count:
                 print(f"{name}:{line}: [{rule}] {text}")
