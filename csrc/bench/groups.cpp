@@ -15,10 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "structures/groups/groups.hpp"
+#include "../tests/searching.hpp"
+#include "structures/groups/search.hpp"
 
 namespace {
 
+using idcwh::Work;
 using Clock = std::chrono::steady_clock;
 using Bytes = std::vector<std::uint8_t>;
 
@@ -104,6 +106,15 @@ void compare(const std::string& name, const Bytes& memory, unsigned bits, unsign
 
     idcwh::SearchOptions options;
     options.threads = threads;
+    const auto searchers = idcwh::GroupSearch::all_of(*groups);
+    const auto grouped = [&](idcwh::Work work, std::size_t nq, std::size_t wanted) {
+        const auto expected = [&](const auto& searcher) {
+            return searcher->expected_ns({work, nq, wanted, bits, n, n});
+        };
+        const auto& best = *std::min_element(searchers.begin(), searchers.end(),
+                                             [&](const auto& a, const auto& b) { return expected(a) < expected(b); });
+        return check::Searching{*best, codes, options};
+    };
     const std::size_t most = 100;
     Bytes queries = uniform(most, bits, 77), members = queries;
     for (std::size_t q = 0; q < most; ++q) std::copy_n(&memory[(q * 7919 + 1) % n * bytes], bytes, &members[q * bytes]);
@@ -120,27 +131,27 @@ void compare(const std::string& name, const Bytes& memory, unsigned bits, unsign
                 report(
                     what.c_str(), nq,
                     [&] { idcwh::topk(codes, query(), nq, k, distances.data(), ids.data(), options); },
-                    [&] { idcwh::topk(*groups, codes, query(), nq, k, distances.data(), ids.data(), options); });
+                    [&] { grouped(Work::topk, nq, k).topk(query(), nq, k, distances.data(), ids.data()); });
             }
     report(
         "radius 2", 1, [&] { idcwh::radius(codes, next(), 1, 2, options); },
-        [&] { idcwh::radius(*groups, codes, next(), 1, 2, options); });
+        [&] { grouped(Work::radius, 1, 2).radius(next(), 1, 2); });
     std::vector<std::int64_t> counts(bits + 1);
     report(
         "count within 2", 1, [&] { idcwh::count(codes, next(), 1, 2, counts.data(), options); },
-        [&] { idcwh::count(*groups, codes, next(), 1, 2, counts.data(), options); });
+        [&] { grouped(Work::count, 1, 2).count(next(), 1, 2, counts.data()); });
     report(
         "histogram", 1, [&] { idcwh::histogram(codes, next(), 1, counts.data(), options); },
-        [&] { idcwh::histogram(*groups, codes, next(), 1, counts.data(), options); });
+        [&] { grouped(Work::histogram, 1, 0).histogram(next(), 1, counts.data()); });
     report(
         "full ranking", 1, [&] { idcwh::rank(codes, next(), 1, distances.data(), ids.data(), options); },
-        [&] { idcwh::rank(*groups, codes, next(), 1, distances.data(), ids.data(), options); });
+        [&] { grouped(Work::rank, 1, n).rank(next(), 1, distances.data(), ids.data()); });
     if (n > 1000000) return;
     distances.resize(most * n), ids.resize(most * n);
     report(
         "full ranking, 100", most,
         [&] { idcwh::rank(codes, members.data(), most, distances.data(), ids.data(), options); },
-        [&] { idcwh::rank(*groups, codes, members.data(), most, distances.data(), ids.data(), options); });
+        [&] { grouped(Work::rank, most, n).rank(members.data(), most, distances.data(), ids.data()); });
 }
 
 }  // namespace

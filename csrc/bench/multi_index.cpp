@@ -16,7 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "structures/multi_index/multi_index.hpp"
+#include "../tests/searching.hpp"
+#include "structures/multi_index/queries.hpp"
 
 namespace {
 
@@ -121,6 +122,8 @@ void bench(const std::string& kind, std::size_t n, unsigned bits) {
     std::printf("%s: built in %.1f s; %s\n", kind.c_str(), (now_ms() - begin) / 1000, index->describe().c_str());
     idcwh::SearchOptions options;
     options.threads = 1;
+    const idcwh::MultiIndexSearch searcher(*index);
+    const check::Searching search{searcher, codes, options};
     for (const bool member : {false, true}) {
         const Bytes& queries = member ? members : strangers;
         const std::string name = kind + (member ? " m" : " u");
@@ -133,9 +136,7 @@ void bench(const std::string& kind, std::size_t n, unsigned bits) {
                 [&](std::size_t q) {
                     idcwh::topk(codes, queries.data() + q * bytes, 1, k, distances.data(), ids.data(), options);
                 },
-                [&](std::size_t q) {
-                    idcwh::topk(*index, codes, queries.data() + q * bytes, 1, k, distances.data(), ids.data(), options);
-                });
+                [&](std::size_t q) { search.topk(queries.data() + q * bytes, 1, k, distances.data(), ids.data()); });
         }
         if (kind == "equal" || kind == "most") continue;  // within any radius lies nearly all or nearly nothing
         for (const unsigned radius : {3u, bits / 8}) {
@@ -143,7 +144,7 @@ void bench(const std::string& kind, std::size_t n, unsigned bits) {
             compare(
                 name.c_str(), operation.c_str(), nq,
                 [&](std::size_t q) { idcwh::radius(codes, queries.data() + q * bytes, 1, radius, options); },
-                [&](std::size_t q) { idcwh::radius(*index, codes, queries.data() + q * bytes, 1, radius, options); });
+                [&](std::size_t q) { search.radius(queries.data() + q * bytes, 1, radius); });
         }
     }
 }

@@ -9,6 +9,7 @@
 
 #include "check.hpp"
 #include "database_model.hpp"
+#include "index/planner.hpp"
 #include "model.hpp"
 #include "oracle.hpp"
 #include "structures/structures.hpp"

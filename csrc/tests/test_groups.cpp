@@ -9,12 +9,14 @@
 
 #include "check.hpp"
 #include "oracle.hpp"
-#include "structures/groups/groups.hpp"
+#include "searching.hpp"
+#include "structures/groups/search.hpp"
 
 namespace {
 
 using idcwh::Codes;
 using idcwh::Groups;
+using idcwh::GroupSearch;
 using idcwh::Rows;
 using idcwh::SearchOptions;
 using Bytes = std::vector<std::uint8_t>;
@@ -66,34 +68,35 @@ void check_hits(const idcwh::Hits& hits, const std::vector<Ranking>& expected, c
 }
 
 struct Case {
-    const Groups& groups;
+    const idcwh::Searcher& searcher;
     const Codes& codes;
     const Bytes& queries;
     const SearchOptions& options;
     std::vector<Ranking> expected = check::brute_force(codes, queries, options);
 
     std::size_t nq() const { return expected.size(); }
+    check::Searching search() const { return {searcher, codes, options}; }
 
     void check_topk(std::size_t k) const {
         const std::size_t kept = std::min(k, expected[0].size());
         // Exactly the room that is needed: a write too far is one the address sanitizer sees.
         auto distances = std::make_unique<std::int32_t[]>(nq() * kept);
         auto ids = std::make_unique<std::int64_t[]>(nq() * kept);
-        CHECK(idcwh::topk(groups, codes, queries.data(), nq(), k, distances.get(), ids.get(), options) == kept);
+        CHECK(search().topk(queries.data(), nq(), k, distances.get(), ids.get()) == kept);
         for (std::size_t q = 0; q < nq(); ++q)
             CHECK(starts_with(expected[q], kept, distances.get() + q * kept, ids.get() + q * kept));
 
         std::vector<std::size_t> counts;
         for (const Ranking& ranking : expected) counts.push_back(check::rows_with_ties(ranking, k));
-        check_hits(idcwh::topk_ties(groups, codes, queries.data(), nq(), k, options), expected, counts);
+        check_hits(search().topk_ties(queries.data(), nq(), k), expected, counts);
     }
 
     void check_radius(unsigned radius) const {
         std::vector<std::size_t> within;
         for (const Ranking& ranking : expected) within.push_back(rows_within(ranking, radius));
-        check_hits(idcwh::radius(groups, codes, queries.data(), nq(), radius, options), expected, within);
+        check_hits(search().radius(queries.data(), nq(), radius), expected, within);
         std::vector<std::int64_t> counts(nq(), -1);
-        idcwh::count(groups, codes, queries.data(), nq(), radius, counts.data(), options);
+        search().count(queries.data(), nq(), radius, counts.data());
         CHECK(std::equal(within.begin(), within.end(), counts.begin(),
                          [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }));
     }
@@ -102,9 +105,9 @@ struct Case {
         const std::size_t rows = expected[0].size(), bins = codes.bits + 1;
         auto distances = std::make_unique<std::int32_t[]>(nq() * rows);
         auto ids = std::make_unique<std::int64_t[]>(nq() * rows);
-        CHECK(idcwh::rank(groups, codes, queries.data(), nq(), distances.get(), ids.get(), options) == rows);
+        CHECK(search().rank(queries.data(), nq(), distances.get(), ids.get()) == rows);
         std::vector<std::int64_t> counts(nq() * bins, -1), wanted;
-        idcwh::histogram(groups, codes, queries.data(), nq(), counts.data(), options);
+        search().histogram(queries.data(), nq(), counts.data());
         for (std::size_t q = 0; q < nq(); ++q) {
             CHECK(starts_with(expected[q], rows, distances.get() + q * rows, ids.get() + q * rows));
             const auto of_query = check::histogram(expected[q], codes.bits);
@@ -208,7 +211,8 @@ void compare(const Bytes& memory, unsigned bits, std::size_t nq, bool filters) {
         for (const Rows& rows : filter.all) {
             options.rows = rows;
             options.threads = threads;
-            Case{*groups, codes, queries, options}.check_all();
+            for (const auto& searcher : GroupSearch::all_of(*groups))
+                Case{*searcher, codes, queries, options}.check_all();
             threads = threads == 1 ? 2 : threads == 2 ? 7 : 1;
             if (!filters) break;
         }
@@ -242,7 +246,8 @@ TEST("groups of sorted codes and many queries equal the oracle") {
         for (const unsigned threads : {1u, 7u}) {
             SearchOptions options;
             options.threads = threads;
-            Case{*groups, codes, queries, options}.check_all();
+            for (const auto& searcher : GroupSearch::all_of(*groups))
+                Case{*searcher, codes, queries, options}.check_all();
         }
     }
 }
@@ -260,11 +265,13 @@ TEST("groups of 400000 codes equal the oracle") {
         options.ids = threads == 2 ? ids.data() : nullptr;
         const auto groups = build(codes, options.ids, threads);
         if (!groups) continue;
-        const Case wanted{*groups, codes, queries, options};
         CHECK(groups->multi() != nullptr);
-        for (const std::size_t k : {1u, 10u, 1000u, 30000u}) wanted.check_topk(k);
-        for (const unsigned radius : {1u, 12u}) wanted.check_radius(radius);
-        wanted.check_whole();
+        for (const auto& searcher : GroupSearch::all_of(*groups)) {
+            const Case wanted{*searcher, codes, queries, options};
+            for (const std::size_t k : {1u, 10u, 1000u, 30000u}) wanted.check_topk(k);
+            for (const unsigned radius : {1u, 12u}) wanted.check_radius(radius);
+            wanted.check_whole();
+        }
     }
 }
 
@@ -279,7 +286,8 @@ TEST("groups with one huge group return the first ids") {
     if (groups) {
         const SearchOptions options;
         const Bytes query(4);
-        const Case wanted{*groups, codes, query, options};
+        const GroupSearch searcher(*groups, GroupSearch::Finder::scan);
+        const Case wanted{searcher, codes, query, options};
         for (const std::size_t k : {1u, 63u, 65u, 1000u, 3000u}) wanted.check_topk(k);
     }
 }
@@ -314,28 +322,7 @@ bool throws(idcwh::ErrorCode code, Call call) {
     return false;
 }
 
-TEST("groups with invalid arguments raise an error") {
-    const Bytes memory = repeated_codes(500, 24, 20, 1);
-    const Codes codes{memory.data(), 500, 24};
-    const auto groups = build(codes, nullptr, 1);
-    if (!groups) return;
-    std::int64_t counts[25];
-    const auto invalid = idcwh::ErrorCode::invalid_argument;
-    CHECK(throws(invalid, [&] { idcwh::topk(*groups, codes, nullptr, 1, 3, nullptr, nullptr); }));
-    CHECK(throws(invalid, [&] { idcwh::topk(*groups, codes, memory.data(), 1, 3, nullptr, nullptr); }));
-    CHECK(throws(invalid, [&] { idcwh::rank(*groups, codes, memory.data(), 1, nullptr, nullptr); }));
-    CHECK(throws(invalid, [&] { idcwh::radius(*groups, codes, nullptr, 1, 3); }));
-    CHECK(throws(invalid, [&] { idcwh::topk_ties(*groups, codes, nullptr, 1, 3); }));
-    CHECK(throws(invalid, [&] { idcwh::count(*groups, codes, memory.data(), 1, 3, nullptr); }));
-    CHECK(throws(invalid, [&] { idcwh::histogram(*groups, codes, memory.data(), 1, nullptr); }));
-    SearchOptions options;
-    options.threads = 5000;
-    CHECK(throws(invalid, [&] { idcwh::histogram(*groups, codes, memory.data(), 1, counts, options); }));
-    // Nothing asked, nothing written.
-    idcwh::count(*groups, codes, nullptr, 0, 3, nullptr);
-    idcwh::histogram(*groups, codes, nullptr, 0, nullptr);
-    CHECK(idcwh::radius(*groups, codes, nullptr, 0, 3).limits == std::vector<std::int64_t>{0});
-
+TEST("building groups can be interrupted") {
     const idcwh::Interrupt stop{[](void*) { return true; }, nullptr};
     const Bytes many = repeated_codes(2000000, 64, 1000, 1);
     const Codes lots{many.data(), 2000000, 64};

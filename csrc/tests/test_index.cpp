@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "check.hpp"
+#include "index/planner.hpp"
 #include "model.hpp"
 #include "structures/structures.hpp"
 

@@ -10,9 +10,10 @@
 
 #include "check.hpp"
 #include "oracle.hpp"
-#include "structures/multi_index/multi_index.hpp"
+#include "scan/k_best.hpp"
+#include "searching.hpp"
+#include "structures/multi_index/queries.hpp"
 #include "structures/multi_index/shells.hpp"
-#include "structures/nearest.hpp"
 
 namespace {
 
@@ -116,13 +117,15 @@ void search_collects_each_row_once(const Data& data, const idcwh::MultiIndex& in
 void topk_equals(const Data& data, const idcwh::MultiIndex& index, const idcwh::SearchOptions& options) {
     const idcwh::Codes codes = data.codes();
     const Bytes queries = some_queries(data);
+    const idcwh::MultiIndexSearch searcher(index);
+    const check::Searching search{searcher, codes, options};
     const std::size_t n = codes.size, rows = idcwh::eligible(codes, options);
     for (const std::size_t k : {std::size_t{1}, std::size_t{10}, std::size_t{300}, n - 1, n, n + 1}) {
         const std::size_t kept = std::min(k, rows);
         std::vector<std::int32_t> distances(4 * kept), expected_distances(4 * kept);
         std::vector<std::int64_t> ids(4 * kept), expected_ids(4 * kept);
         idcwh::topk(codes, queries.data(), 4, k, expected_distances.data(), expected_ids.data(), options);
-        CHECK(idcwh::topk(index, codes, queries.data(), 4, k, distances.data(), ids.data(), options) == kept);
+        CHECK(search.topk(queries.data(), 4, k, distances.data(), ids.data()) == kept);
         CHECK(distances == expected_distances);
         CHECK(ids == expected_ids);
     }
@@ -131,14 +134,16 @@ void topk_equals(const Data& data, const idcwh::MultiIndex& index, const idcwh::
 void radius_equals(const Data& data, const idcwh::MultiIndex& index, const idcwh::SearchOptions& options) {
     const idcwh::Codes codes = data.codes();
     const Bytes queries = some_queries(data);
+    const idcwh::MultiIndexSearch searcher(index);
+    const check::Searching search{searcher, codes, options};
     for (const unsigned radius : {0u, 1u, 4u, data.bits / 4, data.bits, data.bits + 1}) {
         const auto expected = idcwh::radius(codes, queries.data(), 4, radius, options);
-        const auto hits = idcwh::radius(index, codes, queries.data(), 4, radius, options);
+        const auto hits = search.radius(queries.data(), 4, radius);
         CHECK(hits.limits == expected.limits);
         CHECK(hits.distances == expected.distances);
         CHECK(hits.ids == expected.ids);
         std::vector<std::int64_t> counts(4);
-        idcwh::count(index, codes, queries.data(), 4, radius, counts.data(), options);
+        search.count(queries.data(), 4, radius, counts.data());
         for (std::size_t q = 0; q < 4; ++q) CHECK(counts[q] == expected.limits[q + 1] - expected.limits[q]);
     }
 }
@@ -156,7 +161,7 @@ void nearest_without_a_scan(const Data& data, const idcwh::MultiIndex& index) {
             idcwh::topk(codes, query, 1, k, expected_distances.data(), expected_ids.data());
             if (data.bits > 64 && expected_distances.back() > 12) continue;
             struct Sink {
-                idcwh::Nearest nearest;
+                idcwh::KBest nearest;
                 std::int32_t limit() const { return nearest.limit(); }
                 std::int32_t limit_from(std::size_t row) const {
                     return nearest.limit_from(static_cast<std::int64_t>(row));
@@ -164,7 +169,7 @@ void nearest_without_a_scan(const Data& data, const idcwh::MultiIndex& index) {
                 void take(std::size_t row, std::int32_t distance) {
                     nearest.add(static_cast<std::int64_t>(row), distance);
                 }
-            } sink{idcwh::Nearest(k, data.bits)};
+            } sink{idcwh::KBest(k, data.bits)};
             CHECK(index.search(codes, query, sink, unlimited));
             CHECK(sink.nearest.finish(distances.data(), ids.data()) == k);
             CHECK(distances == expected_distances);
@@ -235,7 +240,7 @@ void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
     for (std::size_t turn = 0; turn < 60; ++turn) {
         const std::uint8_t* const query = queries.data() + turn % 4 * data.bytes();
         struct Sink {
-            idcwh::Nearest nearest;
+            idcwh::KBest nearest;
             std::int32_t radius;
             std::size_t taken = 0;
             std::int32_t limit() const { return radius < 0 ? nearest.limit() : radius; }
@@ -243,7 +248,7 @@ void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
                 ++taken;
                 if (radius < 0) nearest.add(static_cast<std::int64_t>(row), distance);
             }
-        } sink{idcwh::Nearest(10, bits), std::vector{-1, 0, 1, 4, static_cast<int>(bits / 8)}[turn % 5]};
+        } sink{idcwh::KBest(10, bits), std::vector{-1, 0, 1, 4, static_cast<int>(bits / 8)}[turn % 5]};
         multi::SinkReceiver<Sink> receiver(sink);
         const double most = allowance.most(scan);
         double spent = 0;

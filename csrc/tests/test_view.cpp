@@ -9,6 +9,7 @@
 
 #include "check.hpp"
 #include "index/id_table.hpp"
+#include "index/subsearch.hpp"
 #include "index/view.hpp"
 #include "model.hpp"
 #include "structures/structures.hpp"
@@ -231,6 +232,40 @@ TEST("a snapshot whose memory is gone raises an error") {
     throws(ErrorCode::unsupported, [&] { snapshot.copy(codes.data(), ids.data()); });
     throws(ErrorCode::unsupported, [&] { snapshot.eligible({}); });
     throws(ErrorCode::unsupported, [&] { snapshot.explain_topk(3); });
+}
+
+// Rows with and without a structure behind them, filters of every share, and batches.
+TEST("explain names the searchers that run, under each filter") {
+    std::mt19937 random(3);
+    const std::size_t rows = 40000;
+    std::vector<std::int64_t> ids(rows);
+    std::iota(ids.begin(), ids.end(), std::int64_t{0});
+    TestView view(48);
+    view.add(Ids::consecutive, ids, some_codes(rows, 48, true, random), 0, rows - 500, random);
+    const auto query = some_codes(256, 48, false, random);
+    std::vector<std::vector<std::uint8_t>> masks;
+    for (const unsigned out_of : {2u, 10u, 100u, 1000u, 20000u}) {
+        auto& mask = masks.emplace_back(rows);
+        for (auto& kept : mask) kept = random() % out_of == 0;
+        mask[7] = 1;
+    }
+    std::size_t scans = 0, structures = 0;
+    const auto compare = [&](const idcwh::Where& where, const idcwh::detail::SearchRequest& request) {
+        idcwh::detail::FilteredView filtered(view, view.segments(), where);
+        const std::string said = idcwh::detail::explain(filtered, request).chosen.name;
+        const auto parts = subsearches(filtered, request, query.data(), {}, 1);
+        CHECK(parts.front().searcher->name() == said);
+        (said == "scan" ? scans : structures) += where.kind != idcwh::Where::Kind::all;
+    };
+    std::vector<idcwh::Where> filters{{}, idcwh::Where::id_range(100, 400), idcwh::Where::id_range(rows - 600, rows)};
+    for (const auto& mask : masks) filters.push_back(idcwh::Where::of_bytes(mask.data(), rows));
+    for (const auto& where : filters)
+        for (const std::size_t nq : {1u, 8u, 256u}) {
+            for (const std::size_t k : {1u, 10u, 1000u}) compare(where, {idcwh::Work::topk, nq, k});
+            for (const std::size_t radius : {0u, 3u, 20u}) compare(where, {idcwh::Work::radius, nq, radius});
+        }
+    CHECK(scans > 0);
+    CHECK(structures > 0);
 }
 
 }  // namespace

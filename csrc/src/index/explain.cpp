@@ -1,15 +1,13 @@
-// Telling a person how a search would run.
+// Explanations of how a search would run, as text.
 #include <cstdio>
 #include <string>
 
-#include "index/filtered_rows.hpp"
-#include "structures/structures.hpp"
+#include "index/planner.hpp"
 
 namespace idcwh {
 namespace {
 
-using detail::Request;
-using detail::Selections;
+using detail::FilteredView;
 using detail::View;
 
 std::string duration(double nanoseconds) {
@@ -23,30 +21,27 @@ std::string duration(double nanoseconds) {
     return text;
 }
 
-Explanation explained(const View& view, const Where& where, const Request& request) {
-    const Selections selections(view, view.segments(), where);
-    auto paths = detail::paths(view, selections, request.of_part(selections.eligible, false));
+Explanation explained(const View& view, const Where& where, const detail::SearchRequest& request) {
+    Explanation explanation = detail::explain(FilteredView(view, view.segments(), where), request);
     view.check();
-    Explanation explanation{std::move(paths.front()), {}};
-    explanation.others.assign(std::make_move_iterator(paths.begin() + 1), std::make_move_iterator(paths.end()));
     return explanation;
 }
 
 }  // namespace
 
 std::string Explanation::text() const {
-    std::string text = chosen.name + ", about " + duration(chosen.nanoseconds) + " a query: " + chosen.because + "\n";
+    std::string text = chosen.name + ", about " + duration(chosen.nanoseconds) + " per query: " + chosen.because + "\n";
     for (const Path& path : others)
         text += "not " + path.name + ", about " + duration(path.nanoseconds) + ": " + path.because + "\n";
     return text;
 }
 
 Explanation Snapshot::explain_topk(std::size_t k, std::size_t nq, const Where& where) const {
-    return explained(*view_, where, {Work::topk, nq, k, 0});
+    return explained(*view_, where, {Work::topk, nq, k});
 }
 
 Explanation Snapshot::explain_radius(unsigned radius, std::size_t nq, const Where& where) const {
-    return explained(*view_, where, {Work::radius, nq, radius, 0});
+    return explained(*view_, where, {Work::radius, nq, radius});
 }
 
 }  // namespace idcwh

@@ -1,4 +1,4 @@
-// See selection.hpp.
+// See filtered_rows.hpp.
 #include "index/filtered_rows.hpp"
 
 #include <algorithm>
@@ -45,19 +45,20 @@ void check_where(const Where& where, std::size_t live) {
 
 }  // namespace
 
-Selections::Selections(const View& view, std::span<const Segment> segments, const Where& where) {
+FilteredView::FilteredView(const View& view, std::span<const Segment> all, const Where& where)
+    : live(view.live), bits(view.bits) {
     check_where(where, view.live);
-    each.reserve(segments.size());
+    segments.reserve(all.size());
     std::size_t position = 0;
-    for (const Segment& segment : segments) {
-        const std::size_t count = each.emplace_back(segment, where, position).eligible;
-        if (count == 0) each.pop_back();
+    for (const Segment& segment : all) {
+        const std::size_t count = segments.emplace_back(segment, where, position).eligible;
+        if (count == 0) segments.pop_back();
         eligible += count;
         position += segment.live;
     }
 }
 
-Selection::Selection(const Segment& of, const Where& where, std::size_t position) : segment(&of) {
+FilteredRows::FilteredRows(const Segment& of, const Where& where, std::size_t position) : segment(&of) {
     if (of.live == 0) return;
     switch (where.kind) {
         case Where::Kind::all:
@@ -70,7 +71,7 @@ Selection::Selection(const Segment& of, const Where& where, std::size_t position
     }
 }
 
-void Selection::select_ids(const Where& where) {
+void FilteredRows::select_ids(const Where& where) {
     const std::int64_t *begin = where.ids, *end = where.ids + where.count;
     const bool ordered = std::adjacent_find(begin, end, std::greater_equal<>()) == end;
     if (ordered && segment->ascending) {  // other segments have the others
@@ -94,7 +95,7 @@ void Selection::select_ids(const Where& where) {
     rows = Rows::of_list(list_.data(), eligible);
 }
 
-void Selection::select_id_range(const Where& where) {
+void FilteredRows::select_id_range(const Where& where) {
     if (!segment->ascending) {
         words_.assign((segment->rows + 63) / 64, 0);
         for (std::size_t row = 0; row < segment->rows; ++row) {
@@ -126,7 +127,7 @@ void Selection::select_id_range(const Where& where) {
     use_words();
 }
 
-void Selection::select_positions(const Where& where, std::size_t position) {
+void FilteredRows::select_positions(const Where& where, std::size_t position) {
     const bool bytes = where.kind == Where::Kind::bytes;
     if (!segment->alive && (bytes || position % 64 == 0)) {
         rows = bytes ? Rows::of_bytes(where.bytes + position) : Rows::of_bitmap(where.bitmap + position / 64);
@@ -147,7 +148,7 @@ void Selection::select_positions(const Where& where, std::size_t position) {
     use_words();
 }
 
-void Selection::use_words() {
+void FilteredRows::use_words() {
     for (std::size_t w = 0; w < words_.size(); ++w) {
         if (segment->alive) words_[w] &= segment->alive[w];
         eligible += static_cast<std::size_t>(std::popcount(words_[w]));
@@ -155,7 +156,7 @@ void Selection::use_words() {
     rows = Rows::of_bitmap(words_.data());
 }
 
-Rows Selection::behind(std::size_t first) {
+Rows FilteredRows::behind(std::size_t first) {
     const std::size_t end = segment->rows;
     switch (rows.kind) {
         case Rows::Kind::all: return rows;

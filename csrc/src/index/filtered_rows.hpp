@@ -13,11 +13,11 @@
 namespace idcwh::detail {
 
 // What is eligible in one segment, which has to stay. Moved but not copied: rows may point into it.
-struct Selection {
+struct FilteredRows {
     // position: that of the segment's first code among those of all segments.
-    Selection(const Segment& segment, const Where& where, std::size_t position);
-    Selection(Selection&&) = default;
-    Selection& operator=(Selection&&) = default;
+    FilteredRows(const Segment& segment, const Where& where, std::size_t position);
+    FilteredRows(FilteredRows&&) = default;
+    FilteredRows& operator=(FilteredRows&&) = default;
 
     const Segment* segment;
     Rows rows;
@@ -36,14 +36,16 @@ private:
     std::vector<std::uint64_t> words_, words_behind_;
 };
 
-// What is eligible in all segments of a view.
-struct Selections {
-    // segments: those of the view, for searching or for ids only. Throws Error(invalid_argument) for a Where that does
-    // not fit.
-    Selections(const View& view, std::span<const Segment> segments, const Where& where);
+// The eligible rows of all segments of a view.
+struct FilteredView {
+    // all: the segments of the view, for searching or for ids only. Throws Error(invalid_argument) for a Where that
+    // does not fit.
+    FilteredView(const View& view, std::span<const Segment> all, const Where& where);
 
-    std::vector<Selection> each;  // where anything is eligible
+    std::vector<FilteredRows> segments;  // where any row is eligible
     std::size_t eligible = 0;
+    std::size_t live;  // codes of the view
+    unsigned bits;
 };
 
 }  // namespace idcwh::detail

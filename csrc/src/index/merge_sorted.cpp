@@ -1,4 +1,4 @@
-// See merge.hpp.
+// See merge_sorted.hpp.
 #include "index/merge_sorted.hpp"
 
 #include <algorithm>

@@ -1,75 +1,93 @@
-// Which way a search takes: whatever is expected to be faster, a structure with a scan of the rows behind it, or a scan
-// of all rows. A wrong guess costs time and nothing else.
+// See planner.hpp. A wrong guess costs time and nothing else.
+#include "index/planner.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <utility>
 
-#include "index/filtered_rows.hpp"
 #include "structures/cost.hpp"
 #include "structures/groups/groups.hpp"
+#include "structures/plain_scan.hpp"
 #include "structures/structures.hpp"
 
 namespace idcwh::detail {
 namespace {
 
-double scan_ns(const Segment& segment, std::size_t first, const Request& request) {
-    if (first >= segment.rows) return 0;
-    const std::size_t rows = segment.rows - first;
-    // As many of these as of all rows are eligible.
-    auto eligible = static_cast<std::size_t>(static_cast<double>(request.eligible) * static_cast<double>(rows) /
-                                             static_cast<double>(segment.rows));
-    // Groups first count what a filter leaves of each; a scan for the k nearest ends at the first k codes that are
-    // equal to the query, which among repeated codes are soon found.
-    const Groups* const groups = segment.structures ? segment.structures->groups.get() : nullptr;
-    if (groups && request.work == Work::topk && request.eligible < segment.live)
-        eligible =
-            std::min(eligible, static_cast<std::size_t>(static_cast<double>(request.wanted) / groups->repeated()));
-    return cost::plain_ns(request.work, {nullptr, rows, segment.bits}, std::max<std::size_t>(request.nq, 1), eligible,
-                          request.scattered);
+// The request as it concerns one segment.
+Request request_of(const FilteredRows& filtered, const SearchRequest& search) {
+    const Segment& segment = *filtered.segment;
+    const bool within = search.work == Work::radius || search.work == Work::count;
+    Request request{search.work,
+                    search.nq,
+                    within ? search.wanted : std::min(search.wanted, filtered.eligible),
+                    segment.bits,
+                    segment.rows,
+                    filtered.eligible,
+                    cost::scattered(filtered.rows)};
+    // Groups first count the rows that a filter leaves of each, which may cost more than a scan that soon has k codes
+    // equal to the query.
+    if (segment.structures && segment.structures->groups && filtered.eligible < segment.live)
+        request.repeated = segment.structures->groups->repeated();
+    return request;
 }
 
-double structure_ns(const Segment& segment, const Request& request) {
-    if (!segment.structures || request.eligible == 0) return std::numeric_limits<double>::infinity();
-    return segment.structures->expected_ns(request) + scan_ns(segment, segment.structures->covered, request);
+// A scan of the rows from `first` on, of which as large a share is eligible as of all.
+double scan_ns(Request request, std::size_t first) {
+    if (first >= request.rows) return 0;
+    const double share = static_cast<double>(request.rows - first) / static_cast<double>(request.rows);
+    request.eligible = static_cast<std::size_t>(static_cast<double>(request.eligible) * share);
+    request.rows -= first;
+    return PlainScan::instance().expected_ns(request);
 }
 
-// Scans of all segments.
-Path scans(const View& view, const Selections& selections, const Request& request) {
-    Path path{"scan", 0, ""};
-    for (const Selection& part : selections.each)
-        path.nanoseconds += scan_ns(*part.segment, 0, request.of_part(part.eligible, cost::scattered(part.rows)));
-    path.because = std::to_string(selections.eligible) + " of " + std::to_string(view.live) + " codes of " +
-                   std::to_string(code_bytes(view.bits)) + " bytes, " +
-                   (request.nq >= cost::batch ? "which the queries of a batch read together" : "read once a query");
-    if (selections.each.size() > 1) path.because += ", in " + std::to_string(selections.each.size()) + " segments";
-    return path;
+Choice plain(const FilteredRows& filtered, const SearchRequest& search) {
+    return {&PlainScan::instance(), filtered.segment->rows, scan_ns(request_of(filtered, search), 0)};
 }
 
-// Structures where uses(segment) says so, and scans of the rest.
-template <class Uses>
-Path with_structures(const Selections& selections, const Request& request, Uses uses) {
+// The cheapest searcher of the segment's structure, if it has one that does this work.
+Choice structured(const FilteredRows& filtered, const SearchRequest& search) {
+    Choice best{nullptr, 0, std::numeric_limits<double>::infinity()};
+    const Structures* const structures = filtered.segment->structures;
+    if (!structures || filtered.eligible == 0) return best;
+    const Request request = request_of(filtered, search);
+    const double rest = scan_ns(request, structures->covered);
+    for (const auto& searcher : structures->searchers)
+        if (const double ns = searcher->expected_ns(request) + rest; ns < best.nanoseconds)
+            best = {searcher.get(), structures->covered, ns};
+    return best;
+}
+
+// All segments, each searched as chosen.
+Path path_of(const FilteredView& filtered, const std::vector<Choice>& choices, const SearchRequest& search) {
     Path path{"", 0, ""};
     std::vector<std::string> names;
     std::size_t scanned = 0;
-    for (const Selection& part : selections.each) {
-        const Segment& segment = *part.segment;
-        const Request asked = request.of_part(part.eligible, cost::scattered(part.rows));
-        if (!uses(segment, asked)) {
-            path.nanoseconds += scan_ns(segment, 0, asked);
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+        const Choice& choice = choices[i];
+        const Segment& segment = *filtered.segments[i].segment;
+        path.nanoseconds += choice.nanoseconds;
+        if (choice.searcher == &PlainScan::instance()) {
             scanned += segment.rows;
             continue;
         }
-        path.nanoseconds += structure_ns(segment, asked);
-        const StructureInfo info = segment.structures->info();
-        scanned += segment.rows - info.codes;
-        path.because += (path.because.empty() ? "" : "; ") + info.detail;
-        if (std::find(names.begin(), names.end(), info.name) == names.end()) names.push_back(info.name);
+        scanned += segment.rows - choice.rows;
+        path.because += (path.because.empty() ? "" : "; ") + choice.searcher->describe();
+        const std::string name = choice.searcher->name();
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    const bool several = choices.size() > 1;
+    if (names.empty()) {
+        path.name = "scan";
+        path.because =
+            std::to_string(filtered.eligible) + " of " + std::to_string(filtered.live) + " codes of " +
+            std::to_string(code_bytes(filtered.bits)) + " bytes, " +
+            (search.nq >= cost::batch ? "which the queries of a batch read together" : "read once per query");
+        if (several) path.because += ", in " + std::to_string(choices.size()) + " segments";
+        return path;
     }
     for (const std::string& name : names) path.name += (path.name.empty() ? "" : " and ") + name;
     if (scanned)
-        path.because +=
-            "; " + std::to_string(scanned) + (selections.each.size() > 1 ? " other" : " later") + " codes are scanned";
+        path.because += "; " + std::to_string(scanned) + (several ? " other" : " later") + " codes are scanned";
     return path;
 }
 
@@ -77,23 +95,29 @@ Path with_structures(const Selections& selections, const Request& request, Uses 
 
 std::atomic<bool> always_structures{false};
 
-bool structure_pays(const Segment& segment, const Request& request) {
-    if (!segment.structures) return false;
-    return structure_ns(segment, request) < scan_ns(segment, 0, request) ||
-           always_structures.load(std::memory_order_relaxed);
+Choice choose(const FilteredRows& filtered, const SearchRequest& search) {
+    const Choice scan = plain(filtered, search), structure = structured(filtered, search);
+    const bool always = structure.searcher && always_structures.load(std::memory_order_relaxed);
+    return always || structure.nanoseconds < scan.nanoseconds ? structure : scan;
 }
 
-std::vector<Path> paths(const View& view, const Selections& selections, const Request& request) {
-    const auto any = [&](auto uses) {
-        return std::any_of(selections.each.begin(), selections.each.end(), [&](const Selection& part) {
-            return uses(*part.segment, request.of_part(part.eligible, cost::scattered(part.rows)));
-        });
-    };
-    const auto there = [](const Segment& segment, const Request&) { return segment.structures != nullptr; };
-    const Path scan = scans(view, selections, request);
-    if (any(structure_pays)) return {with_structures(selections, request, structure_pays), scan};
-    if (any(there)) return {scan, with_structures(selections, request, there)};
-    return {scan};
+Explanation explain(const FilteredView& filtered, const SearchRequest& search) {
+    std::vector<Choice> chosen, scans, structures;
+    bool any_chosen = false, any_structure = false;
+    for (const FilteredRows& rows : filtered.segments) {
+        chosen.push_back(choose(rows, search));
+        scans.push_back(plain(rows, search));
+        structures.push_back(structured(rows, search));
+        any_chosen = any_chosen || chosen.back().searcher != scans.back().searcher;
+        any_structure = any_structure || structures.back().searcher;
+        if (!structures.back().searcher) structures.back() = scans.back();
+    }
+    Explanation explanation{path_of(filtered, chosen, search), {}};
+    if (any_chosen)
+        explanation.others.push_back(path_of(filtered, scans, search));
+    else if (any_structure)
+        explanation.others.push_back(path_of(filtered, structures, search));
+    return explanation;
 }
 
 }  // namespace idcwh::detail

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "index/filtered_rows.hpp"
 #include "index/merge_sorted.hpp"
 #include "index/subsearch.hpp"
 #include "index/view.hpp"
@@ -17,51 +16,46 @@
 namespace idcwh {
 namespace {
 
-using detail::Part;
+using detail::FilteredView;
 using detail::Segment;
-using detail::Selections;
+using detail::SubSearch;
 using detail::View;
 
-void check_queries(const View& view, const std::uint8_t* queries, std::size_t nq, const QueryOptions& options) {
-    SearchOptions search;
-    search.threads = options.threads;
-    check({nullptr, 0, view.bits}, queries, nq, search);
-}
-
-// Ranked lists of k a query, from at least one part. search(part, distances, ids) writes a part's, at most k a query,
-// and returns how many.
+// Ranked lists of k per query, from at least one part. search(part, k, distances, ids) writes the k of a part.
 template <class Search>
-void ranked(const std::vector<Part>& parts, std::size_t nq, std::size_t k, std::int32_t* distances, std::int64_t* ids,
+void ranked(const std::vector<SubSearch>& parts, std::size_t k, std::int32_t* distances, std::int64_t* ids,
             Search search) {
+    const std::size_t nq = parts[0].batch.nq;
     if (parts.size() == 1) {
-        const std::size_t length = search(parts[0], distances, ids);
-        return parts[0].to_ids(ids, nq * length);
+        search(parts[0], k, distances, ids);
+        return parts[0].to_ids(ids, nq * k);
     }
     std::vector<detail::Lists> lists(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        const std::size_t most = std::min(k, parts[i].eligible);
-        lists[i].distances.resize(nq * most);
-        lists[i].ids.resize(nq * most);
-        lists[i].length = search(parts[i], lists[i].distances.data(), lists[i].ids.data());
+        lists[i].length = std::min(k, parts[i].batch.eligible);
+        lists[i].distances.resize(nq * lists[i].length);
+        lists[i].ids.resize(nq * lists[i].length);
+        search(parts[i], lists[i].length, lists[i].distances.data(), lists[i].ids.data());
         parts[i].to_ids(lists[i].ids.data(), nq * lists[i].length);
     }
-    detail::merge(lists, nq, k, distances, ids, parts[0].options);
+    detail::merge(lists, nq, k, distances, ids, parts[0].batch.options);
 }
 
+// The hits of all parts together. search(part) returns those of a part.
 template <class Search>
-Hits collected(const std::vector<Part>& parts, std::size_t nq, Search search) {
+Hits collected(const std::vector<SubSearch>& parts, std::size_t nq, Search search) {
     std::vector<Hits> hits(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
         hits[i] = search(parts[i]);
         parts[i].to_ids(hits[i].ids.data(), hits[i].ids.size());
     }
     if (hits.empty()) return {std::vector<std::int64_t>(nq + 1), {}, {}};
-    return hits.size() == 1 ? std::move(hits[0]) : detail::merge(hits, parts[0].options);
+    return hits.size() == 1 ? std::move(hits[0]) : detail::merge(hits, parts[0].batch.options);
 }
 
-// Counts of all parts together. count(part, out) writes a part's.
+// The counts of all parts together. count(part, out) writes those of a part.
 template <class Count>
-void counted(const std::vector<Part>& parts, std::size_t size, std::int64_t* counts, Count count) {
+void counted(const std::vector<SubSearch>& parts, std::size_t size, std::int64_t* counts, Count count) {
     if (parts.empty()) return void(std::fill_n(counts, size, 0));
     count(parts[0], counts);
     std::vector<std::int64_t> more(parts.size() > 1 ? size : 0);
@@ -70,6 +64,31 @@ void counted(const std::vector<Part>& parts, std::size_t size, std::int64_t* cou
         for (std::size_t i = 0; i < size; ++i) counts[i] += more[i];
     }
 }
+
+// The arguments of a search, checked, and the rows that it may return.
+struct Prepared {
+    Prepared(const View& view, const std::uint8_t* queries, std::size_t nq, const QueryOptions& options)
+        : view(view), queries(queries), nq(nq), options(options), filtered(checked(), view.segments(), options.where) {}
+
+    std::size_t eligible() const { return filtered.eligible; }
+    std::vector<SubSearch> parts(Work work, std::size_t wanted) {
+        return detail::subsearches(filtered, {work, nq, wanted}, queries, options, view.threads());
+    }
+
+private:
+    const View& checked() const {
+        SearchOptions search;
+        search.threads = options.threads;
+        check({nullptr, 0, view.bits}, queries, nq, search);
+        return view;
+    }
+
+    const View& view;
+    const std::uint8_t* queries;
+    std::size_t nq;
+    const QueryOptions& options;
+    FilteredView filtered;
+};
 
 }  // namespace
 
@@ -81,23 +100,21 @@ Snapshot::~Snapshot() = default;
 unsigned Snapshot::bits() const { return view_->bits; }
 std::size_t Snapshot::size() const { return view_->live; }
 std::size_t Snapshot::eligible(const Where& where) const {
-    const std::size_t rows = Selections(*view_, view_->id_segments(), where).eligible;
+    const std::size_t rows = FilteredView(*view_, view_->id_segments(), where).eligible;
     view_->check();
     return rows;
 }
 
 std::size_t Snapshot::topk(const std::uint8_t* queries, std::size_t nq, std::size_t k, std::int32_t* distances,
                            std::int64_t* ids, const QueryOptions& options) const {
-    check_queries(*view_, queries, nq, options);
-    Selections selections(*view_, view_->segments(), options.where);
-    k = std::min(k, selections.eligible);
+    Prepared prepared(*view_, queries, nq, options);
+    k = std::min(k, prepared.eligible());
     if (k && nq) {
         check_results(distances, ids, nq, k);
-        const auto parts = parts_of(selections, {Work::topk, nq, k, selections.eligible}, options, view_->threads());
-        ranked(parts, nq, k, distances, ids, [&](const Part& part, std::int32_t* d, std::int64_t* i) {
-            return part.structures ? part.structures->topk(part.codes, queries, nq, k, d, i, part.options)
-                                   : idcwh::topk(part.codes, queries, nq, k, d, i, part.options);
-        });
+        ranked(prepared.parts(Work::topk, k), k, distances, ids,
+               [](const SubSearch& part, std::size_t most, std::int32_t* d, std::int64_t* i) {
+                   detail::run_topk(*part.searcher, part.batch, most, d, i);
+               });
     }
     view_->check();
     return k;
@@ -105,16 +122,14 @@ std::size_t Snapshot::topk(const std::uint8_t* queries, std::size_t nq, std::siz
 
 std::size_t Snapshot::rank(const std::uint8_t* queries, std::size_t nq, std::int32_t* distances, std::int64_t* ids,
                            const QueryOptions& options) const {
-    check_queries(*view_, queries, nq, options);
-    Selections selections(*view_, view_->segments(), options.where);
-    const std::size_t rows = selections.eligible;
+    Prepared prepared(*view_, queries, nq, options);
+    const std::size_t rows = prepared.eligible();
     if (rows && nq) {
         check_results(distances, ids, nq, rows);
-        const auto parts = parts_of(selections, {Work::rank, nq, rows, rows}, options, view_->threads());
-        ranked(parts, nq, rows, distances, ids, [&](const Part& part, std::int32_t* d, std::int64_t* i) {
-            return part.structures ? part.structures->rank(part.codes, queries, nq, d, i, part.options)
-                                   : idcwh::rank(part.codes, queries, nq, d, i, part.options);
-        });
+        ranked(prepared.parts(Work::rank, rows), rows, distances, ids,
+               [](const SubSearch& part, std::size_t, std::int32_t* d, std::int64_t* i) {
+                   part.searcher->rank(part.batch, d, i);
+               });
     }
     view_->check();
     return rows;
@@ -122,13 +137,12 @@ std::size_t Snapshot::rank(const std::uint8_t* queries, std::size_t nq, std::int
 
 Hits Snapshot::topk_ties(const std::uint8_t* queries, std::size_t nq, std::size_t k,
                          const QueryOptions& options) const {
-    check_queries(*view_, queries, nq, options);
-    Selections selections(*view_, view_->segments(), options.where);
-    k = std::min(k, selections.eligible);
-    const auto parts = parts_of(selections, {Work::ties, nq, k, selections.eligible}, options, view_->threads());
-    Hits hits = collected(parts, nq, [&](const Part& part) {
-        return part.structures ? part.structures->topk_ties(part.codes, queries, nq, k, part.options)
-                               : idcwh::topk_ties(part.codes, queries, nq, k, part.options);
+    Prepared prepared(*view_, queries, nq, options);
+    k = std::min(k, prepared.eligible());
+    std::vector<SubSearch> parts;
+    if (k && nq) parts = prepared.parts(Work::ties, k);
+    Hits hits = collected(parts, nq, [&](const SubSearch& part) {
+        return part.searcher->topk_ties(part.batch, std::min(k, part.batch.eligible));
     });
     if (parts.size() > 1) detail::cut_behind_ties(hits, k);
     view_->check();
@@ -136,43 +150,34 @@ Hits Snapshot::topk_ties(const std::uint8_t* queries, std::size_t nq, std::size_
 }
 
 Hits Snapshot::radius(const std::uint8_t* queries, std::size_t nq, unsigned radius, const QueryOptions& options) const {
-    check_queries(*view_, queries, nq, options);
-    Selections selections(*view_, view_->segments(), options.where);
-    const auto parts = parts_of(selections, {Work::radius, nq, radius, selections.eligible}, options, view_->threads());
-    Hits hits = collected(parts, nq, [&](const Part& part) {
-        return part.structures ? part.structures->radius(part.codes, queries, nq, radius, part.options)
-                               : idcwh::radius(part.codes, queries, nq, radius, part.options);
-    });
+    Prepared prepared(*view_, queries, nq, options);
+    std::vector<SubSearch> parts;
+    if (nq) parts = prepared.parts(Work::radius, radius);
+    Hits hits = collected(
+        parts, nq, [&](const SubSearch& part) { return detail::run_radius(*part.searcher, part.batch, radius); });
     view_->check();
     return hits;
 }
 
 void Snapshot::count(const std::uint8_t* queries, std::size_t nq, unsigned radius, std::int64_t* counts,
                      const QueryOptions& options) const {
-    check_queries(*view_, queries, nq, options);
+    Prepared prepared(*view_, queries, nq, options);
     check_counts(counts, nq, 1);
     if (nq == 0) return;
-    Selections selections(*view_, view_->segments(), options.where);
-    const auto parts = parts_of(selections, {Work::count, nq, radius, selections.eligible}, options, view_->threads());
-    counted(parts, nq, counts, [&](const Part& part, std::int64_t* out) {
-        part.structures ? part.structures->count(part.codes, queries, nq, radius, out, part.options)
-                        : idcwh::count(part.codes, queries, nq, radius, out, part.options);
+    counted(prepared.parts(Work::count, radius), nq, counts, [&](const SubSearch& part, std::int64_t* out) {
+        detail::run_count(*part.searcher, part.batch, radius, out);
     });
     view_->check();
 }
 
 void Snapshot::histogram(const std::uint8_t* queries, std::size_t nq, std::int64_t* counts,
                          const QueryOptions& options) const {
-    check_queries(*view_, queries, nq, options);
+    Prepared prepared(*view_, queries, nq, options);
     const std::size_t width = std::size_t{view_->bits} + 1;
     check_counts(counts, nq, width);
     if (nq == 0) return;
-    Selections selections(*view_, view_->segments(), options.where);
-    const auto parts = parts_of(selections, {Work::histogram, nq, 0, selections.eligible}, options, view_->threads());
-    counted(parts, nq * width, counts, [&](const Part& part, std::int64_t* out) {
-        part.structures ? part.structures->histogram(part.codes, queries, nq, out, part.options)
-                        : idcwh::histogram(part.codes, queries, nq, out, part.options);
-    });
+    counted(prepared.parts(Work::histogram, 0), nq * width, counts,
+            [](const SubSearch& part, std::int64_t* out) { part.searcher->histogram(part.batch, out); });
     view_->check();
 }
 

@@ -1,4 +1,4 @@
-// What a search of a view reads: parts that are each searched in one way, one after the other.
+// A search of a view as searches of its segments, each by one searcher, one after the other.
 #pragma once
 
 #include <idcwh/index.hpp>
@@ -7,28 +7,31 @@
 #include <cstdint>
 #include <vector>
 
-#include "index/filtered_rows.hpp"
-#include "structures/structures.hpp"
+#include "index/planner.hpp"
 
 namespace idcwh::detail {
 
-// Rows of a segment. They may point into the selection that they were made from.
-struct Part {
-    Codes codes;
-    SearchOptions options;
-    const Segment* segment;
-    std::size_t first;             // the row of the segment that is its first
-    std::size_t eligible;          // at most so many rows
-    const Structures* structures;  // null: a scan
+// A searcher's results for the batch; the queries that it left unfinished are scanned.
+void run_topk(const Searcher& searcher, const Batch& batch, std::size_t k, std::int32_t* distances, std::int64_t* ids);
+Hits run_radius(const Searcher& searcher, const Batch& batch, unsigned radius);
+void run_count(const Searcher& searcher, const Batch& batch, unsigned radius, std::int64_t* counts);
 
-    // What was found turns into ids.
+// Some rows of a segment, at least one of them eligible. They may point into the filtered rows that they were made
+// from.
+struct SubSearch {
+    const Searcher* searcher;
+    Batch batch;
+    const Segment* segment;
+    std::size_t first = 0;  // the row of the segment that is the first one of the batch
+
+    // Turns what was found into ids.
     void to_ids(std::int64_t* found, std::size_t count) const {
-        if (!options.ids) segment->to_ids(found, count, first);
+        if (!batch.options.ids) segment->to_ids(found, count, first);
     }
 };
 
-// The parts where anything is eligible. threads: for options that do not say.
-std::vector<Part> parts_of(Selections& selections, const Request& request, const QueryOptions& options,
-                           unsigned threads);
+// The sub-searches of the request for nq >= 1 queries. threads: for options that do not say.
+std::vector<SubSearch> subsearches(FilteredView& filtered, const SearchRequest& request, const std::uint8_t* queries,
+                                   const QueryOptions& options, unsigned threads);
 
 }  // namespace idcwh::detail

@@ -1,4 +1,4 @@
-// See contents.hpp.
+// See version.hpp.
 #include "index/version.hpp"
 
 #include "structures/structures.hpp"

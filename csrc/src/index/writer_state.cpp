@@ -1,4 +1,4 @@
-// See state.hpp.
+// See writer_state.hpp.
 #include "index/writer_state.hpp"
 
 namespace idcwh::detail {

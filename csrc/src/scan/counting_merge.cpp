@@ -1,4 +1,4 @@
-// See merge.hpp.
+// See counting_merge.hpp.
 #include "scan/counting_merge.hpp"
 
 #include <algorithm>

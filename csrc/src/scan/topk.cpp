@@ -16,19 +16,23 @@
 namespace idcwh {
 namespace {
 
-// A selector whose limit also knows what the other chunks of rows have found.
-struct SharedSelector {
-    Selector selector;
+// The k best of one chunk of rows. Its limit also knows what the other chunks have found.
+struct ChunkBest {
+    KBest best;
+    const std::int64_t* ids;
     std::atomic<std::int32_t>* kth;
 
-    std::int32_t limit() const { return std::min(selector.limit(), kth->load(std::memory_order_relaxed)); }
+    std::int32_t limit() const { return std::min(best.limit(), kth->load(std::memory_order_relaxed)); }
     void absorb(const kernels::Hit* hits, std::size_t count, const Block& block) {
-        selector.absorb(hits, count, block);
-        if (selector.full()) lower_to(*kth, selector.kth());
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::int64_t row = block.number(hits[i].row);
+            best.add(ids ? ids[row] : row, hits[i].distance);
+        }
+        if (best.full()) lower_to(*kth, best.kth());
     }
 };
 
-// Selectors of every query for every chunk of rows, filled by a scan.
+// The k best of every query in every chunk of rows, filled by a scan.
 class ChunkedTopK {
 public:
     ChunkedTopK(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,
@@ -49,12 +53,13 @@ public:
 
     void run(std::size_t index, Stop& stop) {
         const Plan::Task task = plan_.task(index);
-        auto& selectors = found_[index];
-        selectors.reserve(task.queries);
+        auto& found = found_[index];
+        found.reserve(task.queries);
+        const Arrival arrival = options_.ids ? Arrival::any : Arrival::ascending;
         for (std::size_t q = 0; q < task.queries; ++q)
-            selectors.push_back({Selector(k_, codes_.bits, options_.ids, ties_), &kth_[task.first_query + q]});
-        scan(active_kernels(), codes_, rows_, task, queries_ + task.first_query * code_bytes(codes_.bits),
-             selectors.data(), stop);
+            found.push_back({KBest(k_, codes_.bits, arrival, ties_), options_.ids, &kth_[task.first_query + q]});
+        scan(active_kernels(), codes_, rows_, task, queries_ + task.first_query * code_bytes(codes_.bits), found.data(),
+             stop);
     }
 
     // Pointers to the entries of the query, valid until forget() of its group.
@@ -62,13 +67,12 @@ public:
         Parts parts(plan_.chunks);
         const std::size_t group = query / plan_.group_queries, place = query % plan_.group_queries;
         for (std::size_t i = 0; i < plan_.chunks; ++i)
-            parts[i] = &found_[group * plan_.chunks + i][place].selector.entries();
+            parts[i] = &found_[group * plan_.chunks + i][place].best.entries();
         return parts;
     }
 
     void forget(std::size_t group) {
-        for (std::size_t i = 0; i < plan_.chunks; ++i)
-            std::vector<SharedSelector>().swap(found_[group * plan_.chunks + i]);
+        for (std::size_t i = 0; i < plan_.chunks; ++i) std::vector<ChunkBest>().swap(found_[group * plan_.chunks + i]);
     }
 
 private:
@@ -81,7 +85,7 @@ private:
     Plan plan_;
     // Per query the smallest k-th distance that any chunk has found so far; more than k codes may be at it.
     std::vector<std::atomic<std::int32_t>> kth_;
-    std::vector<std::vector<SharedSelector>> found_;
+    std::vector<std::vector<ChunkBest>> found_;
 };
 
 void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq, std::size_t k,

@@ -1,4 +1,4 @@
-// See log.hpp.
+// See commit_log.hpp.
 #include "storage/commit_log.hpp"
 
 #include <idcwh/crc32c.hpp>

@@ -1,4 +1,4 @@
-// See source.hpp.
+// See item_source.hpp.
 #include "storage/item_source.hpp"
 
 #include <algorithm>

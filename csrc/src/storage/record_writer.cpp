@@ -1,4 +1,4 @@
-// See append.hpp.
+// See record_writer.hpp.
 #include "storage/record_writer.hpp"
 
 #include <idcwh/crc32c.hpp>

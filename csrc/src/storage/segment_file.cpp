@@ -1,4 +1,4 @@
-// See items.hpp.
+// See segment_file.hpp.
 #include "storage/segment_file.hpp"
 
 #include <idcwh/error.hpp>

@@ -1,4 +1,4 @@
-// See file_structures.hpp.
+// See segment_structures.hpp.
 #include "storage/segment_structures.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // The cost of a scan, which every structure is compared with, and how much may be lost on the way to a cheaper answer.
-// One place decides: index/planner.cpp. A structure that turns out to be slower than expected stops within its budget.
+// index/planner.cpp decides. A structure that turns out to be slower than expected stops within its budget.
 //
-// Nanoseconds on a Zen 3 core, rounded; other processors differ, but mostly by the same factor for the scan and for the
-// structures, and only ratios decide.
+// Nanoseconds on one Zen 3 core, rounded (benchmarks/search.py, csrc/bench/scan.cpp). Other processors differ, but
+// mostly by the same factor for the scan and for the structures, and only ratios decide.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -12,12 +12,8 @@
 #include <cstddef>
 #include <limits>
 
-namespace idcwh {
-
-// What is asked of a structure.
-enum class Work { topk, ties, radius, count, histogram, rank };
-
-}  // namespace idcwh
+#include "cpu/dispatch.hpp"
+#include "cpu/kernels/kernels.hpp"
 
 namespace idcwh::cost {
 
@@ -25,15 +21,15 @@ inline constexpr double call_ns = 500;           // of a search, whatever it rea
 inline constexpr double read_byte_ns = 0.06;     // one query reads memory once: about 16 GB/s
 inline constexpr double cached_byte_ns = 0.035;  // the same where the last-level cache holds them
 inline constexpr std::size_t cached_bytes = 16 << 20;
-inline constexpr double tile_byte_ns = 0.025;  // a query of a batch, each byte of a code: 5 G codes of 64 bits a second
-inline constexpr double least_row_ns = 0.03;   // a row, however short
-inline constexpr std::size_t batch = 8;        // queries from which the tile kernels are used
+inline constexpr double least_row_ns = 0.03;  // a row, however short
+inline constexpr std::size_t batch = 8;       // queries from which the tile kernels are used
 
 // All of nq queries over these codes, on one thread.
 inline double scan_ns(const Codes& codes, std::size_t nq) {
     const auto bytes = static_cast<double>(code_bytes(codes.bits));
     const double read = codes.size * code_bytes(codes.bits) > cached_bytes ? read_byte_ns : cached_byte_ns;
-    const double row = std::max(least_row_ns, bytes * (nq < batch ? read : tile_byte_ns));
+    const double compared = active_kernels().byte_ns;
+    const double row = std::max(least_row_ns, bytes * (nq < batch ? std::max(read, compared) : compared));
     return static_cast<double>(nq) * (call_ns + row * static_cast<double>(codes.size));
 }
 
@@ -56,17 +52,6 @@ inline constexpr std::size_t placed_near = 1 << 17;  // rows of such results
 
 inline double ranking_ns(std::size_t rows) {
     return static_cast<double>(rows) * (rows <= placed_near ? place_ns : place_far_ns);
-}
-
-// The same for one query of each kind of search.
-inline double plain_ns(Work work, const Codes& codes, std::size_t nq, std::size_t eligible, bool scattered) {
-    switch (work) {
-        case Work::histogram: return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible);
-        case Work::rank:
-            return scan_ns(codes, 1, eligible, scattered) + add_ns * static_cast<double>(eligible) +
-                   ranking_ns(eligible);
-        default: return scan_ns(codes, nq, eligible, scattered);
-    }
 }
 
 // The work that searches by a structure may lose, where they give up and are scanned in the end. Each search may spend

@@ -50,6 +50,7 @@ struct Vector256 {
 }  // namespace
 
 const Kernels avx2 = {"avx2",
+                      0.025,
                       scan_256<CountByTable>,
                       distances_256<CountByTable>,
                       count_bits_scalar,

@@ -27,6 +27,7 @@ struct VectorByTable : Vector512 {
 }  // namespace
 
 const Kernels avx512 = {"avx512",
+                        0.015,
                         scan_256<CountByTable>,
                         distances_256<CountByTable>,
                         count_bits_scalar,

@@ -33,6 +33,7 @@ struct VectorByCount : Vector512 {
 }  // namespace
 
 const Kernels avx512vpopcnt = {"avx512vpopcnt",
+                               0.01,
                                scan_256<CountByInstruction>,
                                distances_256<CountByInstruction>,
                                count_bits_scalar,

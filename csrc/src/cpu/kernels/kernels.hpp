@@ -36,6 +36,9 @@ struct Listed {
 
 struct Kernels {
     const char* name;
+    // Nanoseconds per byte of a code that is compared with one query of a batch, on Zen 3, for the cost model. Ratios:
+    // benchmarks/search.py --plain --n 1000000 --bits 64 128 256 --isa NAME on Zen 5.
+    double byte_ns;
 
     // Writes the rows with distance <= limit to hits, in row order, and returns their number. hits has room for all
     // rows.

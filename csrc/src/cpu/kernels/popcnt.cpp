@@ -14,9 +14,8 @@ IDCWH_TARGET("popcnt")
 
 namespace idcwh::kernels {
 
-const Kernels popcnt = {
-    "popcnt", scan_scalar, distances_scalar, count_bits_scalar, pack_bytes_scalar, list_bits_scalar, 0, 1,
-    nullptr,  nullptr,     nullptr};
+const Kernels popcnt = {"popcnt",         0.11, scan_scalar, distances_scalar, count_bits_scalar, pack_bytes_scalar,
+                        list_bits_scalar, 0,    1,           nullptr,          nullptr,           nullptr};
 
 }  // namespace idcwh::kernels
 IDCWH_TARGET_END

@@ -21,8 +21,7 @@ inline std::uint32_t count_bits(std::uint64_t x) {
 
 namespace idcwh::kernels {
 
-const Kernels portable = {
-    "portable", scan_scalar, distances_scalar, count_bits_scalar, pack_bytes_scalar, list_bits_scalar, 0, 1,
-    nullptr,    nullptr,     nullptr};
+const Kernels portable = {"portable",       0.33, scan_scalar, distances_scalar, count_bits_scalar, pack_bytes_scalar,
+                          list_bits_scalar, 0,    1,           nullptr,          nullptr,           nullptr};
 
 }  // namespace idcwh::kernels

@@ -1,47 +1,51 @@
-// What a search over groups is expected to cost, for the choice between it and a scan of all rows.
+// The expected cost of a search over groups.
 #include <algorithm>
 
 #include "structures/cost.hpp"
-#include "structures/groups/groups.hpp"
+#include "structures/groups/search.hpp"
 
 namespace idcwh {
 namespace {
 
-// Measured on Zen 3.
+// Measured by csrc/bench/groups.cpp on Zen 3.
 constexpr double expand_ns = 25;    // a row that is found: read from its group, sorted, written
-constexpr double look_up_ns = 500;  // of a direct table, until the k nearest are there: few shells, mostly
-constexpr double select_ns = 4;     // an eligible row, counted and listed by group; and a group, once a call
+constexpr double look_up_ns = 500;  // one query of a direct table: mostly few shells
+constexpr double select_ns = 4;     // an eligible row, counted and listed by group; and a group, once per call
 
 double number(std::size_t value) { return static_cast<double>(value); }
 
 }  // namespace
 
-double Groups::near_ns(Work work, std::size_t wanted, std::size_t nq) const {
-    const double scan = cost::scan_ns(codes(), nq) / number(nq);
-    if (table_) return std::min(scan, look_up_ns);
-    if (!multi_) return scan;
-    if (work == Work::radius || work == Work::count)
-        return std::min(scan, multi_->expected_ns_radius(static_cast<unsigned>(std::min<std::size_t>(wanted, bits_))));
-    // As many groups as hold the rows that are wanted.
-    return std::min(scan, multi_->expected_ns_topk(1 + wanted * distinct() / size_, distinct()));
+// The part of a query that finds the groups.
+double GroupSearch::finder_ns(const Request& request) const {
+    if (finder_ == Finder::table) return look_up_ns;
+    if (finder_ == Finder::scan) return cost::scan_ns(groups_.codes(), request.nq) / number(request.nq);
+    if (request.work == Work::radius || request.work == Work::count)
+        return groups_.multi()->expected_ns_radius(
+            static_cast<unsigned>(std::min<std::size_t>(request.wanted, groups_.codes().bits)));
+    // As many groups as hold the wanted rows.
+    const std::size_t visited = request.wanted * (groups_.size() / request.eligible);
+    return groups_.multi()->expected_ns_topk(1 + visited * groups_.distinct() / groups_.size(), groups_.distinct());
 }
 
-double Groups::expected_ns(Work work, std::size_t wanted, std::size_t nq, std::size_t eligible) const {
-    if (nq == 0 || eligible == 0) return 0;
-    const std::size_t passed = ordered() ? eligible : size_;
-    const double filter = eligible < size_ ? select_ns * number(passed + distinct()) / number(nq) : 0;
-    const double ranking = cost::scan_ns(codes(), 1) + cost::add_ns * number(distinct()) + cost::ranking_ns(size_);
-    switch (work) {
+double GroupSearch::expected_ns(const Request& request) const {
+    if (request.nq == 0 || request.eligible == 0) return 0;
+    const std::size_t size = groups_.size(), distinct = groups_.distinct();
+    const std::size_t passed = groups_.ordered() ? request.eligible : size;
+    const double filter = request.eligible < size ? select_ns * number(passed + distinct) / number(request.nq) : 0;
+    const double measured = cost::scan_ns(groups_.codes(), 1) + cost::add_ns * number(distinct);
+    const double ranking = measured + cost::ranking_ns(size);
+    switch (request.work) {
         case Work::topk:
         case Work::ties:
-            return filter + std::min(ranking, near_ns(work, wanted * (size_ / eligible), nq) +
-                                                  expand_ns * number(std::min(wanted, eligible)));
+            return filter + std::min(ranking, finder_ns(request) +
+                                                  expand_ns * number(std::min(request.wanted, request.eligible)));
         case Work::radius:
-        case Work::count: return filter + near_ns(work, wanted, nq);
-        case Work::histogram: return filter + cost::scan_ns(codes(), 1) + cost::add_ns * number(distinct());
+        case Work::count: return filter + finder_ns(request);
+        case Work::histogram: return filter + measured;
         case Work::rank: return filter + ranking;
     }
-    return 0;
+    return infinite;
 }
 
 }  // namespace idcwh

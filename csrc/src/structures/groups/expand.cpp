@@ -1,4 +1,4 @@
-// See groups_expand.hpp.
+// See expand.hpp.
 #include "structures/groups/expand.hpp"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace idcwh {
 class Expander {
 public:
     // ids: of the rows; null: their numbers.
-    Expander(const Selected& selected, const std::int64_t* ids) : selected_(selected), ids_(ids) {}
+    Expander(const GroupFilter& selected, const std::int64_t* ids) : selected_(selected), ids_(ids) {}
 
     // Writes the first `take` of the rows of these groups, which are at least as many. Of the groups at the last
     // distance, however large, no more is read than can be wanted.
@@ -26,7 +26,7 @@ private:
     void put_sorted(const GroupHit* begin, const GroupHit* end, std::size_t take);
     void put_lowest(const GroupHit* begin, const GroupHit* end, std::size_t take);
 
-    const Selected& selected_;
+    const GroupFilter& selected_;
     const std::int64_t* ids_;
     std::int64_t* out_ = nullptr;
     std::vector<GroupHit> hits_;

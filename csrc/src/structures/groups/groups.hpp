@@ -16,7 +16,6 @@
 
 #include "base/huge_array.hpp"
 #include "base/interrupt.hpp"
-#include "structures/cost.hpp"
 #include "structures/multi_index/multi_index.hpp"
 #include "structures/table.hpp"
 
@@ -70,11 +69,6 @@ public:
     const DirectTable* table() const { return table_.get(); }
     const MultiIndex* multi() const { return multi_.get(); }  // over the distinct codes, where they are many
 
-    // Of one query of nq. wanted: k, or the radius. eligible: rows that may be returned; others cost a pass over these.
-    double expected_ns(Work work, std::size_t wanted, std::size_t nq, std::size_t eligible) const;
-    // Of the part of it that finds the groups.
-    double near_ns(Work work, std::size_t wanted, std::size_t nq) const;
-
 private:
     Groups() = default;
     void make_lists(unsigned threads, Stop& stop);
@@ -92,19 +86,5 @@ private:
     std::unique_ptr<DirectTable> table_;
     std::unique_ptr<MultiIndex> multi_;
 };
-
-// Each equals the function of search.hpp with the same name over the rows that the groups were built from.
-std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options = {});
-Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-               const SearchOptions& options = {});
-Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
-            const SearchOptions& options = {});
-void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
-           std::int64_t* counts, const SearchOptions& options = {});
-void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
-               std::int64_t* counts, const SearchOptions& options = {});
-std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
-                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options = {});
 
 }  // namespace idcwh

@@ -1,4 +1,6 @@
-// Histograms of distances from the sizes of the groups.
+// See histogram.hpp.
+#include "structures/groups/histogram.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -7,7 +9,7 @@
 #include "cpu/dispatch.hpp"
 #include "cpu/kernels/kernels.hpp"
 #include "scan/plan.hpp"
-#include "structures/groups/selected.hpp"
+#include "structures/groups/filter.hpp"
 
 namespace idcwh {
 namespace {
@@ -16,7 +18,7 @@ constexpr std::size_t histogram_block = 1024;              // codes measured bef
 constexpr std::size_t least_codes = std::size_t{1} << 16;  // of a task
 
 // Adds the rows of the groups [begin, end) to counts[bits + 1].
-void add_rows(const Selected& selected, const std::uint8_t* query, std::size_t begin, std::size_t end,
+void add_rows(const GroupFilter& selected, const std::uint8_t* query, std::size_t begin, std::size_t end,
               std::int64_t* counts, Stop& stop) {
     const Codes codes = selected.groups().codes();
     const std::size_t bytes = code_bytes(codes.bits);
@@ -31,14 +33,12 @@ void add_rows(const Selected& selected, const std::uint8_t* query, std::size_t b
 
 }  // namespace
 
-void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
-               std::int64_t* counts, const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    check_counts(counts, nq, std::size_t{codes.bits} + 1);
-    const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows, Selected::Needs::counts);
+void count_distances(const GroupFilter& selected, const Batch& batch, std::int64_t* counts) {
+    const Groups& groups = selected.groups();
+    const std::size_t nq = batch.nq;
+    const SearchOptions& options = batch.options;
     Stop stop(options.interrupt);
-    const std::size_t bins = static_cast<std::size_t>(codes.bits) + 1, bytes = code_bytes(codes.bits);
+    const std::size_t bins = static_cast<std::size_t>(batch.codes.bits) + 1;
     std::fill(counts, counts + nq * bins, 0);
     active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
     const unsigned threads = options.threads                            ? options.threads
@@ -47,9 +47,7 @@ void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* que
     if (nq >= threads) {
         pool::run(
             nq, threads,
-            [&](std::size_t q) {
-                add_rows(selected, queries + q * bytes, 0, groups.distinct(), counts + q * bins, stop);
-            },
+            [&](std::size_t q) { add_rows(selected, batch.query(q), 0, groups.distinct(), counts + q * bins, stop); },
             stop.while_waiting());
         return;
     }
@@ -59,8 +57,8 @@ void histogram(const Groups& groups, const Codes& codes, const std::uint8_t* que
         [&](std::size_t task) {
             const std::size_t q = task / parts, part = task % parts;
             std::vector<std::int64_t> own(bins);
-            add_rows(selected, queries + q * bytes, groups.distinct() * part / parts,
-                     groups.distinct() * (part + 1) / parts, own.data(), stop);
+            add_rows(selected, batch.query(q), groups.distinct() * part / parts, groups.distinct() * (part + 1) / parts,
+                     own.data(), stop);
             for (std::size_t d = 0; d < bins; ++d)
                 std::atomic_ref(counts[q * bins + d]).fetch_add(own[d], std::memory_order_relaxed);
         },

@@ -56,7 +56,7 @@ void put_turns(const Distance* distances, std::size_t first, std::size_t count, 
 
 class GroupRanking {
 public:
-    GroupRanking(const Selected& selected, const Codes& codes, std::size_t k, const SearchOptions& options)
+    GroupRanking(const GroupFilter& selected, const Codes& codes, std::size_t k, const SearchOptions& options)
         : selected_(selected), groups_(selected.groups()), codes_(codes), k_(k), ids_(options.ids) {
         if (groups_.ordered()) return;
         ids_by_place_.resize(groups_.size());
@@ -158,7 +158,7 @@ private:
         });
     }
 
-    const Selected& selected_;
+    const GroupFilter& selected_;
     const Groups& groups_;
     const Codes& codes_;
     const std::size_t k_;
@@ -184,11 +184,12 @@ std::vector<std::size_t> first_equal(const std::uint8_t* queries, std::size_t nq
 
 }  // namespace
 
-void rank_groups(const Selected& selected, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
-                 std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options, Stop& stop) {
-    const std::size_t bytes = code_bytes(selected.groups().codes().bits);
-    const GroupRanking ranking(selected, codes, k, options);
-    const std::vector<std::size_t> first = first_equal(queries, nq, bytes);
+void rank_groups(const GroupFilter& selected, const Batch& batch, std::size_t k, std::int32_t* distances,
+                 std::int64_t* ids, Stop& stop) {
+    const std::size_t nq = batch.nq;
+    const SearchOptions& options = batch.options;
+    const GroupRanking ranking(selected, batch.codes, k, options);
+    const std::vector<std::size_t> first = first_equal(batch.queries, nq, code_bytes(batch.codes.bits));
     const unsigned threads = options.threads                              ? options.threads
                              : selected.groups().size() * nq < least_rows ? 1
                                                                           : pool::available_threads();
@@ -197,8 +198,7 @@ void rank_groups(const Selected& selected, const Codes& codes, const std::uint8_
         nq, threads,
         [&](std::size_t q) {
             stop.check();
-            if (first[q] == q)
-                ranking.rank(queries + q * bytes, nq < threads ? threads : 1, distances + q * k, ids + q * k);
+            if (first[q] == q) ranking.rank(batch.query(q), nq < threads ? threads : 1, distances + q * k, ids + q * k);
         },
         stop.while_waiting());
     pool::run(
@@ -210,17 +210,6 @@ void rank_groups(const Selected& selected, const Codes& codes, const std::uint8_
             std::copy_n(ids + first[q] * k, k, ids + q * k);
         },
         stop.while_waiting());
-}
-
-std::size_t rank(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
-                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    const RowSet rows = checked_rows(codes, queries, nq, options);
-    if (rows.count == 0 || nq == 0) return rows.count;
-    check_results(distances, ids, nq, rows.count);
-    Stop stop(options.interrupt);
-    rank_groups(Selected(groups, rows, Selected::Needs::counts), codes, queries, nq, rows.count, distances, ids,
-                options, stop);
-    return rows.count;
 }
 
 }  // namespace idcwh

@@ -1,4 +1,6 @@
-// top-k, radius and counts over the distinct codes; see groups.hpp.
+// See search.hpp.
+#include "structures/groups/search.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -9,8 +11,9 @@
 #include "scan/counting_merge.hpp"
 #include "scan/plan.hpp"
 #include "structures/groups/expand.hpp"
+#include "structures/groups/find.hpp"
+#include "structures/groups/histogram.hpp"
 #include "structures/groups/rank.hpp"
-#include "structures/groups/scan.hpp"
 #include "structures/groups/sinks.hpp"
 
 namespace idcwh {
@@ -29,32 +32,32 @@ std::vector<GroupHit> gather(const Sink* const* sinks, std::size_t count) {
 // The k-th distance of each query as far as it is known, and the group of the query's own code where that alone has k
 // rows: nothing is left to search then.
 struct NearestGroups {
-    NearestGroups(const Selected& selected, const std::uint8_t* queries, std::size_t nq, std::size_t k)
-        : selected(selected), k(k), kths(nq), own(nq, Groups::none) {
+    NearestGroups(const GroupFilter& selected, const Batch& batch, std::size_t k)
+        : selected(selected), k(k), kths(batch.nq), own(batch.nq, Groups::none) {
         const Groups& groups = selected.groups();
         const bool may_suffice = !groups.table() && groups.largest() >= k;
-        for (std::size_t q = 0; q < nq; ++q) {
-            if (may_suffice) own[q] = groups.find(queries + q * code_bytes(groups.codes().bits));
+        for (std::size_t q = 0; q < batch.nq; ++q) {
+            if (may_suffice) own[q] = groups.find(batch.query(q));
             if (own[q] != Groups::none && selected.rows(own[q]) < k) own[q] = Groups::none;
             kths[q].store(own[q] == Groups::none ? static_cast<std::int32_t>(groups.codes().bits) : -1);
         }
     }
 
-    GroupSelector selector(std::size_t q) { return {selected, k, kths[q]}; }
-    std::vector<GroupHit> hits(std::size_t q, const GroupSelector* const* sinks, std::size_t count) const {
+    GroupKBest selector(std::size_t q) { return {selected, k, kths[q]}; }
+    std::vector<GroupHit> hits(std::size_t q, const GroupKBest* const* sinks, std::size_t count) const {
         if (own[q] != Groups::none) return {{own[q], 0}};
         return gather(sinks, count);
     }
 
-    const Selected& selected;
+    const GroupFilter& selected;
     std::size_t k;
     std::vector<std::atomic<std::int32_t>> kths;
     std::vector<Group> own;
 };
 
 // Expands what each query has found.
-Hits expand_all(const Selected& selected, const std::vector<std::vector<GroupHit>>& found, const SearchOptions& options,
-                Stop& stop) {
+Hits expand_all(const GroupFilter& selected, const std::vector<std::vector<GroupHit>>& found,
+                const SearchOptions& options, Stop& stop) {
     const std::size_t nq = found.size();
     Hits result;
     result.limits.assign(nq + 1, 0);
@@ -85,7 +88,7 @@ Hits expand_all(const Selected& selected, const std::vector<std::vector<GroupHit
 }
 
 // Leaves of the groups around the k nearest rows those that are as near as the k-th.
-void cut_ties(const Selected& selected, std::size_t k, std::vector<GroupHit>& hits) {
+void cut_ties(const GroupFilter& selected, std::size_t k, std::vector<GroupHit>& hits) {
     std::sort(hits.begin(), hits.end(), [](const GroupHit& a, const GroupHit& b) { return a.distance < b.distance; });
     std::size_t rows = 0, at = 0;
     for (std::int32_t kth = 0; at < hits.size() && (rows < k || hits[at].distance == kth); ++at) {
@@ -97,81 +100,91 @@ void cut_ties(const Selected& selected, std::size_t k, std::vector<GroupHit>& hi
 
 }  // namespace
 
-std::size_t topk(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-                 std::int32_t* distances, std::int64_t* ids, const SearchOptions& options) {
-    const RowSet rows = checked_rows(codes, queries, nq, options);
-    const Selected selected(groups, rows, Selected::Needs::places);
-    Stop stop(options.interrupt);
-    k = std::min(k, selected.size());
-    if (k == 0 || nq == 0) return k;
-    check_results(distances, ids, nq, k);
+std::vector<std::unique_ptr<const Searcher>> GroupSearch::all_of(const Groups& groups) {
+    std::vector<std::unique_ptr<const Searcher>> list;
+    // The table first: of equal costs the planner takes the first.
+    if (groups.table()) list.push_back(std::make_unique<GroupSearch>(groups, Finder::table));
+    if (groups.multi()) list.push_back(std::make_unique<GroupSearch>(groups, Finder::multi_index));
+    list.push_back(std::make_unique<GroupSearch>(groups, Finder::scan));
+    return list;
+}
+
+const char* GroupSearch::name() const {
+    return finder_ == Finder::scan ? "groups" : finder_ == Finder::table ? "table" : "multi-index";
+}
+
+Unfinished GroupSearch::topk(const Batch& batch, std::size_t k, std::int32_t* distances, std::int64_t* ids) const {
+    const RowSet rows(batch.options.rows, batch.codes.size);
+    const GroupFilter selected(groups_, rows, GroupFilter::Needs::places);
+    Stop stop(batch.options.interrupt);
     if (k > selected.size() / ranking_share && selected.size() > 256) {
-        rank_groups(selected, codes, queries, nq, k, distances, ids, options, stop);
-        return k;
+        rank_groups(selected, batch, k, distances, ids, stop);
+        return {};
     }
-    NearestGroups nearest(selected, queries, nq, k);
-    const double near_ns = groups.near_ns(Work::topk, k * (groups.size() / selected.size()), nq);
+    NearestGroups nearest(selected, batch, k);
     search_groups(
-        groups, queries, nq, near_ns, options, [&](std::size_t q) { return nearest.selector(q); },
-        [&](std::size_t q, const GroupSelector* const* sinks, std::size_t count) {
-            Expander expander(selected, options.ids);
+        groups_, finder_, batch, [&](std::size_t q) { return nearest.selector(q); },
+        [&](std::size_t q, const GroupKBest* const* sinks, std::size_t count) {
+            Expander expander(selected, batch.options.ids);
             expander.expand(nearest.hits(q, sinks, count), k, distances + q * k, ids + q * k);
         },
         stop);
-    return k;
+    return {};
 }
 
-Hits topk_ties(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
-               const SearchOptions& options) {
-    const RowSet rows = checked_rows(codes, queries, nq, options);
-    const Selected selected(groups, rows, Selected::Needs::places);
-    Stop stop(options.interrupt);
-    k = std::min(k, selected.size());
-    std::vector<std::vector<GroupHit>> found(nq);
-    if (k == 0 || nq == 0) return expand_all(selected, found, options, stop);
-    NearestGroups nearest(selected, queries, nq, k);
-    const double near_ns = groups.near_ns(Work::topk, k * (groups.size() / selected.size()), nq);
+Hits GroupSearch::topk_ties(const Batch& batch, std::size_t k) const {
+    const RowSet rows(batch.options.rows, batch.codes.size);
+    const GroupFilter selected(groups_, rows, GroupFilter::Needs::places);
+    Stop stop(batch.options.interrupt);
+    std::vector<std::vector<GroupHit>> found(batch.nq);
+    NearestGroups nearest(selected, batch, k);
     search_groups(
-        groups, queries, nq, near_ns, options, [&](std::size_t q) { return nearest.selector(q); },
-        [&](std::size_t q, const GroupSelector* const* sinks, std::size_t count) {
+        groups_, finder_, batch, [&](std::size_t q) { return nearest.selector(q); },
+        [&](std::size_t q, const GroupKBest* const* sinks, std::size_t count) {
             found[q] = nearest.hits(q, sinks, count);
             cut_ties(selected, k, found[q]);
         },
         stop);
-    return expand_all(selected, found, options, stop);
+    return expand_all(selected, found, batch.options, stop);
 }
 
-Hits radius(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
-            const SearchOptions& options) {
-    const RowSet rows = checked_rows(codes, queries, nq, options);
-    const Selected selected(groups, rows, Selected::Needs::places);
-    Stop stop(options.interrupt);
-    const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
-    std::vector<std::vector<GroupHit>> found(nq);
+Hits GroupSearch::radius(const Batch& batch, unsigned radius, Unfinished&) const {
+    const RowSet rows(batch.options.rows, batch.codes.size);
+    const GroupFilter selected(groups_, rows, GroupFilter::Needs::places);
+    Stop stop(batch.options.interrupt);
+    const auto limit = static_cast<std::int32_t>(std::min(radius, batch.codes.bits));
+    std::vector<std::vector<GroupHit>> found(batch.nq);
     search_groups(
-        groups, queries, nq, groups.near_ns(Work::radius, radius, nq), options,
-        [&](std::size_t) { return GroupCollector(selected, limit); },
+        groups_, finder_, batch, [&](std::size_t) { return GroupCollector(selected, limit); },
         [&](std::size_t q, const GroupCollector* const* sinks, std::size_t count) { found[q] = gather(sinks, count); },
         stop);
-    return expand_all(selected, found, options, stop);
+    return expand_all(selected, found, batch.options, stop);
 }
 
-void count(const Groups& groups, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
-           std::int64_t* counts, const SearchOptions& options) {
-    check(codes, queries, nq, options);
-    check_counts(counts, nq, 1);
-    const RowSet rows(options.rows, codes.size);
-    const Selected selected(groups, rows, Selected::Needs::counts);
-    Stop stop(options.interrupt);
-    const auto limit = static_cast<std::int32_t>(std::min(radius, codes.bits));
+Unfinished GroupSearch::count(const Batch& batch, unsigned radius, std::int64_t* counts) const {
+    const RowSet rows(batch.options.rows, batch.codes.size);
+    const GroupFilter selected(groups_, rows, GroupFilter::Needs::counts);
+    Stop stop(batch.options.interrupt);
+    const auto limit = static_cast<std::int32_t>(std::min(radius, batch.codes.bits));
     search_groups(
-        groups, queries, nq, groups.near_ns(Work::count, radius, nq), options,
-        [&](std::size_t) { return GroupCounter(selected, limit); },
+        groups_, finder_, batch, [&](std::size_t) { return GroupCounter(selected, limit); },
         [&](std::size_t q, const GroupCounter* const* sinks, std::size_t parts) {
             counts[q] = 0;
             for (std::size_t i = 0; i < parts; ++i) counts[q] += sinks[i]->rows();
         },
         stop);
+    return {};
+}
+
+void GroupSearch::histogram(const Batch& batch, std::int64_t* counts) const {
+    const RowSet rows(batch.options.rows, batch.codes.size);
+    count_distances(GroupFilter(groups_, rows, GroupFilter::Needs::counts), batch, counts);
+}
+
+void GroupSearch::rank(const Batch& batch, std::int32_t* distances, std::int64_t* ids) const {
+    const RowSet rows(batch.options.rows, batch.codes.size);
+    Stop stop(batch.options.interrupt);
+    rank_groups(GroupFilter(groups_, rows, GroupFilter::Needs::counts), batch, batch.eligible, distances, ids, stop);
 }
 
 }  // namespace idcwh

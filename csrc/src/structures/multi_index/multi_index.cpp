@@ -6,10 +6,10 @@
 #include <cstdio>
 
 #include "base/pool.hpp"
+#include "scan/k_best.hpp"
 #include "scan/plan.hpp"
 #include "structures/cost.hpp"
 #include "structures/multi_index/shells.hpp"
-#include "structures/nearest.hpp"
 
 namespace idcwh {
 namespace {
@@ -53,7 +53,7 @@ bool MultiIndex::run(const Codes& codes, const std::uint8_t* query, multi::Recei
 void MultiIndex::sample(const Codes& codes) {
     const double scan = cost::scan_ns(codes, 1);
     struct TopkSink {
-        Nearest nearest;
+        KBest nearest;
         std::int32_t limit() const { return nearest.limit(); }
         std::int32_t limit_from(std::size_t row) const { return nearest.limit_from(static_cast<std::int64_t>(row)); }
         void take(std::size_t row, std::int32_t distance) { nearest.add(static_cast<std::int64_t>(row), distance); }
@@ -78,7 +78,7 @@ void MultiIndex::sample(const Codes& codes) {
         return sum / samples;
     };
     for (std::size_t k = 1; k <= codes.size / 100; k *= 10) {
-        topk_ns_.push_back(mean([&] { return TopkSink{Nearest(k, codes.bits)}; }, patient * scan));
+        topk_ns_.push_back(mean([&] { return TopkSink{KBest(k, codes.bits)}; }, patient * scan));
         if (topk_ns_.back() >= scan) break;
     }
     for (int radius = 0; radius <= static_cast<int>(codes.bits); ++radius) {

@@ -73,13 +73,4 @@ private:
     mutable cost::Allowance allowance_;
 };
 
-// Exact, and equal to the functions of the same name in search.hpp: queries that gave up are scanned together at the
-// end.
-std::size_t topk(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq,
-                 std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options = {});
-Hits radius(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
-            const SearchOptions& options = {});
-void count(const MultiIndex& index, const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsigned radius,
-           std::int64_t* counts, const SearchOptions& options = {});
-
 }  // namespace idcwh

@@ -1,11 +1,11 @@
-// See groups_selected.hpp.
-#include "structures/groups/selected.hpp"
+// See filter.hpp.
+#include "structures/groups/filter.hpp"
 
 #include <numeric>
 
 namespace idcwh {
 
-Selected::Selected(const Groups& groups, const RowSet& rows, Needs needs)
+GroupFilter::GroupFilter(const Groups& groups, const RowSet& rows, Needs needs)
     : groups_(groups), rows_(rows), everything_(rows.count == groups.size()), bitmap_(rows.bitmap) {
     if (everything_) return;
     if (rows.kind == RowSet::Kind::list && !groups.ordered()) {

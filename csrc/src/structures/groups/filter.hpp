@@ -13,14 +13,14 @@
 
 namespace idcwh {
 
-class Selected {
+class GroupFilter {
 public:
     enum class Needs { counts, places };
     // Where rows are left out, this is one pass over the others, two for the places, which begin() and end() give.
     // `rows` is read for as long as this lives.
-    Selected(const Groups& groups, const RowSet& rows, Needs needs);
-    Selected(const Selected&) = delete;
-    Selected& operator=(const Selected&) = delete;
+    GroupFilter(const Groups& groups, const RowSet& rows, Needs needs);
+    GroupFilter(const GroupFilter&) = delete;
+    GroupFilter& operator=(const GroupFilter&) = delete;
 
     const Groups& groups() const { return groups_; }
     std::size_t size() const { return rows_.count; }
@@ -52,7 +52,7 @@ private:
 };
 
 template <class Use>
-void Selected::each_place(Use use) const {
+void GroupFilter::each_place(Use use) const {
     const std::size_t size = groups_.size();
     if (!groups_.ordered()) {
         for (std::size_t place = 0; place < size; ++place)
