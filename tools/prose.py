@@ -58,10 +58,10 @@ def words_only(match: re.Match[str]) -> str:
 
 def docstrings(source: str) -> Iterator[tuple[int, str, str]]:
     """Yields line, rule and text of the docstrings that have to begin in a certain way."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            if (text := ast.get_docstring(node)) and not EXEMPT.match(ast.unparse(node)):
-                yield node.body[0].lineno, "verb" if hasattr(node, "args") else "noun", text
+        if isinstance(node, documented) and (text := ast.get_docstring(node)) and not EXEMPT.match(ast.unparse(node)):
+            yield node.body[0].lineno, "verb" if hasattr(node, "args") else "noun", text
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
