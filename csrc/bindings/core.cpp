@@ -119,7 +119,7 @@ void set_error(const Error& error) {
         case ErrorCode::invalid_argument: PyErr_SetObject(PyExc_ValueError, text_of(error.what()).ptr()); return;
         case ErrorCode::not_found: PyErr_SetObject(PyExc_KeyError, text_of(error.what()).ptr()); return;
         case ErrorCode::unsupported: name = "NotSupportedError"; break;
-        case ErrorCode::damaged: name = "CorruptFileError"; break;
+        case ErrorCode::corrupt: name = "CorruptFileError"; break;
         case ErrorCode::locked: name = "LockedError"; break;
         default: break;
     }

@@ -238,10 +238,11 @@ py::dict check(const Database& self, const py::object& threads) {
         const py::gil_scoped_release release;
         found = self.check(most);
     }
-    py::list damage;
-    for (const Damage& place : found.damage) damage.append(py::make_tuple(place.what, place.offset, place.length));
+    py::list corrupt;
+    for (const CorruptRange& range : found.corrupt)
+        corrupt.append(py::make_tuple(range.what, range.offset, range.length));
     py::dict result;
-    result["damage"] = damage;
+    result["corrupt"] = corrupt;
     result["items"] = found.items;
     result["good_items"] = found.good_items;
     result["torn"] = found.torn;

@@ -99,10 +99,10 @@ int run(const std::string& path, double seconds) {
 
     const auto again = idcwh::Database::open(path);
     const auto found = again.check();
-    std::printf("%zu answers (%zu wrong), %zu changes, %zu refreshes in %g s; %zu items, %zu damaged places\n",
+    std::printf("%zu answers (%zu wrong), %zu changes, %zu refreshes in %g s; %zu items, %zu corrupt ranges\n",
                 answered.load(), wrong.load(), changed.load(), refreshed.load(), seconds, found.items,
-                found.damage.size());
-    return answered && changed && refreshed && !wrong && found.damage.empty() ? 0 : 1;
+                found.corrupt.size());
+    return answered && changed && refreshed && !wrong && found.corrupt.empty() ? 0 : 1;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The C ABI of databases, in C: a life of a database, several handles, the builder, damage, and for every bad argument
+// The C ABI of databases, in C: a life of a database, several handles, the builder, a corrupt file, and for every bad argument
 // an error that says what was expected and what came.
 #include "check.h"
 
@@ -203,7 +203,7 @@ static void overwrite(const char* name, long at, const void* data, size_t size) 
 }
 
 // A code is changed behind the database's back: found by check, and by the first search.
-static void damage(void) {
+static void corrupt_file(void) {
     enum { many = 1000, wide = 1024 };
     static uint8_t memory[many * wide / 8];
     for (size_t i = 0; i < sizeof memory; ++i) memory[i] = (uint8_t)(i * 2654435761u >> 24);
@@ -219,7 +219,7 @@ static void damage(void) {
     idcwh_database_free(db);
     CHECK(idcwh_database_open(other_path, 0, &db) == IDCWH_OK);
     CHECK(idcwh_database_check(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == 0 && !*text);
-    CHECK(result.damaged == 0 && result.items == many && result.good_items == many && result.torn == 0);
+    CHECK(result.corrupt_ranges == 0 && result.items == many && result.good_items == many && result.torn == 0);
     idcwh_database_free(db);
 
     const uint8_t other = (uint8_t)~memory[70000];
@@ -235,17 +235,17 @@ static void damage(void) {
     overwrite(other_path, (long)size, "torn", 4);
     CHECK(idcwh_database_open(other_path, 0, &db) == IDCWH_OK);
     CHECK(idcwh_database_check(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == strlen(text));
-    CHECK(result.damaged == 1 && result.items == many && result.good_items == 0 && result.torn == 4);
-    CHECK(idcwh_database_verify(db, 0, &result, NULL, 0, &span) == IDCWH_OK && span == length && result.damaged == 1);
+    CHECK(result.corrupt_ranges == 1 && result.items == many && result.good_items == 0 && result.torn == 4);
+    CHECK(idcwh_database_verify(db, 0, &result, NULL, 0, &span) == IDCWH_OK && span == length && result.corrupt_ranges == 1);
     unsigned long long offset = 0, bytes = 0;
     CHECK(sscanf(text, "byte %llu, %llu bytes: ", &offset, &bytes) == 2 && text[length - 1] == '\n');
     CHECK(offset <= (unsigned long long)at && (unsigned long long)at < offset + bytes);
     CHECK(idcwh_database_snapshot(db, &view) == IDCWH_OK);
-    REFUSED(IDCWH_DAMAGED, other_path, idcwh_snapshot_topk(view, memory, 1, 1, NULL, distances, ids, &kept));
+    REFUSED(IDCWH_CORRUPT, other_path, idcwh_snapshot_topk(view, memory, 1, 1, NULL, distances, ids, &kept));
     idcwh_snapshot_free(view), idcwh_database_free(db);
 
     overwrite(other_path, 0, "text", 4);
-    REFUSED(IDCWH_DAMAGED, other_path, idcwh_database_open(other_path, 0, &db));
+    REFUSED(IDCWH_CORRUPT, other_path, idcwh_database_open(other_path, 0, &db));
     CHECK(db == NULL && idcwh_last_errno() == 0);
     unlink(other_path);
     REFUSED(IDCWH_SYSTEM, other_path, idcwh_database_open(other_path, 0, &db));
@@ -291,7 +291,7 @@ int main(void) {
     two_handles();
     building();
     optimizing();
-    damage();
+    corrupt_file();
     unlink(path);
     CHECK(rmdir(folder) == 0);  // no temporary file is left either
     if (failures) printf("%d checks failed\n", failures);

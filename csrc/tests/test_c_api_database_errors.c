@@ -133,8 +133,8 @@ static void replaced(void) {
     idcwh_database* db = NULL;
     FILE* file = fopen(other_path, "wb");
     CHECK(file && fwrite(text, 1, sizeof text, file) == sizeof text && fclose(file) == 0);
-    REFUSED(IDCWH_DAMAGED, "other.bin|already exists|remove it", idcwh_database_create(other_path, bits, NULL, 1, &db));
-    REFUSED(IDCWH_DAMAGED, "other.bin|already exists", idcwh_database_build(other_path, bits, NULL, 1, &db));
+    REFUSED(IDCWH_CORRUPT, "other.bin|already exists|remove it", idcwh_database_create(other_path, bits, NULL, 1, &db));
+    REFUSED(IDCWH_CORRUPT, "other.bin|already exists", idcwh_database_build(other_path, bits, NULL, 1, &db));
     file = fopen(other_path, "rb");
     CHECK(file && fread(kept_text, 1, sizeof text, file) == sizeof text && fclose(file) == 0);
     CHECK(memcmp(kept_text, text, sizeof text) == 0);

@@ -26,8 +26,8 @@ constexpr int locked = static_cast<int>(ErrorCode::locked);
 
 bool clean(const Database& database, std::size_t items) {
     const auto found = database.check();
-    for (const auto& damage : found.damage) std::printf("damage: %s\n", damage.what.c_str());
-    return found.damage.empty() && found.items == items && found.good_items == items && found.torn == 0;
+    for (const auto& range : found.corrupt) std::printf("corrupt: %s\n", range.what.c_str());
+    return found.corrupt.empty() && found.items == items && found.good_items == items && found.torn == 0;
 }
 
 // The names of check() and check_intact() in earlier versions.
@@ -36,7 +36,7 @@ bool clean(const Database& database, std::size_t items) {
 TEST("deprecated names call the current functions") {
     const check::Folder folder;
     const auto database = Database::create(folder / "codes.bin", 8);
-    CHECK(database.verify().damage.empty());
+    CHECK(database.verify().corrupt.empty());
     CHECK(database.verify(1).items == 0);
     database.snapshot().check();
 }

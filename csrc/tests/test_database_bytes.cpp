@@ -22,7 +22,7 @@ using idcwh::Database;
 using Access = idcwh::Database::Access;
 namespace format = idcwh::storage;
 
-constexpr int damaged = static_cast<int>(idcwh::ErrorCode::damaged);
+constexpr int corrupt = static_cast<int>(idcwh::ErrorCode::corrupt);
 
 std::string read(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -88,7 +88,7 @@ TEST("each changed byte that the newest commit covers is found") {
     const auto counts = in_force(bytes);
     CHECK(std::count(counts.begin(), counts.end(), false) > 1000);
     const Database opened_before = Database::open(path);
-    CHECK(opened_before.check().damage.empty());
+    CHECK(opened_before.check().corrupt.empty());
     std::size_t refused = 0, seen = 0, harmless = 0;
     for (std::size_t at = 0; at < bytes.size(); ++at) {
         const bool gap = at > 1100 && at < 4096;
@@ -106,27 +106,27 @@ TEST("each changed byte that the newest commit covers is found") {
                     CHECK(error.path() == path);
                 }
                 const auto found = database.check();
-                CHECK((clean || !found.damage.empty()));
-                CHECK((!counts[at] || !found.damage.empty()));
-                CHECK((found.damage.empty() || !found.damage[0].what.empty()));
-                ++(found.damage.empty() ? harmless : seen);
+                CHECK((clean || !found.corrupt.empty()));
+                CHECK((!counts[at] || !found.corrupt.empty()));
+                CHECK((found.corrupt.empty() || !found.corrupt[0].what.empty()));
+                ++(found.corrupt.empty() ? harmless : seen);
             } catch (const idcwh::Error& error) {
                 CHECK(counts[at]);
-                CHECK(static_cast<int>(error.code()) == damaged);
+                CHECK(static_cast<int>(error.code()) == corrupt);
                 CHECK(error.path() == path);
                 ++refused;
             }
-            if (counts[at] && change == 8) CHECK(!opened_before.check(1).damage.empty());
+            if (counts[at] && change == 8) CHECK(!opened_before.check(1).corrupt.empty());
         }
         put(path, at, bytes[at]);
     }
     CHECK(read(path) == bytes);
-    CHECK(opened_before.check().damage.empty());
+    CHECK(opened_before.check().corrupt.empty());
     std::printf("%zu bytes: %zu changes refused, %zu seen by check, %zu out of force\n", bytes.size(), refused, seen,
                 harmless);
 }
 
-TEST("a file of each shorter length raises damaged") {
+TEST("a file of each shorter length raises corrupt") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     const State state = make(path);
@@ -138,9 +138,9 @@ TEST("a file of each shorter length raises damaged") {
                   CHECK(size >= whole.size());
                   CHECK(check::state_of(database) == state);
                   const auto found = database.check();
-                  CHECK(found.damage.empty());
+                  CHECK(found.corrupt.empty());
                   CHECK(found.torn == size - whole.size());
-              }) == (size < whole.size() ? damaged : 0));
+              }) == (size < whole.size() ? corrupt : 0));
     }
     Database::open(path, Access::write).close();
     CHECK(read(path).size() == whole.size());
@@ -183,13 +183,13 @@ TEST("a header with other values is refused") {
     };
     refuses(8, 0, idcwh::ErrorCode::unsupported, "0");
     refuses(8, 2, idcwh::ErrorCode::unsupported, "2");
-    refuses(12, 0, idcwh::ErrorCode::damaged, "0 bits");
-    refuses(12, 65536, idcwh::ErrorCode::damaged, "65536 bits");
-    refuses(0, 0, idcwh::ErrorCode::damaged, "");
+    refuses(12, 0, idcwh::ErrorCode::corrupt, "0 bits");
+    refuses(12, 65536, idcwh::ErrorCode::corrupt, "65536 bits");
+    refuses(0, 0, idcwh::ErrorCode::corrupt, "");
 }
 
 // A search, and what reads texts, over a file that is cut off before, between and meanwhile.
-TEST("a file that is cut off while it is read raises damaged") {
+TEST("a file that is cut off while it is read raises corrupt") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     constexpr std::size_t n = 60000;
@@ -239,16 +239,16 @@ TEST("a file that is cut off while it is read raises damaged") {
                 CHECK(answer(snapshot) == expected);
                 ++answered;
             });
-            CHECK((error == 0 || error == damaged));
+            CHECK((error == 0 || error == corrupt));
             gone = error != 0;
         }
         if (cutter.joinable()) cutter.join();
         failed += gone;
-        CHECK(check::error_of([&] { answer(snapshot); }) == damaged);
-        CHECK(check::error_of([&] { snapshot.each([](auto, auto, auto, auto) {}); }) == damaged);
+        CHECK(check::error_of([&] { answer(snapshot); }) == corrupt);
+        CHECK(check::error_of([&] { snapshot.each([](auto, auto, auto, auto) {}); }) == corrupt);
         const std::string_view key = "key 7";
-        CHECK(check::error_of([&] { snapshot.find(&key, 1); }) == damaged);
-        CHECK(!database.check().damage.empty());
+        CHECK(check::error_of([&] { snapshot.find(&key, 1); }) == corrupt);
+        CHECK(!database.check().corrupt.empty());
     }
     // The page in which the file ends gives no signal: what it held behind the end reads as zeros.
     write(path, whole);
@@ -256,17 +256,17 @@ TEST("a file that is cut off while it is read raises damaged") {
     const std::int64_t id = before.find(std::array<std::string_view, 1>{"key 4242"}.data(), 1).at(0);
     CHECK(before.key(id) == "key 4242");
     std::filesystem::resize_file(path, whole.find("key 4242"));
-    CHECK(check::error_of([&] { before.key(id); }) == damaged);
-    CHECK(check::error_of([&] { before.check_intact(); }) == damaged);
+    CHECK(check::error_of([&] { before.key(id); }) == corrupt);
+    CHECK(check::error_of([&] { before.check_intact(); }) == corrupt);
     std::printf("cut off: %zu answers, %zu errors\n", answered, failed);
     CHECK(failed > 20);
 
     write(path, whole);
     Database writer = Database::open(path, Access::write);
     std::filesystem::resize_file(path, whole.size() / 2);
-    CHECK(check::error_of([&] { writer.compact(); }) == damaged);
+    CHECK(check::error_of([&] { writer.compact(); }) == corrupt);
     const std::int64_t first = 7919;
-    CHECK(check::error_of([&] { writer.remove(&first, 1); }) == damaged);
+    CHECK(check::error_of([&] { writer.remove(&first, 1); }) == corrupt);
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 

@@ -39,7 +39,7 @@ struct Failing final : idcwh::storage::Trace {
 constexpr std::size_t never = static_cast<std::size_t>(-1);
 constexpr int steps = 14;
 
-bool clean(const std::string& path) { return Database::open(path).check().damage.empty(); }
+bool clean(const std::string& path) { return Database::open(path).check().corrupt.empty(); }
 
 // Runs a history in which operation n fails, or all from n on. Returns false when there are not so many.
 bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
@@ -70,7 +70,7 @@ bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
                 database = std::make_unique<Database>(Database::open(path, Access::write));
                 const State found = check::state_of(*database);
                 CHECK((found == before || found == after));
-                CHECK(database->check().damage.empty());
+                CHECK(database->check().corrupt.empty());
                 return true;
             }
             CHECK(clean(path));

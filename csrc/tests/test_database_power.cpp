@@ -81,7 +81,7 @@ void check_file(const std::string& path, const std::string& contents, const Hist
         bool known = false;
         for (std::size_t i = first; i <= last && i < history.states.size(); ++i) known |= state == history.states[i];
         CHECK(known);
-        CHECK(reader.check().damage.empty());
+        CHECK(reader.check().corrupt.empty());
         Database writer = Database::open(path, Access::write);
         CHECK(check::state_of(writer) == state);
         State more = state;
@@ -92,7 +92,7 @@ void check_file(const std::string& path, const std::string& contents, const Hist
         const Database again = Database::open(path);
         const auto found = again.check();
         CHECK(check::state_of(again) == more);
-        CHECK(found.damage.empty());
+        CHECK(found.corrupt.empty());
         CHECK(found.torn == 0);
     } catch (const idcwh::Error& error) {
         std::printf("%s\n", error.what());

@@ -253,7 +253,7 @@ TEST("searches continue while structures change") {
     CHECK(check::state_of(database) == state);
 }
 
-TEST("optimize of a file that was cut off raises damaged") {
+TEST("optimize of a file that was cut off raises corrupt") {
     std::mt19937 random(19);
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -267,14 +267,14 @@ TEST("optimize of a file that was cut off raises damaged") {
     const auto size = std::filesystem::file_size(path);
     Database cold = Database::open(path);
     std::filesystem::resize_file(path, size / 8);
-    constexpr int damaged = static_cast<int>(ErrorCode::damaged);
-    CHECK(check::error_of([&] { cold.optimize(); }) == damaged);
-    CHECK(check::error_of([&] { database.optimize(); }) == damaged);
-    CHECK(check::error_of([&] { database.refresh(); }) == damaged);
+    constexpr int corrupt = static_cast<int>(ErrorCode::corrupt);
+    CHECK(check::error_of([&] { cold.optimize(); }) == corrupt);
+    CHECK(check::error_of([&] { database.optimize(); }) == corrupt);
+    CHECK(check::error_of([&] { database.refresh(); }) == corrupt);
     const auto query = check::random_codes(1, 16, 20);
     std::int32_t distance;
     std::int64_t id;
-    CHECK(check::error_of([&] { database.snapshot().topk(query.data(), 1, 1, &distance, &id); }) == damaged);
+    CHECK(check::error_of([&] { database.snapshot().topk(query.data(), 1, 1, &distance, &id); }) == corrupt);
 }
 
 TEST("a database with structures equals the oracle through random steps") {

@@ -153,7 +153,7 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 
 // As idcwh-export does: the file's own SHA-256 behind it, as one more line of metadata.
-TEST("a model that was changed raises damaged") {
+TEST("a model that was changed raises corrupt") {
     std::ifstream file(path, std::ios::binary);
     std::stringstream content;
     content << file.rdbuf();
@@ -165,9 +165,9 @@ TEST("a model that was changed raises damaged") {
     };
     CHECK(Encoder(write(model), on_cpu()).fingerprint() == idcwh::sha256(model));
     for (const std::size_t at : {model.size() / 2, model.size() - 1, model.size() - 200}) {
-        std::string damaged = model;
-        damaged[at] ^= 1;
-        const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(damaged), on_cpu()); });
+        std::string corrupt = model;
+        corrupt[at] ^= 1;
+        const auto why = refusal(ErrorCode::corrupt, [&] { Encoder(write(corrupt), on_cpu()); });
         CHECK(has(why, "sealed.onnx: was changed after idcwh-export wrote it"));
     }
     // Appended to a protocol buffer, a graph with an initializer whose external data has a location.
@@ -176,10 +176,10 @@ TEST("a model that was changed raises damaged") {
         "\x2a\x14"
         "\x6a\x12"
         "\x0a\x08location\x12\x06m.data";
-    CHECK(refusal(ErrorCode::damaged, [&] {
+    CHECK(refusal(ErrorCode::corrupt, [&] {
               Encoder(write(model + outside), on_cpu());
           }).find("weights are in another file, ") != std::string::npos);
-    const auto why = refusal(ErrorCode::damaged, [&] { Encoder(write(model + "x"), on_cpu()); });
+    const auto why = refusal(ErrorCode::corrupt, [&] { Encoder(write(model + "x"), on_cpu()); });
     CHECK(has(why, "was changed"));
 }
 
@@ -194,9 +194,9 @@ TEST("models, options and arguments that are invalid raise") {
     }
     refusal(ErrorCode::system, open("."));
     std::ofstream("empty.onnx").flush();
-    CHECK(has(refusal(ErrorCode::damaged, open("empty.onnx")), "empty.onnx: is not an ONNX model"));
+    CHECK(has(refusal(ErrorCode::corrupt, open("empty.onnx")), "empty.onnx: is not an ONNX model"));
     std::ofstream("text.onnx") << "This is a text.\n";
-    CHECK(has(refusal(ErrorCode::damaged, open("text.onnx")), "text.onnx: is not an ONNX model"));
+    CHECK(has(refusal(ErrorCode::corrupt, open("text.onnx")), "text.onnx: is not an ONNX model"));
 
     const std::vector<std::vector<std::string>> changes = {
         {"idcwh_format", "idcwh_farmat", "without idcwh metadata"},
@@ -212,15 +212,15 @@ TEST("models, options and arguments that are invalid raise") {
         {"idcwh_method", "idcwh_mehtod", "idcwh_method is missing"},
     };
     for (const auto& change : changes)
-        CHECK(has(refusal(ErrorCode::damaged, open(changed(change[0], change[1]))), "changed.onnx: "));
+        CHECK(has(refusal(ErrorCode::corrupt, open(changed(change[0], change[1]))), "changed.onnx: "));
     for (const auto& change : changes)
-        CHECK(has(refusal(ErrorCode::damaged, open(changed(change[0], change[1]))), change[2]));
+        CHECK(has(refusal(ErrorCode::corrupt, open(changed(change[0], change[1]))), change[2]));
 
     EncoderOptions options = on_cpu();
     options.preprocess = idcwh::Preprocess(10, 8);
     CHECK(Encoder(changed("idcwh_format", "idcwh_farmat"), options).bits() == bits);  // used all the same
     options.bits = 13;
-    CHECK(has(refusal(ErrorCode::damaged, [&] { Encoder(path, options); }), ", expected "));
+    CHECK(has(refusal(ErrorCode::corrupt, [&] { Encoder(path, options); }), ", expected "));
     options = on_cpu();
     options.library = "libno_such_library.so";
     CHECK(

@@ -34,10 +34,10 @@ TEST("the message of an error is made of its parts") {
     const Error copy = whole;
     CHECK(copy.what() == message);
     CHECK(copy.path() == whole.path());
-    CHECK(Error(ErrorCode::damaged, idcwh::ErrorParts{.path = "x"}).what() == std::string("x: is corrupt"));
+    CHECK(Error(ErrorCode::corrupt, idcwh::ErrorParts{.path = "x"}).what() == std::string("x: is corrupt"));
     CHECK(Error(ErrorCode::unsupported, idcwh::ErrorParts{.expected = "avx2"}).what() ==
           std::string("is not supported (expected avx2)"));
-    CHECK(Error(ErrorCode::damaged, "is odd").what() == std::string("is odd"));
+    CHECK(Error(ErrorCode::corrupt, "is odd").what() == std::string("is odd"));
     const idcwh::SystemError system(ENOENT, "x", "cannot be opened");
     CHECK(system.path() == "x");
     CHECK(std::string(system.what()).starts_with("x: cannot be opened: "));

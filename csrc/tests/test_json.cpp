@@ -102,7 +102,7 @@ TEST("parse of an invalid text raises") {
 }
 
 // Every piece of a good text, and every text with one byte changed, is read or refused and nothing else.
-TEST("parse of a damaged text returns or raises") {
+TEST("parse of a corrupt text returns or raises") {
     const std::string good = R"({"resize": 240, "crop": [1.5e-3, "\u00e9\\"], "x": {"y": null}})";
     for (std::size_t size = 0; size < good.size(); ++size) CHECK(refused(good.substr(0, size)));
     for (std::size_t at = 0; at < good.size(); ++at)

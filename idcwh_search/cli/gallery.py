@@ -105,7 +105,7 @@ class _Images:
         if path not in self._numbers:
             try:
                 data = _thumbnail(path)
-            except IdcwhError:  # gone or damaged since it was indexed: the page says so in its place
+            except IdcwhError:  # gone or corrupt since it was indexed: the page says so in its place
                 self._numbers[path] = None
             else:
                 self._numbers[path] = len(self._rules)

@@ -10,12 +10,12 @@ from ..database.database import Database
 from ..errors import CorruptFileError
 from . import common
 
-SHOWN = 20  # corrupt places that are listed
+SHOWN = 20  # corrupt ranges that are listed
 
 EPILOG = """examples:
   idcwh-index verify codes.bin
 
-Exit codes: 0 every byte is as it was written, 1 the file is corrupt (the places are named) or cannot be read."""
+Exit codes: 0 every byte is as it was written, 1 the file is corrupt (the ranges are named) or cannot be read."""
 
 
 def add_parser(commands: Any) -> None:
@@ -32,15 +32,15 @@ def run(options: Any) -> int:
             f"{options.db}: {found.torn:,} bytes at its end are of a write that never ended; "
             "the next writer removes them"
         )
-    if not found.damage:
+    if not found.corrupt:
         print(f"{console.one_line(options.db)}: good ({counted(found.items, 'item')})")
         return common.DONE
-    for place in found.damage[:SHOWN]:
-        console.note(f"corrupt: {place.what} (bytes {place.offset} to {place.offset + place.length})")
-    more = len(found.damage) - SHOWN
+    for span in found.corrupt[:SHOWN]:
+        console.note(f"corrupt: {span.what} (bytes {span.offset} to {span.offset + span.length})")
+    more = len(found.corrupt) - SHOWN
     lost = found.good_items != found.items
     raise CorruptFileError(
-        f"is corrupt in {counted(len(found.damage), 'place')}" + (f", {more:,} of them not shown" if more > 0 else ""),
+        f"is corrupt in {counted(len(found.corrupt), 'range')}" + (f", {more:,} of them not shown" if more > 0 else ""),
         path=options.db,
         found=f"{counted(found.good_items, 'item')} in good segments" if lost else None,
         expected=f"{found.items:,}" if lost else None,

@@ -115,8 +115,8 @@ class DatabaseSnapshot(_Readable):
 
 
 @dataclass(frozen=True)
-class Damage:
-    """A corrupt place of a database: what it is, and where in the file, in bytes."""
+class CorruptRange:
+    """A corrupt range of a database: what it is, and where in the file, in bytes."""
 
     what: str
     offset: int
@@ -127,13 +127,13 @@ class Damage:
 class Verification:
     """The result of `Database.check`.
 
-    damage        the corrupt places
+    corrupt       the corrupt ranges
     items         items that the file should hold
-    good_items    of these, items in segments without damage
+    good_items    of these, items in segments without a corrupt range
     torn          bytes of a write that never ended (harmless)
     """
 
-    damage: tuple[Damage, ...]
+    corrupt: tuple[CorruptRange, ...]
     items: int
     good_items: int
     torn: int
@@ -327,19 +327,19 @@ class Database(_Readable):
         }
 
     def check(self, threads: int | None = None) -> Verification:
-        """Reads the whole file and returns a report of every corrupt place; see `verify`."""
+        """Reads the whole file and returns a report of every corrupt range; see `verify`."""
         found = self._database.check(threads)
-        damage = tuple(Damage(*place) for place in found["damage"])
-        return Verification(damage, found["items"], found["good_items"], found["torn"])
+        corrupt = tuple(CorruptRange(*span) for span in found["corrupt"])
+        return Verification(corrupt, found["items"], found["good_items"], found["torn"])
 
     def verify(self) -> None:
-        """Reads the whole file and raises CorruptFileError, with the first corrupt place, unless all of it is good."""
+        """Reads the whole file and raises CorruptFileError, with the first corrupt range, unless all of it is good."""
         found = self.check()
-        if found.damage:
-            first, more = found.damage[0], len(found.damage) - 1
+        if found.corrupt:
+            first, more = found.corrupt[0], len(found.corrupt) - 1
             lost = found.good_items != found.items
             raise CorruptFileError(
-                f"is corrupt at byte {first.offset} ({first.what})" + (f" and {more} more places" if more else ""),
+                f"is corrupt at byte {first.offset} ({first.what})" + (f" and {more} more ranges" if more else ""),
                 path=self.path,
                 found=f"{found.good_items} items in good segments" if lost else None,
                 expected=found.items if lost else None,

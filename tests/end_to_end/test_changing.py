@@ -248,7 +248,7 @@ def test_verify_names_the_corrupt_block(database: Path, images: Path, commands: 
     content[place] ^= 4
     database.write_bytes(content)
     last = commands.fails(index.main, "verify", database)
-    assert "is corrupt in 1 place" in last and "found" not in last and "expected" not in last
+    assert "is corrupt in 1 range" in last and "found" not in last and "expected" not in last
     content[place] ^= 4
     database.write_bytes(content + b"torn")
     out, err = commands(index.main, "verify", database)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
-INVALID, SYSTEM, DAMAGED = 1, 5, 6  # of idcwh_status
+INVALID, SYSTEM, CORRUPT = 1, 5, 6  # of idcwh_status
 
 
 @contextlib.contextmanager
@@ -152,7 +152,7 @@ def test_cpp_encoder_refuses_what_python_refuses(cpp_with_encoder, exported, tmp
     changed(path, EDITS[what])
     with pytest.raises(IdcwhError):
         Encoder(path, device="cpu")
-    with fails(DAMAGED, path):
+    with fails(CORRUPT, path):
         cpp_with_encoder.encoder(path)
 
 
@@ -161,11 +161,11 @@ def test_cpp_encoder_of_a_changed_sealed_model_fails(cpp_with_encoder, exported,
     whole = model_file.sealed(exported[12])
     path.write_bytes(whole)
     assert cpp_with_encoder.encoder(path).fingerprint == Encoder(path, device="cpu").fingerprint
-    for damaged in (whole[:500] + b"\0" + whole[501:], whole[:-1] + b"g", whole + b"\0"):
-        path.write_bytes(damaged)
+    for corrupt in (whole[:500] + b"\0" + whole[501:], whole[:-1] + b"g", whole + b"\0"):
+        path.write_bytes(corrupt)
         with raises(CorruptFileError, path=path):
             Encoder(path, device="cpu")
-        with fails(DAMAGED, path):
+        with fails(CORRUPT, path):
             cpp_with_encoder.encoder(path)
 
 
@@ -182,9 +182,9 @@ def test_cpp_encoder_without_metadata_takes_preprocessing(
         ours = cpp_with_encoder.encoder(path, preprocess=handle, bits=bits)
         assert ours.bits == python.bits == 100
         assert np.array_equal(ours.encode(pictures)[0], python.encode(pictures))
-    with fails(DAMAGED, path, "logits"):
+    with fails(CORRUPT, path, "logits"):
         cpp_with_encoder.encoder(path, preprocess=handle, bits=101)
-    with fails(DAMAGED, path, "image"):
+    with fails(CORRUPT, path, "image"):
         cpp_with_encoder.encoder(
             path, preprocess=cpp_with_encoder.preprocess_handle(json.dumps(Preprocess().to_dict()))
         )
@@ -194,10 +194,10 @@ def test_cpp_encoder_of_another_file_fails(cpp_with_encoder, exported, tmp_path:
     path = tmp_path / "model.onnx"
     for content in (b"", b"no model", exported[12][:-2000], exported[12][:100]):
         path.write_bytes(content)
-        with fails(DAMAGED, path):
+        with fails(CORRUPT, path):
             cpp_with_encoder.encoder(path)
     path.write_bytes(b"PK\3\4" + bytes(26) + b"model/data.pkl")  # as torch.save writes
-    with fails(DAMAGED, path, "idcwh-export"):
+    with fails(CORRUPT, path, "idcwh-export"):
         cpp_with_encoder.encoder(path)
     with fails(SYSTEM, tmp_path / "missing.onnx"):
         cpp_with_encoder.encoder(tmp_path / "missing.onnx")
@@ -306,14 +306,14 @@ def test_example_service_answers_equal_python(cpp_with_encoder, exported, tmp_pa
     ]
     for i, image in enumerate(images):
         image.save(tmp_path / f"{i}.ppm")
-    (tmp_path / "damaged.ppm").write_bytes((tmp_path / "0.ppm").read_bytes()[:-1])
+    (tmp_path / "corrupt.ppm").write_bytes((tmp_path / "0.ppm").read_bytes()[:-1])
     names = [f"{i}.ppm" for i in range(len(images))]
 
     def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run([program, *arguments], input=stdin, capture_output=True, cwd=tmp_path)
 
-    done = run("model.onnx", "build", "codes.bin", *names, "damaged.ppm", "missing.ppm")
-    assert done.returncode == 3 and b"skipped damaged.ppm: a PPM that is cut off" in done.stderr
+    done = run("model.onnx", "build", "codes.bin", *names, "corrupt.ppm", "missing.ppm")
+    assert done.returncode == 3 and b"skipped corrupt.ppm: a PPM that is cut off" in done.stderr
 
     python = Encoder(path, device="cpu")
     codes = python(images)

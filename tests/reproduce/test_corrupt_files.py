@@ -126,8 +126,8 @@ def test_corrupt_logits_are_not_drawn(out):
     np.savez(kept, **good)
     assert result.logits() is not None
     whole = kept.read_bytes()
-    for damage in (b"", b"no archive", whole[:-60], whole[:200], whole[:100] + bytes(100) + whole[200:]):
-        kept.write_bytes(damage)
+    for content in (b"", b"no archive", whole[:-60], whole[:200], whole[:100] + bytes(100) + whole[200:]):
+        kept.write_bytes(content)
         assert result.logits() is None
     np.savez(kept, h=h)
     assert result.logits() is None

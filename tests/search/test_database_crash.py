@@ -127,7 +127,7 @@ def read_beside(path: bytes, seconds: float) -> None:
         assert np.array_equal(found[0][0], distances[order])
         assert np.array_equal(found[1][0], ids[order])
         if seen % 20 == 0:
-            assert not _core.Database.open(path).check()["damage"]
+            assert not _core.Database.open(path).check()["corrupt"]
     print(seen)
 
 
@@ -157,7 +157,7 @@ def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
             step += 1
         database = _core.Database.open(path)
         found = contents(database)
-        assert not database.check()["damage"]
+        assert not database.check()["corrupt"]
         if found != model:
             model = after(step, model)
             step += 1
@@ -166,7 +166,7 @@ def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
     print(f"{KILLS} kills, {step} steps, {unacknowledged} done but not acknowledged, {len(model)} items")
     assert step >= KILLS // 2
     with_writer = _core.Database.open(path, True)  # what killed writers have left goes
-    assert not with_writer.check()["damage"]
+    assert not with_writer.check()["corrupt"]
     assert [place.name for place in tmp_path.iterdir()] == ["codes.bin"]
 
 

@@ -121,7 +121,7 @@ def test_file_that_is_no_archive_is_corrupt(tmp_path, content):
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archive_with_a_flipped_bit_raises_or_is_equal(tmp_path, save):
-    """Damage shows, or is where it does not matter."""
+    """Corruption shows, or is where it does not matter."""
     path = Path(archive(tmp_path, save, x=X, y=Y))
     whole = path.read_bytes()
     refused = 0

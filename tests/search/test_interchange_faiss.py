@@ -1,4 +1,4 @@
-"""Files of faiss, against faiss itself: it reads ours, we read its, searches are equal; damage is one clear error."""
+"""Files of faiss, against faiss itself: it reads ours, we read its, searches are equal; corruption is one clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy and raw files, against numpy; bit strings, against a loop over bits; damage is one clear error."""
+"""NumPy and raw files, against numpy; bit strings, against a loop over bits; corruption is one clear error."""
 
 from __future__ import annotations
 

@@ -48,10 +48,10 @@ def test_examine_finds_every_changed_byte() -> None:
     assert model_file.examine(content) == (Seal.WHOLE, hashlib.sha256(content).hexdigest())
     onnx.checker.check_model(onnx.load_from_string(content))
     for at in (0, 10, len(content) // 2, len(content) - 70, len(content) - 1):
-        damaged = bytearray(content)
-        damaged[at] ^= 1
-        state, digest = model_file.examine(bytes(damaged))
-        assert state is not Seal.WHOLE and digest == hashlib.sha256(damaged).hexdigest()
+        corrupt = bytearray(content)
+        corrupt[at] ^= 1
+        state, digest = model_file.examine(bytes(corrupt))
+        assert state is not Seal.WHOLE and digest == hashlib.sha256(corrupt).hexdigest()
 
 
 def weights(external: bool = True) -> onnx.TensorProto:

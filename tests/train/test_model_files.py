@@ -347,7 +347,7 @@ def test_cache_follows_pictures_weights_and_preprocessing(tmp_path, capsys):
     assert not run()[1]
     for file in cache.iterdir():
         file.write_bytes(file.read_bytes()[:200])
-    assert not run()[1], "a damaged cache file is computed again"
+    assert not run()[1], "a corrupt cache file is computed again"
     assert run()[1]
 
 

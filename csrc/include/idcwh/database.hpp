@@ -9,7 +9,7 @@
 // acknowledged, and nothing of what was not, or all of it. One process writes at a time; any number read. The file is
 // specified byte by byte in docs/codes-bin.md.
 //
-// Errors: SystemError for what the operating system refuses; Error(damaged) for a corrupt file, with the place;
+// Errors: SystemError for what the operating system refuses; Error(corrupt) for a corrupt file, with the place;
 // Error(locked) when another handle writes to it; Error(unsupported) for a file of a later format version;
 // Error(not_found) and Error(invalid_argument) for arguments. Errors about the file have its path. After an error the
 // database is as it was.
@@ -70,7 +70,7 @@ public:
     }
     // Writes the checksums of all items, in the order of rows: size() of them.
     void checksums(Checksum* out) const;
-    // After texts of key() and label() were read: Error(damaged) if the file was cut off meanwhile, so that they may be
+    // After texts of key() and label() were read: Error(corrupt) if the file was cut off meanwhile, so that they may be
     // zeros. All other functions check it themselves.
     void check_intact() const;
     [[deprecated("renamed to check_intact()")]] void check() const { check_intact(); }
@@ -96,17 +96,17 @@ struct DatabaseInfo {
     std::uint64_t next_id;
 };
 
-// A corrupt place of the file.
-struct Damage {
+// A corrupt range of the file.
+struct CorruptRange {
     std::string what;  // record, section, block
     std::uint64_t offset, length;
 };
 
 // The result of Database::check().
 struct Verification {
-    std::vector<Damage> damage;
+    std::vector<CorruptRange> corrupt;
     std::size_t items;       // that the file should hold
-    std::size_t good_items;  // of these, in segments without damage
+    std::size_t good_items;  // of these, in segments without a corrupt range
     std::uint64_t torn;      // bytes behind the last commit: of a write that never ended; the next writer removes them
 };
 
@@ -120,7 +120,7 @@ public:
     // what a crashed one has left.
     static Database open(const std::string& path, Access access = Access::read);
     // A new database without items, open for writing. With replace it takes the place, and the permissions, of a
-    // codes.bin or of an empty file; another file is Error(damaged). A link is followed. With Durability::on_close the
+    // codes.bin or of an empty file; another file is Error(corrupt). A link is followed. With Durability::on_close the
     // file has a hidden name until publish() or close(), and nothing is at the path before; without them, and after a
     // crash, nothing is left.
     static Database create(const std::string& path, unsigned bits, std::string_view manifest = "{}",
@@ -163,7 +163,7 @@ public:
     void optimize(const OptimizeOptions& options = {});
     void drop_structures();
 
-    // Reads the whole file and reports every corrupt place.
+    // Reads the whole file and reports every corrupt range.
     Verification check(unsigned threads = 0) const;
     [[deprecated("renamed to check()")]] Verification verify(unsigned threads = 0) const { return check(threads); }
 

@@ -49,7 +49,7 @@ struct EncoderOptions {
 // Any number of threads may use one at the same time; each waits for its own run only.
 class IDCWH_API Encoder {
 public:
-    // SystemError: the file cannot be read. Error(damaged): no model, not one of ours, changed after it was written, or
+    // SystemError: the file cannot be read. Error(corrupt): no model, not one of ours, changed after it was written, or
     // not what its metadata says.
     // Error(unsupported): no ONNX Runtime, or not the device that was asked for.
     explicit Encoder(const std::string& path, const EncoderOptions& options = {});

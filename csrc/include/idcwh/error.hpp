@@ -15,7 +15,7 @@ enum class ErrorCode {
     not_found = 3,         // an id or key that is missing
     interrupted = 4,       // the caller's Interrupt ended the search
     system = 5,            // the system refused a file operation (SystemError has its errno)
-    damaged = 6,           // a file that is corrupt
+    corrupt = 6,           // a file that is corrupt
     locked = 7,            // another handle or process writes to the database
 };
 

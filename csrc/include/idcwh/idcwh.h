@@ -32,7 +32,7 @@ enum {
     IDCWH_NOT_FOUND = 3,         // an id or key that is not there
     IDCWH_INTERRUPTED = 4,       // the caller's interrupt said so
     IDCWH_SYSTEM = 5,            // the system refused a file operation: idcwh_last_errno
-    IDCWH_DAMAGED = 6,           // a file that is not what it should be: the message says where
+    IDCWH_CORRUPT = 6,           // a file that is not what it should be: the message says where
     IDCWH_LOCKED = 7,            // somebody else is writing to the database
     IDCWH_OUT_OF_MEMORY = 100,
     IDCWH_FAILED = 101,  // what the standard library reports beyond that (a lock or a thread refused by the system)

@@ -29,12 +29,12 @@ typedef struct idcwh_items {
 } idcwh_items;
 
 // Opens the file at path, for reading, or for writing where write is not 0. IDCWH_LOCKED: somebody else is writing.
-// IDCWH_DAMAGED: it is no database, or corrupt. IDCWH_UNSUPPORTED: a later format version. IDCWH_SYSTEM: as
+// IDCWH_CORRUPT: it is no database, or corrupt. IDCWH_UNSUPPORTED: a later format version. IDCWH_SYSTEM: as
 // idcwh_last_errno says.
 IDCWH_API int idcwh_database_open(const char* path, int write, idcwh_database** database);
 
 // A new database without items, open for writing. Where replace is not 0 it takes the place, and the permissions, of a
-// codes.bin or of an empty file; another file is IDCWH_DAMAGED. manifest: JSON with an end; null: "{}".
+// codes.bin or of an empty file; another file is IDCWH_CORRUPT. manifest: JSON with an end; null: "{}".
 IDCWH_API int idcwh_database_create(const char* path, unsigned bits, const char* manifest, int replace,
                                     idcwh_database** database);
 
@@ -105,13 +105,13 @@ IDCWH_API int idcwh_database_drop_structures(idcwh_database* database);
 // ---- Checking -------------------------------------------------------------------------------------------------------
 
 typedef struct idcwh_verification {
-    size_t damaged;     // places of the file
+    size_t corrupt_ranges;  // of the file
     size_t items;       // that the file should hold
-    size_t good_items;  // of these, in segments without damage
+    size_t good_items;  // of these, in segments without a corrupt range
     uint64_t torn;      // bytes behind the last commit, of a write that never ended; the next writer removes them
 } idcwh_verification;
 
-// Reads the whole file and reports every corrupt place: IDCWH_OK whatever it finds. text receives a line for each,
+// Reads the whole file and reports every corrupt range: IDCWH_OK whatever it finds. text receives a line for each,
 // "byte OFFSET, LENGTH bytes: WHAT", as idcwh_snapshot_explain_topk does. threads: 0 for as many as the process may
 // use.
 IDCWH_API int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh_verification* result,

@@ -11,7 +11,7 @@ const char* default_problem(ErrorCode code) {
     switch (code) {
         case ErrorCode::unsupported: return "is not supported";
         case ErrorCode::not_found: return "is missing";
-        case ErrorCode::damaged: return "is corrupt";
+        case ErrorCode::corrupt: return "is corrupt";
         case ErrorCode::locked: return "is locked by another process";
         default: return "is invalid";
     }

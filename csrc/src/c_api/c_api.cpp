@@ -31,7 +31,7 @@ static_assert(IDCWH_INVALID_ARGUMENT == static_cast<int>(ErrorCode::invalid_argu
               IDCWH_NOT_FOUND == static_cast<int>(ErrorCode::not_found) &&
               IDCWH_INTERRUPTED == static_cast<int>(ErrorCode::interrupted) &&
               IDCWH_SYSTEM == static_cast<int>(ErrorCode::system) &&
-              IDCWH_DAMAGED == static_cast<int>(ErrorCode::damaged) &&
+              IDCWH_CORRUPT == static_cast<int>(ErrorCode::corrupt) &&
               IDCWH_LOCKED == static_cast<int>(ErrorCode::locked));
 
 Codes codes_of(const idcwh_codes* codes) {

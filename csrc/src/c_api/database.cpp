@@ -139,11 +139,11 @@ int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh
     return guarded([&] {
         auto& out = expected(result, "result");
         const auto found = of(database).check(threads);
-        out = {found.damage.size(), found.items, found.good_items, found.torn};
+        out = {found.corrupt.size(), found.items, found.good_items, found.torn};
         std::string lines;
-        for (const auto& place : found.damage)
-            lines += "byte " + std::to_string(place.offset) + ", " + std::to_string(place.length) +
-                     " bytes: " + place.what + "\n";
+        for (const auto& range : found.corrupt)
+            lines += "byte " + std::to_string(range.offset) + ", " + std::to_string(range.length) +
+                     " bytes: " + range.what + "\n";
         put_text(lines, text, capacity, length);
     });
 }

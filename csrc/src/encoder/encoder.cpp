@@ -36,14 +36,14 @@ std::string read(const std::string& path) {
 Examined examined(const std::string& path, const std::string& model, const EncoderOptions& options) {
     Examined found = examine(model);
     if (const std::string place = external_data(model); !place.empty())
-        throw Error(ErrorCode::damaged,
+        throw Error(ErrorCode::corrupt,
                     {.path = path,
                      .problem = "some of its weights are in another file, which its fingerprint does not cover",
                      .found = place,
                      .hint = "write it with idcwh-export, or as one file with onnx.save_model"});
     if (found.seal == Seal::broken && !options.preprocess)
-        throw Error(ErrorCode::damaged, {.path = path,
-                                         .problem = "was changed after idcwh-export wrote it, by damage or by a tool",
+        throw Error(ErrorCode::corrupt, {.path = path,
+                                         .problem = "was changed after idcwh-export wrote it, by corruption or by a tool",
                                          .hint = without_metadata});
     return found;
 }
@@ -80,7 +80,7 @@ void Encoder::Parts::try_out() const {
         if (logits[i] >= 0) expected[i / 8] |= static_cast<std::uint8_t>(1 << i % 8);
     if (code != expected)
         throw Error(
-            ErrorCode::damaged,
+            ErrorCode::corrupt,
             {.path = path,
              .problem = "its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit",
              .hint = "write it with idcwh-export"});

@@ -59,7 +59,7 @@ public:
 private:
     [[noreturn]] void fail(const std::string& problem, const std::string& found = {},
                            const std::string& expected = {}) const {
-        throw Error(ErrorCode::damaged, {.path = name_, .problem = problem, .found = found, .expected = expected});
+        throw Error(ErrorCode::corrupt, {.path = name_, .problem = problem, .found = found, .expected = expected});
     }
 
     void fixed(const char* key, const char* expected) const {

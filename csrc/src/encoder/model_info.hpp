@@ -21,7 +21,7 @@ struct ModelInfo {
 constexpr const char* without_metadata =
     "expected one written by idcwh-export; to use it all the same, say what it expects in EncoderOptions::preprocess";
 
-// Error(damaged), with `name` in front, says what is missing or not as expected.
+// Error(corrupt), with `name` in front, says what is missing or not as expected.
 ModelInfo read_model_info(const Session& session, const std::string& name);
 
 // The same for a model whose metadata is missing or not to be believed: options say what it expects.

@@ -111,13 +111,13 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
     // For cuda too: if the model itself is at fault, this says so.
     const std::string fault = p.open(model, options, false);
     if (!fault.empty() && model.substr(0, 4) == "PK\3\4" && model.find("data.pkl") != model.npos)
-        throw Error(ErrorCode::damaged, {.path = name,
+        throw Error(ErrorCode::corrupt, {.path = name,
                                          .problem = "is not an ONNX model",
                                          .found = "a PyTorch file",
                                          .expected = "a model.onnx",
                                          .hint = "run idcwh-export " + name + " --onnx"});
     if (!fault.empty())
-        throw Error(ErrorCode::damaged,
+        throw Error(ErrorCode::corrupt,
                     {.path = name,
                      .problem = "is not an ONNX model that ONNX Runtime " + p.api.version() + " can run",
                      .found = fault});
@@ -128,7 +128,7 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
 
 std::optional<std::string> Session::metadata(const std::string& key) const {
     const Api& api = parts_->api;
-    const auto check = [&](OrtStatus* status) { api.check(status, ErrorCode::damaged, "its metadata cannot be read"); };
+    const auto check = [&](OrtStatus* status) { api.check(status, ErrorCode::corrupt, "its metadata cannot be read"); };
     Owned<OrtModelMetadata> metadata(api->ReleaseModelMetadata);
     check(api->SessionGetModelMetadata(parts_->session.get(), metadata.out()));
     OrtAllocator* allocator = nullptr;
@@ -143,7 +143,7 @@ std::optional<std::string> Session::metadata(const std::string& key) const {
 
 std::vector<Tensor> Session::Parts::tensors(bool input) const {
     const auto check = [&](OrtStatus* status) {
-        api.check(status, ErrorCode::damaged, "its inputs and outputs cannot be read");
+        api.check(status, ErrorCode::corrupt, "its inputs and outputs cannot be read");
     };
     const OrtSession* of = session.get();
     OrtAllocator* allocator = nullptr;

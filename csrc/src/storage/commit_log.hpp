@@ -21,10 +21,10 @@ struct Commit {
 
 Header make_header(unsigned bits);
 Header read_header(const File& file);
-// The commit whose record begins there; Error(damaged).
+// The commit whose record begins there; Error(corrupt).
 Commit read_commit(const File& file, const Header& header, std::uint64_t offset);
 
-// The newest commit that is whole. What lies behind it was never acknowledged. Error(damaged) when an acknowledged one
+// The newest commit that is whole. What lies behind it was never acknowledged. Error(corrupt) when an acknowledged one
 // is not there any more, or a mark is corrupt and the other one knows of no older commit: what it said is lost.
 Commit newest_commit(const File& file, const Header& header);
 

@@ -395,13 +395,13 @@ Verification Database::check(unsigned threads) const {
             view = std::make_shared<const FileView>(impl.file, impl.header, std::move(commit), nullptr);
             if (!impl.writing) result.torn = size - std::min(size, newest_commit(impl.file, impl.header).end);
         } catch (const Error& error) {
-            if (error.code() != ErrorCode::damaged) throw;
+            if (error.code() != ErrorCode::corrupt) throw;
             faults.push_back({storage::described(error), 0, size});
             view.reset();
         }
     }
     if (view) result.good_items = view->verify(faults, threads);
-    for (auto& fault : faults) result.damage.push_back({std::move(fault.what), fault.offset, fault.length});
+    for (auto& fault : faults) result.corrupt.push_back({std::move(fault.what), fault.offset, fault.length});
     return result;
 }
 

@@ -73,7 +73,7 @@ int sync_handle(int handle) {
 
 void fail_corrupt(const std::string& path, const std::string& problem, const std::string& found,
                   const std::string& expected, const std::string& hint) {
-    throw Error(ErrorCode::damaged,
+    throw Error(ErrorCode::corrupt,
                 {.path = path, .problem = problem, .found = found, .expected = expected, .hint = hint});
 }
 

@@ -8,7 +8,7 @@
 
 namespace idcwh::storage {
 
-// Throws Error(damaged) about the file at this path. hint: by default, to restore it.
+// Throws Error(corrupt) about the file at this path. hint: by default, to restore it.
 [[noreturn]] void fail_corrupt(const std::string& path, const std::string& problem, const std::string& found = {},
                                const std::string& expected = {},
                                const std::string& hint = "restore a copy or build it again");
@@ -51,7 +51,7 @@ private:
     std::string path_;
 };
 
-// Error(damaged) unless nothing is at this path, an empty file, or a codes.bin: nothing else is ever replaced.
+// Error(corrupt) unless nothing is at this path, an empty file, or a codes.bin: nothing else is ever replaced.
 void check_replaced(const std::string& path);
 // Gives the file at `from` the name `to`: it replaces what has that name and takes over its permissions, or fails where
 // something has. Durable only after sync_folder(to).
@@ -63,7 +63,7 @@ void remove(const std::string& path) noexcept;
 void remove_stale(const std::string& target) noexcept;
 // The path from the root on, whatever the current folder will be.
 std::string absolute(const std::string& path);
-// The path with symbolic links followed, where it exists. Error(damaged) for a link that leads nowhere.
+// The path with symbolic links followed, where it exists. Error(corrupt) for a link that leads nowhere.
 std::string resolved(const std::string& path);
 
 }  // namespace idcwh::storage

@@ -33,7 +33,7 @@ public:
 
     std::span<const detail::Segment> segments() const override;
     std::span<const detail::Segment> id_segments() const override;
-    // Error(damaged) when what was read is not to be relied on: the file was overwritten or cut off.
+    // Error(corrupt) when what was read is not to be relied on: the file was overwritten or cut off.
     void check() const override;
     void check_identity() const { identity_->check(); }
     bool overwritten() const { return identity_->overwritten(); }

@@ -30,7 +30,7 @@ class Identity {
 public:
     Identity(const File& file, const Header& header);
     bool overwritten() const;
-    // Error(damaged) when it was overwritten.
+    // Error(corrupt) when it was overwritten.
     void check() const;
 
 private:
@@ -49,7 +49,7 @@ public:
     Part part() const { return head_.part; }
     std::uint64_t size() const { return head_.length; }
 
-    // Bytes [begin, end), which lie within the section. Error(damaged) names the first block of them that is.
+    // Bytes [begin, end), which lie within the section. Error(corrupt) names the first block of them that is.
     const std::uint8_t* read(std::uint64_t begin, std::uint64_t end, unsigned threads = 1) const;
     template <class T>
     const T* all(unsigned threads = 1) const {
@@ -57,7 +57,7 @@ public:
     }
     // A number at any place of it.
     std::uint32_t number(std::uint64_t index) const;
-    // Every damaged block, looked at anew.
+    // Every corrupt block, looked at anew.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
 
 private:
@@ -79,7 +79,7 @@ private:
 
 class Record {
 public:
-    // The head is checked, Error(damaged) says what is wrong with it; the sections are when they are read. seed: the
+    // The head is checked, Error(corrupt) says what is wrong with it; the sections are when they are read. seed: the
     // CRC of the file's header; size: of the file.
     static std::shared_ptr<const Record> read(const File& file, std::uint32_t seed, std::uint64_t offset,
                                               std::uint64_t size, std::shared_ptr<const Identity> identity = nullptr);
@@ -90,13 +90,13 @@ public:
     const RecordHead& head() const { return head_; }
     const std::string& path() const { return path_; }
     const Section* find(Part part) const;
-    // Error(damaged) when there is none.
+    // Error(corrupt) when there is none.
     const Section& section(Part part) const;
     // Sections, their tables and the gaps between them.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
     [[noreturn]] void fail(const std::string& what, const std::string& found = {},
                            const std::string& expected = {}) const;
-    // Error(damaged) when the file was cut off while the record was read.
+    // Error(corrupt) when the file was cut off while the record was read.
     void check_whole() const;
 
 private:

@@ -19,7 +19,7 @@ namespace idcwh::storage {
 // Everything that is read of it is checked before it is used, once; from any number of threads.
 class Items {
 public:
-    // Error(damaged) when the lengths of the sections do not agree with the number of items.
+    // Error(corrupt) when the lengths of the sections do not agree with the number of items.
     Items(std::shared_ptr<const Record> record, unsigned bits);
 
     const Record& record() const { return *record_; }
@@ -47,7 +47,7 @@ public:
     bool has_stamps() const { return stamps_; }
     bool has_checksums() const { return checksums_; }
 
-    // What damage there is, in blocks and in what they hold.
+    // The corrupt ranges, of blocks and of what they hold.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
 
 private:

@@ -18,7 +18,7 @@ const check::Folder& folder() {
     return place;
 }
 
-// Calls what may find out that the file is damaged; false: it did.
+// Calls what may find out that the file is corrupt; false: it did.
 template <class Call>
 bool works(Call call) {
     try {
@@ -26,7 +26,7 @@ bool works(Call call) {
         return true;
     } catch (const idcwh::Error& error) {
         using enum idcwh::ErrorCode;
-        REQUIRE(error.code() == damaged || error.code() == unsupported || error.code() == invalid_argument);
+        REQUIRE(error.code() == corrupt || error.code() == unsupported || error.code() == invalid_argument);
         if (std::getenv("IDCWH_TEST_VERBOSE")) std::fprintf(stderr, "%s\n", error.what());
         return false;
     }
@@ -93,7 +93,7 @@ void write(const std::string& path, bool clean) {
     REQUIRE(database.size() == now);
     // Ids can all be used up.
     if (clean) REQUIRE(compacted && (added || database.info().next_id == std::uint64_t{1} << 63));
-    if (clean) REQUIRE(database.check().damage.empty());
+    if (clean) REQUIRE(database.check().corrupt.empty());
     search(database, clean);
 }
 
@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         search(database, false);
         const auto found = database.check(1);
         REQUIRE(found.good_items <= found.items);
-        clean = found.damage.empty();
+        clean = found.corrupt.empty();
         if (clean) REQUIRE(found.items == found.good_items && found.items == database.size());
         search(database, clean);
         database.refresh();

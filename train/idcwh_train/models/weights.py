@@ -76,16 +76,16 @@ def _torch(file: BinaryIO) -> Any:
                     raise _CorruptError
         file.seek(0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's, of how an old or damaged file was pickled
+            warnings.simplefilter("ignore")  # torch's, of how an old or corrupt file was pickled
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         # torch names each class or function that it does not let a file call so; other bytes are no pickle at all
         raise (_PythonObjectsError if "GLOBAL" in str(error) else _CorruptError) from None
     except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # of a place that a damaged file points to, before its beginning
+        if error.errno in (None, errno.EINVAL):  # of a place that a corrupt file points to, before its beginning
             raise _CorruptError from None
         raise
-    except Exception:  # damaged structures give a dozen kinds
+    except Exception:  # corrupt structures give a dozen kinds
         raise _CorruptError from None
 
 
@@ -98,5 +98,5 @@ def _safetensors(file: BinaryIO) -> Any:
         return safetensors.torch.load(file.read())
     except OSError:
         raise
-    except Exception:  # a damaged header gives several kinds
+    except Exception:  # a corrupt header gives several kinds
         raise _CorruptError from None

@@ -1,4 +1,4 @@
-"""A codes.bin that is damaged, forged or foreign: right answers or one clear error, whatever byte was changed.
+"""A codes.bin that is corrupt, forged or foreign: right answers or one clear error, whatever byte was changed.
 
 Files are put together here byte by byte, from docs/codes-bin.md and not by the library.
 """
@@ -425,7 +425,7 @@ def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
 def test_check_reports_and_verify_raises(living: Path) -> None:
     with ih.Database.open(living) as db:
         good = db.check()
-        assert (good.damage, good.items, good.good_items, good.torn) == ((), len(db), len(db), 0)
+        assert (good.corrupt, good.items, good.good_items, good.torn) == ((), len(db), len(db), 0)
         code = db.get(777).tobytes()
     content = bytearray(living.read_bytes())
     at = content.rindex(code)
@@ -433,10 +433,10 @@ def test_check_reports_and_verify_raises(living: Path) -> None:
     living.write_bytes(content + b"torn")
     with ih.Database.open(living) as db:
         found = db.check(threads=1)
-        assert (len(found.damage), found.items, found.torn) == (1, good.items, 4)
-        place = found.damage[0]
-        assert place.offset <= at < place.offset + place.length and "codes" in place.what
-        with raises(CorruptFileError, path=living, expected=found.items, problem=place.what):
+        assert (len(found.corrupt), found.items, found.torn) == (1, good.items, 4)
+        span = found.corrupt[0]
+        assert span.offset <= at < span.offset + span.length and "codes" in span.what
+        with raises(CorruptFileError, path=living, expected=found.items, problem=span.what):
             db.verify()
 
 
