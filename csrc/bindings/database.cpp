@@ -90,7 +90,7 @@ struct Added {
     NewItems items;
 
     Added(unsigned bits, const py::object& codes, const py::object& ids, const py::object& key_list,
-          const py::object& label_list, const py::object& stamps, const py::object& checksums)
+          const py::object& label_list, const py::object& mtime_signatures, const py::object& checksums)
         : size(rows_of_codes(codes, bits)),
           keys(key_list, "keys", Texts::Kind::key, size),
           labels(label_list, "labels", Texts::Kind::label, size) {
@@ -98,9 +98,10 @@ struct Added {
         items.ids = ids_or_null(ids, size);
         items.keys = keys.data();
         items.labels = labels.data();
-        if (!stamps.is_none())
-            items.stamps = data_of<std::uint32_t>(
-                stamps, "stamps", [&] { return "C-contiguous uint32 of shape (" + std::to_string(size) + ",)"; },
+        if (!mtime_signatures.is_none())
+            items.mtime_signatures = data_of<std::uint32_t>(
+                mtime_signatures, "mtime_signatures",
+                [&] { return "C-contiguous uint32 of shape (" + std::to_string(size) + ",)"; },
                 static_cast<py::ssize_t>(size));
         if (!checksums.is_none())
             items.checksums = reinterpret_cast<const Checksum*>(data_of<std::uint64_t>(
@@ -165,17 +166,19 @@ py::list labels(const DatabaseSnapshot& self, const py::object& ids) {
         [](std::string_view, std::string_view label) { return label_text(label); });
 }
 
-py::array_t<std::uint32_t> stamps(const DatabaseSnapshot& self, const py::object& ids) {
+py::array_t<std::uint32_t> mtime_signatures(const DatabaseSnapshot& self, const py::object& ids) {
     if (!ids.is_none()) {
         const IdList wanted(ids);
         py::array_t<std::uint32_t> some(static_cast<py::ssize_t>(wanted.size));
-        for (std::size_t i = 0; i < wanted.size; ++i) some.mutable_at(i) = self.stamp(wanted.data[i]);
+        for (std::size_t i = 0; i < wanted.size; ++i) some.mutable_at(i) = self.mtime_signature(wanted.data[i]);
         return some;
     }
     py::array_t<std::uint32_t> all(static_cast<py::ssize_t>(self.size()));
     auto* out = all.mutable_data();
     const py::gil_scoped_release release;
-    self.each([&](std::int64_t, std::string_view, std::string_view, std::uint32_t stamp) { *out++ = stamp; });
+    self.each([&](std::int64_t, std::string_view, std::string_view, std::uint32_t mtime_signature) {
+        *out++ = mtime_signature;
+    });
     return all;
 }
 
@@ -258,7 +261,7 @@ void bind_database(py::module_& m) {
     py::class_<DatabaseSnapshot, Snapshot>(m, "DatabaseSnapshot")
         .def("keys", keys, arg("ids") = none)
         .def("labels", labels, arg("ids") = none)
-        .def("stamps", stamps, arg("ids") = none)
+        .def("mtime_signatures", mtime_signatures, arg("ids") = none)
         .def("checksums", checksums, arg("ids") = none)
         .def("find", find, arg("keys"))
         .def("manifest", [](const DatabaseSnapshot& self) { return py::bytes(self.manifest()); })
@@ -289,16 +292,16 @@ void bind_database(py::module_& m) {
         .def(
             "update",
             [](Database& self, const py::object& removed, const py::object& codes, const py::object& ids,
-               const py::object& key_list, const py::object& label_list, const py::object& stamp_array,
+               const py::object& key_list, const py::object& label_list, const py::object& mtime_signature_array,
                const py::object& checksum_array) {
                 const IdList gone(removed);
-                const Added added(self.bits(), codes, ids, key_list, label_list, stamp_array, checksum_array);
+                const Added added(self.bits(), codes, ids, key_list, label_list, mtime_signature_array, checksum_array);
                 return written(added, [&](const NewItems& items, std::int64_t* out) {
                     self.update(gone.data, gone.size, items, out);
                 });
             },
             arg("removed"), arg("codes"), arg("ids") = none, arg("keys") = none, arg("labels") = none,
-            arg("stamps") = none, arg("checksums") = none)
+            arg("mtime_signatures") = none, arg("checksums") = none)
         .def(
             "remove",
             [](Database& self, const py::object& ids) {

@@ -18,7 +18,7 @@ struct Item {
     std::vector<std::uint8_t> code;
     std::string key;                   // empty: none
     std::optional<std::string> label;  // may be empty
-    std::uint32_t stamp = 0;
+    std::uint32_t mtime_signature = 0;
     idcwh::Checksum checksum = {};
     bool operator==(const Item&) const = default;
 };
@@ -42,9 +42,9 @@ inline State state_of(const idcwh::Database& database) {
     std::vector<idcwh::Checksum> checksums(snapshot.size());
     snapshot.checksums(checksums.data());
     std::size_t row = 0;
-    snapshot.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t stamp) {
+    snapshot.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t mtime_signature) {
         const std::uint8_t* code = codes.data() + row * bytes;
-        Item item{{code, code + bytes}, std::string(key), std::nullopt, stamp, checksums[row]};
+        Item item{{code, code + bytes}, std::string(key), std::nullopt, mtime_signature, checksums[row]};
         if (label.data()) item.label = std::string(label);
         CHECK((row < ids.size() && ids[row] == id));
         CHECK(state.items.emplace(id, std::move(item)).second);
@@ -64,21 +64,23 @@ struct Batch {
     void with(Call call) const {
         std::vector<std::uint8_t> codes;
         std::vector<std::string_view> keys, labels;
-        std::vector<std::uint32_t> stamps;
+        std::vector<std::uint32_t> mtime_signatures;
         std::vector<idcwh::Checksum> checksums;
-        bool any_key = false, any_label = false, any_stamp = false, any_checksum = false;
+        bool any_key = false, any_label = false, any_mtime_signature = false, any_checksum = false;
         for (const Item& item : items) {
             codes.insert(codes.end(), item.code.begin(), item.code.end());
             keys.push_back(item.key);
             labels.push_back(item.label ? std::string_view(*item.label) : std::string_view());
-            stamps.push_back(item.stamp);
-            any_key |= !item.key.empty(), any_label |= item.label.has_value(), any_stamp |= item.stamp != 0;
+            mtime_signatures.push_back(item.mtime_signature);
+            any_key |= !item.key.empty(), any_label |= item.label.has_value(),
+                any_mtime_signature |= item.mtime_signature != 0;
             checksums.push_back(item.checksum);
             any_checksum |= item.checksum != idcwh::Checksum{};
         }
         call(idcwh::NewItems{codes.data(), items.size(), give_ids ? ids.data() : nullptr,
                              any_key ? keys.data() : nullptr, any_label ? labels.data() : nullptr,
-                             any_stamp ? stamps.data() : nullptr, any_checksum ? checksums.data() : nullptr});
+                             any_mtime_signature ? mtime_signatures.data() : nullptr,
+                             any_checksum ? checksums.data() : nullptr});
     }
     void put_into(State& state) const {
         for (std::size_t i = 0; i < items.size(); ++i) {
@@ -91,13 +93,14 @@ struct Batch {
 inline std::vector<Item> random_items(std::size_t n, unsigned bits, std::mt19937& random) {
     const auto codes = random_codes(n, bits, static_cast<std::uint32_t>(random()));
     const std::size_t bytes = idcwh::code_bytes(bits);
-    const bool keys = random() % 4, labels = random() % 3, stamps = random() % 3 == 0, sums = random() % 3 == 0;
+    const bool keys = random() % 4, labels = random() % 3, mtime_signatures = random() % 3 == 0,
+               sums = random() % 3 == 0;
     std::vector<Item> items(n);
     for (std::size_t i = 0; i < n; ++i) {
         items[i].code.assign(codes.data() + i * bytes, codes.data() + (i + 1) * bytes);
         if (keys && random() % 8) items[i].key = "image/" + std::to_string(random() % 5000) + ".jpg";
         if (labels && random() % 8) items[i].label = random() % 9 ? "class " + std::to_string(random() % 7) : "";
-        if (stamps) items[i].stamp = static_cast<std::uint32_t>(random());
+        if (mtime_signatures) items[i].mtime_signature = static_cast<std::uint32_t>(random());
         if (sums && random() % 8) items[i].checksum = {random(), random()};
     }
     return items;

@@ -1,5 +1,5 @@
-// The C ABI of databases, in C: a life of a database, several handles, the builder, a corrupt file, and for every bad argument
-// an error that says what was expected and what came.
+// The C ABI of databases, in C: a life of a database, several handles, the builder, a corrupt file, and for every bad
+// argument an error that says what was expected and what came.
 #include "check.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@ static size_t kept;
 
 static const char* const keys[4] = {"a.jpg", "b.jpg", NULL, "a.jpg"};
 static const char* const labels[4] = {"cat", NULL, "", "dog"};
-static const uint32_t stamps[4] = {7, 0, 8, 9};
+static const uint32_t mtime_signatures[4] = {7, 0, 8, 9};
 
 static idcwh_items items_of(size_t size, const int64_t* own) {
     idcwh_items items = {0};
     items.codes = codes, items.size = size, items.ids = own;
-    items.keys = keys, items.labels = labels, items.stamps = stamps;
+    items.keys = keys, items.labels = labels, items.mtime_signatures = mtime_signatures;
     return items;
 }
 
@@ -44,7 +44,8 @@ static int see(void* context, const idcwh_item* item) {
     seen_items* seen = (seen_items*)context;
     char line[50];
     snprintf(line, sizeof line, "%.*s/%.*s/%u ", (int)item->key_length, item->key ? item->key : "",
-             item->label ? (int)item->label_length : 1, item->label ? item->label : "-", (unsigned)item->stamp);
+             item->label ? (int)item->label_length : 1, item->label ? item->label : "-",
+             (unsigned)item->mtime_signature);
     strcat(seen->text, line);
     seen->ids[seen->count++] = item->id;
     return seen->count == seen->stop_at;
@@ -53,7 +54,7 @@ static int see(void* context, const idcwh_item* item) {
 static void what_items_are(const idcwh_database* db) {
     idcwh_snapshot* view = NULL;
     char text[20];
-    uint32_t stamp = 0;
+    uint32_t mtime_signature = 0;
     uint64_t commit = 0;
     size_t length = 0;
     CHECK(idcwh_database_snapshot(db, &view) == IDCWH_OK && idcwh_snapshot_size(view) == 4);
@@ -67,7 +68,7 @@ static void what_items_are(const idcwh_database* db) {
     CHECK(HAS_TEXT(idcwh_snapshot_label(view, 3, text, sizeof text, &length), "dog"));
     CHECK(HAS_TEXT(idcwh_snapshot_label(view, 2, text, sizeof text, &length), ""));
     CHECK(idcwh_snapshot_label(view, 1, text, sizeof text, &length) == IDCWH_OK && length == IDCWH_NONE && !*text);
-    CHECK(idcwh_snapshot_stamp(view, 3, &stamp) == IDCWH_OK && stamp == 9);
+    CHECK(idcwh_snapshot_mtime_signature(view, 3, &mtime_signature) == IDCWH_OK && mtime_signature == 9);
     CHECK(HAS_TEXT(idcwh_snapshot_manifest(view, text, sizeof text, &length), "{\"a\": 1}"));
     CHECK(idcwh_snapshot_commit(view, &commit) == IDCWH_OK && commit == 2);
 
@@ -236,7 +237,8 @@ static void corrupt_file(void) {
     CHECK(idcwh_database_open(other_path, 0, &db) == IDCWH_OK);
     CHECK(idcwh_database_check(db, 0, &result, text, sizeof text, &length) == IDCWH_OK && length == strlen(text));
     CHECK(result.corrupt_ranges == 1 && result.items == many && result.good_items == 0 && result.torn == 4);
-    CHECK(idcwh_database_verify(db, 0, &result, NULL, 0, &span) == IDCWH_OK && span == length && result.corrupt_ranges == 1);
+    CHECK(idcwh_database_verify(db, 0, &result, NULL, 0, &span) == IDCWH_OK && span == length &&
+          result.corrupt_ranges == 1);
     unsigned long long offset = 0, bytes = 0;
     CHECK(sscanf(text, "byte %llu, %llu bytes: ", &offset, &bytes) == 2 && text[length - 1] == '\n');
     CHECK(offset <= (unsigned long long)at && (unsigned long long)at < offset + bytes);

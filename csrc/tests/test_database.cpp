@@ -69,7 +69,7 @@ void compare(const Database& database, const State& state, bool thorough, std::m
     check::compare_everywhere(snapshot, model, random);
     for (const auto& [id, item] : state.items) {
         CHECK(snapshot.key(id) == item.key);
-        CHECK(snapshot.stamp(id) == item.stamp);
+        CHECK(snapshot.mtime_signature(id) == item.mtime_signature);
         CHECK(snapshot.checksum(id) == item.checksum);
         CHECK((item.label ? snapshot.label(id).data() && snapshot.label(id) == *item.label
                           : snapshot.label(id).data() == nullptr));

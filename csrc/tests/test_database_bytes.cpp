@@ -49,7 +49,7 @@ State make(const std::string& path) {
             batch.ids.push_back(state.next + static_cast<std::int64_t>(n == 3 ? n - i : n == 5 ? 3 * i : i));
             batch.items[i].key = "key " + std::to_string(i);
             batch.items[i].label = "label";
-            batch.items[i].stamp = static_cast<std::uint32_t>(i);
+            batch.items[i].mtime_signature = static_cast<std::uint32_t>(i);
             batch.items[i].checksum = {i, i};
         }
         batch.with([&](const idcwh::NewItems& items) { database.add(items); });

@@ -62,14 +62,14 @@ class Changes:
         self._place = {key: i for i, key in enumerate(keys)}
         # Before the files are read: a file that changes meanwhile has another signature next time.
         signatures = np.array([signature(path) for path in listing.paths], np.int64).reshape(-1, 2)
-        self._stamps, self._sizes = signatures[:, 0].astype(np.uint32), signatures[:, 1].astype(np.uint64)
+        self._mtime_signatures, self._sizes = signatures[:, 0].astype(np.uint32), signatures[:, 1].astype(np.uint64)
         self._rows = np.fromiter((row_of.get(key, -1) for key in keys), np.int64, len(keys))
-        self._item_sums, self._item_stamps = database.checksums(), database.stamps()
+        self._item_sums, self._item_mtime_signatures = database.checksums(), database.mtime_signatures()
         self._exactly, self._recode, self._threads = exactly, recode, threads
         known = self._rows >= 0
         self._same = known.copy()  # whether the image is the one that the item with its key was made of
-        self._same[known] = self._item_stamps[self._rows[known]] == self._stamps[known]
-        self._same &= self._stamps != 0
+        self._same[known] = self._item_mtime_signatures[self._rows[known]] == self._mtime_signatures[known]
+        self._same &= self._mtime_signatures != 0
         self._sums = np.zeros((len(keys), 2), np.uint64)
         self._read()
         self._donors: dict[int, int] = {}  # of an image that need not be encoded, the row whose code it has
@@ -104,7 +104,9 @@ class Changes:
         with console.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
             self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)
         for i, path in zip(wanted.tolist(), paths, strict=True):
-            if self._same[i] and signature(path)[0] != self._stamps[i]:  # else the file changed after it was encoded
+            if (
+                self._same[i] and signature(path)[0] != self._mtime_signatures[i]
+            ):  # else the file changed after it was encoded
                 self._sums[i] = 0
         read = self._sums.any(axis=1) & ~self._same & (self._rows >= 0)
         self._same[read] = (self._item_sums[self._rows[read]] == self._sums[read]).all(axis=1)
@@ -140,7 +142,7 @@ class Changes:
         if key is None:
             return False
         i = self._place.get(key)
-        if i is not None and self._stamps[i]:
+        if i is not None and self._mtime_signatures[i]:
             return not self._same[i] and (bool(self._sums[i].any()) or self._sizes[i] != self._item_sums[row, 0])
         try:
             return is_gone(os.path.join(self._root, key))
@@ -172,7 +174,7 @@ class Changes:
 
     def gone(self) -> dict[int, str]:
         """Returns the ids and keys of the items whose file is gone and is not found elsewhere in the listing."""
-        seen = {self._keys[i] for i in np.flatnonzero(self._stamps).tolist()}
+        seen = {self._keys[i] for i in np.flatnonzero(self._mtime_signatures).tolist()}
         return {
             int(self._ids[row]): key
             for row, key in enumerate(self._item_keys)
@@ -206,7 +208,7 @@ class Changes:
         """Writes new keys, signatures, checksums and labels of items, and images whose code is that of another one."""
         same = np.flatnonzero(self._same)
         rows = self._rows[same]
-        renewed = self._item_stamps[rows] != self._stamps[same]
+        renewed = self._item_mtime_signatures[rows] != self._mtime_signatures[same]
         renewed |= self._sums[same].any(axis=1) & ~self._item_sums[rows].any(axis=1)
         images = {*same[renewed].tolist(), *self._relabel, *self._moves}
         if not self._recode:
@@ -229,7 +231,7 @@ class Changes:
             columns = (
                 [self._keys[i] for i in some],
                 [self._label(i) for i in some],
-                self._stamps[some],
+                self._mtime_signatures[some],
                 sums[chosen],
             )
             if known:

@@ -61,7 +61,7 @@ def run(options: Any) -> int:
         return _resumable(target, manifest, listing, encoder, options)
     writer = Database.build(target, encoder.bits, manifest, replace=options.force)
     # Before encoding: an image that changes meanwhile has another signature in the next `add`.
-    stamps = [signature(path)[0] for path in listing.paths]
+    signatures = [signature(path)[0] for path in listing.paths]
     with writer:
         work = encoding.Encoding(encoder, listing.paths)
         for rows, codes in work:
@@ -69,7 +69,7 @@ def run(options: Any) -> int:
                 codes,
                 keys=[listing.keys[i] for i in rows],
                 labels=[listing.labels[i] for i in rows],
-                stamps=[stamps[i] for i in rows],
+                mtime_signatures=[signatures[i] for i in rows],
                 checksums=work.sums[rows],
             )
     return work.summarise(target, options.json, listing.left_out)

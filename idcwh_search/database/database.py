@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._util.deprecated import renamed_argument, warn_renamed
 from ..codes import check_bits
 from ..errors import CorruptFileError
 from ..search.base import Ids, Searchable, read_only
 from ..search.where import as_id_list
 from .arguments import json_bytes, making, path_bytes
-from .items import Checksums, NewItems, Stamps, Texts, class_names, text_list
+from .items import Checksums, MtimeSignatures, NewItems, Texts, class_names, text_list
 
 FORMAT = 1
 _NAMED = 20  # labels that a message lists
@@ -65,9 +66,14 @@ class _Readable(Searchable):
         """Returns the labels of these ids, or of all in row order; None where an item has none."""
         return self._snapshot().labels(None if ids is None else as_id_list(ids))
 
+    def mtime_signatures(self, ids: Ids | None = None) -> np.ndarray:
+        """Returns the mtime signatures of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
+        return self._snapshot().mtime_signatures(None if ids is None else as_id_list(ids))
+
     def stamps(self, ids: Ids | None = None) -> np.ndarray:
-        """Returns the stamps of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
-        return self._snapshot().stamps(None if ids is None else as_id_list(ids))
+        """Returns `mtime_signatures`. Deprecated."""
+        warn_renamed("stamps()", "mtime_signatures()")
+        return self.mtime_signatures(ids)
 
     def checksums(self, ids: Ids | None = None) -> np.ndarray:
         """Returns the checksums of these ids, or of all in row order, uint64 (n, 2); (0, 0) where an item has none.
@@ -231,37 +237,40 @@ class Database(_Readable):
 
     # changing
 
+    @renamed_argument("stamps", "mtime_signatures")
     def add(
         self,
         codes: np.ndarray,
         ids: np.ndarray | Sequence[int] | None = None,
         keys: Texts = None,
         labels: Texts = None,
-        stamps: Stamps = None,
+        mtime_signatures: MtimeSignatures = None,
         checksums: Checksums = None,
     ) -> np.ndarray:
         """Adds codes, uint8 (n, code bytes), and returns their ids, int64 (n,).
 
         ids: unique, >= 0, not yet in the database; by default they continue from the highest ever used. keys (image
-        paths, which may repeat) and labels (class names): n texts each; None marks an item without one. stamps: n
-        whole numbers below 2^32 that change with the content behind a key; None or 0 marks an item without one.
+        paths, which may repeat) and labels (class names): n texts each; None marks an item without one.
+        mtime_signatures: n whole numbers below 2^32 that change with the content behind a key; None or 0 marks an item without one.
         checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
         or (0, 0) marks an item without one.
         """
-        return self.update([], codes, ids, keys, labels, stamps, checksums)
+        return self.update([], codes, ids, keys, labels, mtime_signatures, checksums)
 
+    @renamed_argument("stamps", "mtime_signatures")
     def replace(
         self,
         ids: np.ndarray | Sequence[int],
         codes: np.ndarray,
         keys: Texts = None,
         labels: Texts = None,
-        stamps: Stamps = None,
+        mtime_signatures: MtimeSignatures = None,
         checksums: Checksums = None,
     ) -> None:
         """Replaces the items with these ids, which all exist, by new codes and columns."""
-        self.update(ids, codes, ids, keys, labels, stamps, checksums)
+        self.update(ids, codes, ids, keys, labels, mtime_signatures, checksums)
 
+    @renamed_argument("stamps", "mtime_signatures")
     def update(
         self,
         removed: Ids,
@@ -269,11 +278,11 @@ class Database(_Readable):
         ids: np.ndarray | Sequence[int] | None = None,
         keys: Texts = None,
         labels: Texts = None,
-        stamps: Stamps = None,
+        mtime_signatures: MtimeSignatures = None,
         checksums: Checksums = None,
     ) -> np.ndarray:
         """Removes the items with the ids `removed` and adds others, in one step: a crash leaves both or neither."""
-        new = NewItems.of(self.bits, codes, ids, keys, labels, stamps, checksums)
+        new = NewItems.of(self.bits, codes, ids, keys, labels, mtime_signatures, checksums)
         with self._errors:
             return self._writable().update(as_id_list(removed), *new)
 

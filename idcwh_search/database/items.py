@@ -11,9 +11,9 @@ from ..codes import check_codes, code_bytes
 from ..search.where import as_id_list
 
 Texts = Sequence[str | None] | np.ndarray | None
-Stamps = Sequence[int | None] | np.ndarray | None
+MtimeSignatures = Sequence[int | None] | np.ndarray | None
 Checksums = Sequence[Sequence[int] | None] | np.ndarray | None
-_MAX_STAMP = int(np.iinfo(np.uint32).max)
+_MAX_MTIME_SIGNATURE = int(np.iinfo(np.uint32).max)
 
 
 class NewItems(NamedTuple):
@@ -23,7 +23,7 @@ class NewItems(NamedTuple):
     ids: np.ndarray | None
     keys: list[str | None] | None
     labels: list[str | None] | None
-    stamps: np.ndarray | None
+    mtime_signatures: np.ndarray | None
     checksums: np.ndarray | None
 
     @classmethod
@@ -34,7 +34,7 @@ class NewItems(NamedTuple):
         ids: np.ndarray | Sequence[int] | None,
         keys: Texts,
         labels: Texts,
-        stamps: Stamps,
+        mtime_signatures: MtimeSignatures,
         checksums: Checksums,
     ) -> NewItems:
         """Returns the checked arguments of `Database.add`."""
@@ -44,7 +44,7 @@ class NewItems(NamedTuple):
             None if ids is None else as_id_list(ids),
             None if keys is None else _one_per_code("keys", keys),
             None if labels is None else _one_per_code("labels", labels),
-            None if stamps is None else stamp_column(stamps),
+            None if mtime_signatures is None else mtime_signature_column(mtime_signatures),
             None if checksums is None else checksum_column(checksums),
         )
 
@@ -67,20 +67,20 @@ def _one_per_code(name: str, texts: Texts) -> list[str | None]:
     return text_list(name, texts)
 
 
-def stamp_column(stamps: Stamps) -> np.ndarray:
-    """Returns stamps as uint32 (n,), None as 0. Raises TypeError or ValueError for invalid ones."""
-    if not isinstance(stamps, np.ndarray):
-        stamps = np.array([0 if stamp is None else stamp for stamp in stamps or ()])
-    if stamps.size == 0:
-        stamps = stamps.astype(np.uint32)  # an empty list is float64 to numpy
-    if stamps.dtype.kind not in "iu":
-        raise TypeError(f"stamps must be whole numbers, not {stamps.dtype}")
-    if stamps.ndim != 1:
-        raise ValueError(f"stamps must have one dimension, not shape {stamps.shape}")
-    if stamps.size and not 0 <= stamps.min() <= stamps.max() <= _MAX_STAMP:
-        wrong = stamps.min() if stamps.min() < 0 else stamps.max()
-        raise ValueError(f"stamps must be 0 to {_MAX_STAMP}, not {int(wrong)}")
-    return np.ascontiguousarray(stamps, np.uint32)
+def mtime_signature_column(signatures: MtimeSignatures) -> np.ndarray:
+    """Returns mtime signatures as uint32 (n,), None as 0. Raises TypeError or ValueError for invalid ones."""
+    if not isinstance(signatures, np.ndarray):
+        signatures = np.array([0 if signature is None else signature for signature in signatures or ()])
+    if signatures.size == 0:
+        signatures = signatures.astype(np.uint32)  # an empty list is float64 to numpy
+    if signatures.dtype.kind not in "iu":
+        raise TypeError(f"mtime_signatures must be whole numbers, not {signatures.dtype}")
+    if signatures.ndim != 1:
+        raise ValueError(f"mtime_signatures must have one dimension, not shape {signatures.shape}")
+    if signatures.size and not 0 <= signatures.min() <= signatures.max() <= _MAX_MTIME_signaturesNATURE:
+        wrong = signatures.min() if signatures.min() < 0 else signatures.max()
+        raise ValueError(f"mtime_signatures must be 0 to {_MAX_MTIME_signaturesNATURE}, not {int(wrong)}")
+    return np.ascontiguousarray(signatures, np.uint32)
 
 
 def checksum_column(checksums: Checksums) -> np.ndarray:

@@ -224,7 +224,7 @@ def rename_items(database: Database, keys: list[str | None]) -> int:
     rows = [row for row in changed if keys[row] is not None]
     ids, codes = database.ids, database.codes
     some = ids[rows]
-    columns = database.labels(some), database.stamps(some), database.checksums(some)
+    columns = database.labels(some), database.mtime_signatures(some), database.checksums(some)
     database.update(ids[changed], codes[rows], some, [keys[row] for row in rows], *columns)
     return len(changed) - len(rows)
 

@@ -153,7 +153,7 @@ def _left_out(database: Database, kind: str, ids_beside: bool) -> list[str]:
         "ids": kind in _WITHOUT_IDS and not ids_beside and not consecutive(ids),
         "keys": any(key is not None for batch in batches_of(ids) for key in database.keys(batch)),
         "labels": any(label is not None for batch in batches_of(ids) for label in database.labels(batch)),
-        "stamps": bool(database.stamps().any()),
+        "mtime signatures": bool(database.mtime_signatures().any()),
         "checksums": bool(database.checksums().any()),
         "the manifest": bool(database.manifest),
     }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._util.atomic import CODES_BIN, check_target
+from .._util.deprecated import warn_renamed
 from ..codes import MAX_BITS, check_bits, check_codes, code_bytes
 from ..database.database import Database
 from ..errors import InvalidInputError, MismatchError
@@ -24,14 +25,20 @@ class _Columns(NamedTuple):
     ids: np.ndarray | None = None
     keys: list[str | None] | None = None
     labels: list[str | None] | None = None
-    stamps: np.ndarray | None = None
+    mtime_signatures: np.ndarray | None = None
 
 
 class Items(_Columns):
     """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each, and
-    stamps uint32 [n]. `checksums`, uint64 [n, 2], is an attribute beside these five, which programs unpack."""
+    mtime_signatures uint32 [n]. `checksums`, uint64 [n, 2], is an attribute beside these five, which programs unpack."""
 
     checksums: np.ndarray | None = None
+
+    @property
+    def stamps(self) -> np.ndarray | None:
+        """Deprecated name of `mtime_signatures`."""
+        warn_renamed("stamps", "mtime_signatures")
+        return self.mtime_signatures
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,13 @@ class Source:
         """Returns all items, in memory. Ids are as in the file and are not checked."""
         batches = [*self, Items(np.empty((0, code_bytes(self.bits)), np.uint8))]
         codes, *others = zip(*batches, strict=True)
-        ids, keys, labels, stamps = ([part for part in column if part is not None] for column in others)
+        ids, keys, labels, mtime_signatures = ([part for part in column if part is not None] for column in others)
         items = Items(
             np.concatenate(codes),
             np.concatenate(ids) if ids else None,
             [key for part in keys for key in part] if keys else None,
             [label for part in labels for label in part] if labels else None,
-            np.concatenate(stamps) if stamps else None,
+            np.concatenate(mtime_signatures) if mtime_signatures else None,
         )
         if sums := [batch.checksums for batch in batches if batch.checksums is not None]:
             items.checksums = np.concatenate(sums)

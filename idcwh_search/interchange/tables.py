@@ -19,9 +19,10 @@ import pyarrow.compute
 import pyarrow.ipc
 import pyarrow.parquet
 
+from .._util.deprecated import warn_renamed
 from ..codes import check_bits, code_bytes
 from ..database.database import Database
-from ..database.items import stamp_column
+from ..database.items import mtime_signature_column
 from ..errors import CorruptFileError, InvalidInputError
 from . import source
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans, wrong_bits
@@ -31,7 +32,8 @@ _FIRST_ROWS = 64  # that are read to tell the code length
 _CHECKSUM = 16  # bytes, as they are in codes.bin
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _COLUMNS = ("id", "key", "label", "code")
-_OURS = (*_COLUMNS, "stamp", "checksum")  # which in other people's tables may be anything
+_SIGNATURES = ("mtime_signature", "stamp")  # the name of the column, and its old name
+_OURS = (*_COLUMNS, *_SIGNATURES, "checksum")  # which in other people's tables may be anything
 _CODES = "bytes (binary) or lists of bytes (list<uint8>)"
 
 
@@ -75,9 +77,9 @@ def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.Da
         *(pa.field(name, text) for name, text in texts.items()),
         pa.field("code", pa.binary(width), nullable=False),
     ]
-    stamped = bool(database.stamps().any())
-    if stamped:
-        columns.append(pa.field("stamp", pa.uint32(), nullable=False))
+    has_signatures = bool(database.mtime_signatures().any())
+    if has_signatures:
+        columns.append(pa.field("mtime_signature", pa.uint32(), nullable=False))
     summed = bool(database.checksums().any())
     if summed:
         columns.append(pa.field("checksum", pa.binary(_CHECKSUM), nullable=False))
@@ -95,8 +97,8 @@ def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.Da
                 _text_array("label", database.labels(ids), texts["label"]),
                 pa.Array.from_buffers(pa.binary(width), len(ids), [None, pa.py_buffer(codes)]),
             ]
-            if stamped:
-                arrays.append(pa.array(database.stamps(ids)))
+            if has_signatures:
+                arrays.append(pa.array(database.mtime_signatures(ids)))
             if summed:
                 sums = np.ascontiguousarray(database.checksums(ids), "<u8")
                 arrays.append(pa.Array.from_buffers(pa.binary(_CHECKSUM), len(ids), [None, pa.py_buffer(sums)]))
@@ -119,6 +121,8 @@ def open_table(path: Path, kind: str, bits: int | None) -> Source:
             refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
         bits = said if bits is None else bits
         bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
+    if said is not None and "stamp" in schema.names:
+        warn_renamed("the column 'stamp'", "'mtime_signature'", stacklevel=4)
     return Source(path, bits, count, lambda: _items(path, kind, bits, _COLUMNS if said is None else _OURS), model)
 
 
@@ -168,8 +172,10 @@ def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator
             columns = {name: _plain(batch.column(name)) for name in known if _column_of(path, batch.schema, name)}
             keys, labels = (_texts(columns[name]) if name in columns else None for name in ("key", "label"))
             ids = _ids(path, columns["id"]) if "id" in columns else None
-            stamps = _stamps(path, columns["stamp"]) if "stamp" in columns else None
-            items = Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels, stamps)
+            signatures = next(
+                (_mtime_signatures(path, name, columns[name]) for name in _SIGNATURES if name in columns), None
+            )
+            items = Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels, signatures)
             items.checksums = _checksums(path, columns["checksum"]) if "checksum" in columns else None
             yield items
 
@@ -279,11 +285,11 @@ def _ids(path: Path, column: pa.Array) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def _stamps(path: Path, column: pa.Array) -> np.ndarray:
+def _mtime_signatures(path: Path, name: str, column: pa.Array) -> np.ndarray:
     try:
-        return stamp_column(column.to_pylist())
+        return mtime_signature_column(column.to_pylist())
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"has an invalid column 'stamp' ({error})", path=path) from error
+        raise InvalidInputError(f"has an invalid column {name!r} ({error})", path=path) from error
 
 
 def _checksums(path: Path, column: pa.Array) -> np.ndarray:

@@ -202,7 +202,7 @@ def test_recode_sees_what_size_and_time_do_not(add: Adding, files: list[Path]) -
 
 def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) -> None:
     with ih.Database.open(add.database, "r+") as db:
-        db.replace(db.ids, db.codes, db.keys(), db.labels(), db.stamps())
+        db.replace(db.ids, db.codes, db.keys(), db.labels(), db.mtime_signatures())
         assert not db.checksums().any()
     os.utime(files[0], ns=(7, 7))  # nothing tells whether this one has changed
     add(images=1, changed=1, unchanged=5)
@@ -343,7 +343,7 @@ def test_add_root_removes_items_of_one_file(add: Adding) -> None:
     outside_keys(add, place)
     with ih.Database.open(add.database, "r+") as db:
         keys = [key.removeprefix("../place/") for key in db.keys()]  # noqa: SIM118
-        db.add(db.codes, None, keys, db.labels(), db.stamps(), db.checksums())
+        db.add(db.codes, None, keys, db.labels(), db.mtime_signatures(), db.checksums())
     add("--root", place, source=place, unchanged=6)
     assert "removed 6 items" in add.err
     assert add.ids() == ids

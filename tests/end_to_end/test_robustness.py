@@ -83,7 +83,9 @@ def test_add_corrected_labels_change_only_labels(model: Path, images: Path, tmp_
         with ih.Database.open(database) as db:
             ids = [db.find([key])[0] for key in keys]
             rest = {key: (id_, bytes(db.get(id_))) for key, id_ in zip(keys, ids, strict=True)}
-            return "".join(label or "" for label in db.labels(ids)), rest | {"stamps": db.stamps(ids).tolist()}
+            return "".join(label or "" for label in db.labels(ids)), rest | {
+                "mtime_signatures": db.mtime_signatures(ids).tolist()
+            }
 
     write("aaabbb")
     commands.build(model, listing, database)

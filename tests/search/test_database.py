@@ -123,14 +123,14 @@ def test_file_size_is_code_key_and_at_most_sixteen_bytes(tmp_path: Path) -> None
     assert (tmp_path / "c.bin").stat().st_size <= n * (8 + 10 + 16) + 16384
 
 
-def test_file_size_with_stamps_and_gaps_in_ids(tmp_path: Path) -> None:
+def test_file_size_with_mtime_signatures_and_gaps_in_ids(tmp_path: Path) -> None:
     n = 50_000
     with ih.Database.create(tmp_path / "c.bin", 64) as db:
-        db.add(random_codes(n, 64), keys=["0123456789"] * n, labels=["x"] * n, stamps=np.ones(n, np.uint32))
+        db.add(random_codes(n, 64), keys=["0123456789"] * n, labels=["x"] * n, mtime_signatures=np.ones(n, np.uint32))
         db.remove(range(0, n, 2))
         db.compact()
         assert (tmp_path / "c.bin").stat().st_size <= n // 2 * (8 + 10 + 16) + 16384
-        assert db.ids.tolist() == list(range(1, n, 2)) and db.stamps().sum() == n // 2
+        assert db.ids.tolist() == list(range(1, n, 2)) and db.mtime_signatures().sum() == n // 2
 
 
 # what add refuses, and that it then adds nothing
@@ -148,7 +148,7 @@ def test_file_size_with_stamps_and_gaps_in_ids(tmp_path: Path) -> None:
         (ValueError, {"ids": np.array([1, 2**64 - 1], np.uint64)}),
         (ValueError, {"keys": ["a"]}),
         (ValueError, {"labels": "ab"}),
-        (ValueError, {"stamps": np.zeros(3, np.uint32)}),
+        (ValueError, {"mtime_signatures": np.zeros(3, np.uint32)}),
         (TypeError, {"labels": ["a", 3]}),
         (TypeError, {"keys": [b"a", "b"]}),
     ],

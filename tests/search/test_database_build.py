@@ -174,7 +174,7 @@ def test_build_with_ids_in_any_order(tmp_path: Path) -> None:
     codes = random_codes(60, 8)
     ids = np.random.default_rng(1).permutation(1000)[:40]
     with ih.Database.build(tmp_path / "c.bin", 8) as db:
-        db.add(codes[:40], ids=ids, keys=[f"{i}" for i in ids], stamps=ids.astype(np.uint32))
+        db.add(codes[:40], ids=ids, keys=[f"{i}" for i in ids], mtime_signatures=ids.astype(np.uint32))
         assigned = db.add(codes[40:50])
         assert assigned.tolist() == list(range(int(ids.max()) + 1, int(ids.max()) + 11))
         for taken in (int(ids[3]), int(assigned[5])):
@@ -186,7 +186,7 @@ def test_build_with_ids_in_any_order(tmp_path: Path) -> None:
     with ih.Database.open(tmp_path / "c.bin") as db:
         assert db.ids.tolist() == [*ids.tolist(), *assigned.tolist(), free]
         np.testing.assert_array_equal(db.codes, codes[:51])
-        np.testing.assert_array_equal(db.stamps()[:40], ids)
+        np.testing.assert_array_equal(db.mtime_signatures()[:40], ids)
         db.verify()
 
 

@@ -31,7 +31,7 @@ def pairs(distances: np.ndarray, ids: np.ndarray) -> list[tuple[int, int]]:
 
 
 def state(db: ih.Database) -> dict[int, tuple]:
-    rows = zip(db.ids.tolist(), db.codes.tolist(), db.keys(), db.labels(), db.stamps().tolist(), strict=True)
+    rows = zip(db.ids.tolist(), db.codes.tolist(), db.keys(), db.labels(), db.mtime_signatures().tolist(), strict=True)
     return {number: rest for number, *rest in rows}
 
 
@@ -41,7 +41,9 @@ def test_remove_replace_and_update_equal_a_dictionary(small: Path) -> None:
         assert db.remove([5, 5, 10**12]) == 2 and db.remove(keys=["a/7.png"]) == 1 and db.remove(10**12 - 1) == 1
         assert db.remove(keys=["Überraschung\n.png"]) == 50
         codes = random_codes(2, 20, seed=3)
-        db.replace([8, 9], codes, keys=["neu", None], labels=[None, "cat"], stamps=np.array([7, 0], np.uint32))
+        db.replace(
+            [8, 9], codes, keys=["neu", None], labels=[None, "cat"], mtime_signatures=np.array([7, 0], np.uint32)
+        )
         assert db.update([1], codes[:1], keys=["x"]).tolist() == [10**12 + 101]
         gone = {5, 10**12, 7, 10**12 - 1, 1, *range(10**12 + 1, 10**12 + 101, 2)}
         expected = {number: rest for number, rest in before.items() if number not in gone}
@@ -285,7 +287,7 @@ def test_compact_of_segments_never_grows(tmp_path: Path, starts: list[int]) -> N
 
 
 @pytest.mark.parametrize(
-    "columns", [{"keys": ["a"]}, {"labels": ["a"]}, {"stamps": [1]}, {"keys": ["a"], "labels": ["b"]}]
+    "columns", [{"keys": ["a"]}, {"labels": ["a"]}, {"mtime_signatures": [1]}, {"keys": ["a"], "labels": ["b"]}]
 )
 def test_compact_of_different_columns_never_grows(tmp_path: Path, columns: dict[str, list]) -> None:
     """An item with a label costs those that have none nothing."""
@@ -391,34 +393,49 @@ def test_add_of_invalid_checksums_raises(tmp_path: Path, sums: object, error: ty
         assert len(db) == 0
 
 
-STAMPS = [7, 0, 2**32 - 1]
+SIGNATURES = [7, 0, 2**32 - 1]
 
 
 @pytest.mark.parametrize(
-    "stamps", [STAMPS, [7, None, 2**32 - 1], tuple(STAMPS), np.array(STAMPS), np.array(STAMPS, np.uint64)[::1]]
+    "signatures",
+    [SIGNATURES, [7, None, 2**32 - 1], tuple(SIGNATURES), np.array(SIGNATURES), np.array(SIGNATURES, np.uint64)[::1]],
 )
-def test_stamps_as_list_tuple_or_array(tmp_path: Path, stamps: object) -> None:
+def test_mtime_signatures_as_list_tuple_or_array(tmp_path: Path, signatures: object) -> None:
     codes = random_codes(3, 16)
     with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:
-        db.add(codes, stamps=stamps)
-        built.add(codes, stamps=stamps)
-        assert db.stamps().tolist() == STAMPS
-        assert db.stamps([2, 0]).tolist() == [2**32 - 1, 7] and db.stamps(1).tolist() == [0]
-        db.replace([1], codes[:1], stamps=[5])
-        assert db.stamps([1]).tolist() == [5]
-    assert ih.Database.open(tmp_path / "b.bin").stamps().tolist() == STAMPS
+        db.add(codes, mtime_signatures=signatures)
+        built.add(codes, mtime_signatures=signatures)
+        assert db.mtime_signatures().tolist() == SIGNATURES
+        assert db.mtime_signatures([2, 0]).tolist() == [2**32 - 1, 7] and db.mtime_signatures(1).tolist() == [0]
+        db.replace([1], codes[:1], mtime_signatures=[5])
+        assert db.mtime_signatures([1]).tolist() == [5]
+    assert ih.Database.open(tmp_path / "b.bin").mtime_signatures().tolist() == SIGNATURES
+
+
+def test_stamps_are_deprecated_mtime_signatures(tmp_path: Path) -> None:
+    codes = random_codes(2, 16)
+    with ih.Database.create(tmp_path / "c.bin", 16) as db:
+        with pytest.warns(DeprecationWarning, match="use mtime_signatures=") as caught:
+            db.add(codes, stamps=[7, 8])
+            db.replace([0], codes[:1], stamps=[5])
+            db.update([1], codes[1:], stamps=[6])
+        assert [warning.filename for warning in caught] == 3 * [__file__]
+        with pytest.warns(DeprecationWarning, match=r"use mtime_signatures\(\)"):
+            assert db.stamps().tolist() == db.mtime_signatures().tolist() == [5, 6]
+        with pytest.raises(TypeError, match="stamps"):
+            db.add(codes, stamps=[1, 2], mtime_signatures=[1, 2])
 
 
 @pytest.mark.parametrize(
     ("columns", "error"),
     [
-        ({"stamps": [1, 2**32]}, ValueError),
-        ({"stamps": [-1, 2]}, ValueError),
-        ({"stamps": [1]}, ValueError),
-        ({"stamps": [1.5, 2]}, TypeError),
-        ({"stamps": ["a", "b"]}, TypeError),
-        ({"stamps": [True, False]}, TypeError),
-        ({"stamps": [[1], [2]]}, ValueError),
+        ({"mtime_signatures": [1, 2**32]}, ValueError),
+        ({"mtime_signatures": [-1, 2]}, ValueError),
+        ({"mtime_signatures": [1]}, ValueError),
+        ({"mtime_signatures": [1.5, 2]}, TypeError),
+        ({"mtime_signatures": ["a", "b"]}, TypeError),
+        ({"mtime_signatures": [True, False]}, TypeError),
+        ({"mtime_signatures": [[1], [2]]}, ValueError),
         ({"keys": {"a", "b"}}, TypeError),
         ({"labels": frozenset("ab")}, TypeError),
     ],

@@ -17,7 +17,9 @@ from idcwh_search.errors import CorruptFileError, NotSupportedError
 from support.errors import raises
 
 MANIFEST, ITEMS, REMOVALS, COMMIT = 1, 2, 3, 4
-CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, STAMPS, SUMS, ID_RUNS = range(1, 14)
+CODES, IDS, KEY_ENDS, KEYS, LABELS, LABEL_TABLE, JSON, ROWS, DIRECTORY, ID_OFFSETS, MTIME_SIGNATURES, SUMS, ID_RUNS = (
+    range(1, 14)
+)
 NO_FIRST_ID = 2**64 - 1
 FIRST_RECORD, BLOCK = 4096, 65536
 
@@ -89,7 +91,7 @@ def test_file_made_by_hand_is_read(tmp_path: Path) -> None:
     assert crc32c(b"123456789") == 0xE3069283
     table = struct.pack("<IIII", 2, 3, 7, 0)[:12] + b"catlion"
     records = [
-        (ITEMS, {CODES: FOUR.tobytes(), STAMPS: struct.pack("<4I", 5, 6, 7, 8)}, 4, 100, 1),
+        (ITEMS, {CODES: FOUR.tobytes(), MTIME_SIGNATURES: struct.pack("<4I", 5, 6, 7, 8)}, 4, 100, 1),
         (
             ITEMS,
             {
@@ -115,7 +117,7 @@ def test_file_made_by_hand_is_read(tmp_path: Path) -> None:
         )
         assert db.keys([9, 2**62, 3, 101]) == ["a", None, "\udcffbcde", None]
         assert db.labels([9, 2**62, 3, 101]) == ["lion", "cat", None, None]
-        assert db.stamps().tolist() == [6, 8, 0, 0, 0, 0, 0]
+        assert db.mtime_signatures().tolist() == [6, 8, 0, 0, 0, 0, 0]
         db.verify()
 
 
@@ -278,7 +280,7 @@ FORGED = {
         (ITEMS, {CODES: FOUR.tobytes(), LABELS: bytes(16), LABEL_TABLE: struct.pack("<II", 1, 5) + b"x"}, 4, 0)
     ],
     "checksums of another length": [(ITEMS, {CODES: FOUR.tobytes(), SUMS: bytes(63)}, 4, 0)],
-    "stamps of another length": [(ITEMS, {CODES: FOUR.tobytes(), STAMPS: bytes(12)}, 4, 0)],
+    "mtime signatures of another length": [(ITEMS, {CODES: FOUR.tobytes(), MTIME_SIGNATURES: bytes(12)}, 4, 0)],
     "removals of nothing": [GOOD, (REMOVALS, {ROWS: bytes(4)}, 1, 8192)],
     "more removals than rows": [GOOD, (REMOVALS, {ROWS: bytes(20)}, 5, FIRST)],
     "a row removed twice": [GOOD, (REMOVALS, {ROWS: struct.pack("<2I", 1, 1)}, 2, FIRST)],
@@ -333,7 +335,7 @@ def test_forged_commits_are_corrupt(tmp_path: Path) -> None:
 
 
 def test_overlapping_sections_are_corrupt(tmp_path: Path) -> None:
-    content = bytearray(database((ITEMS, {CODES: FOUR.tobytes(), STAMPS: bytes(16)}, 4, 0, 1), items=4))
+    content = bytearray(database((ITEMS, {CODES: FOUR.tobytes(), MTIME_SIGNATURES: bytes(16)}, 4, 0, 1), items=4))
     seed = struct.unpack_from("<I", content, 60)[0]
     entry = FIRST + 64 + 32
     for place, value in (
@@ -347,7 +349,9 @@ def test_overlapping_sections_are_corrupt(tmp_path: Path) -> None:
         struct.pack_into("<Q" if place != entry else "<I", forged, place, value)
         end = FIRST + 64 + 2 * 32
         struct.pack_into("<I", forged, end, crc32c(bytes(forged[FIRST:end]), seed))
-        with raises(CorruptFileError, path=tmp_path / "c.bin", problem="codes" if place == entry else "stamps"):
+        with raises(
+            CorruptFileError, path=tmp_path / "c.bin", problem="codes" if place == entry else "mtime signatures"
+        ):
             opened(tmp_path / "c.bin", bytes(forged))
 
 
@@ -386,12 +390,12 @@ def living(tmp_path: Path) -> Path:
         db.add(codes[:100], keys=[f"{i}.png" for i in range(100)], labels=["cat", None] * 50)
         db.add(codes[100:105], ids=[900, 1000, 777, 5000, 999])
         db.remove([1, 3])
-        db.replace([900], codes[105:106], stamps=np.array([9], np.uint32))
+        db.replace([900], codes[105:106], mtime_signatures=np.array([9], np.uint32))
     return path
 
 
 def contents(db: ih.Database) -> tuple:
-    return db.codes.tobytes(), db.ids.tolist(), db.keys(), db.labels(), db.stamps().tolist(), db.manifest
+    return db.codes.tobytes(), db.ids.tolist(), db.keys(), db.labels(), db.mtime_signatures().tolist(), db.manifest
 
 
 def changed_files(raw: bytes) -> Iterator[tuple[int, bytes]]:

@@ -22,19 +22,19 @@ pytestmark = pytest.mark.slow
 BITS = 64
 KILLS = int(os.environ.get("IDCWH_TEST_KILLS", "20"))
 SECONDS = float(os.environ.get("IDCWH_TEST_SECONDS", "3"))
-Model = dict[int, int]  # of each id the step that wrote it: its stamp
+Model = dict[int, int]  # of each id the step that wrote it: its mtime signature
 
 
-def codes_of(ids: np.ndarray, stamps: np.ndarray) -> np.ndarray:
-    """What is stored with an id follows from it and from its stamp: uint8 (n, 8)."""
-    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + stamps.astype(np.uint64) * np.uint64(
+def codes_of(ids: np.ndarray, signatures: np.ndarray) -> np.ndarray:
+    """What is stored with an id follows from it and from its mtime signature: uint8 (n, 8)."""
+    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + signatures.astype(np.uint64) * np.uint64(
         0xBF58476D1CE4E5B9
     )
     return (mixed ^ (mixed >> np.uint64(29))).view(np.uint8).reshape(-1, 8)
 
 
-def keys_of(ids: np.ndarray, stamps: np.ndarray) -> list[str]:
-    return [f"{i}/{stamp}" for i, stamp in zip(ids.tolist(), stamps.tolist(), strict=True)]
+def keys_of(ids: np.ndarray, signatures: np.ndarray) -> list[str]:
+    return [f"{i}/{signature}" for i, signature in zip(ids.tolist(), signatures.tolist(), strict=True)]
 
 
 def plan(step: int, model: Model) -> tuple[str, np.ndarray, np.ndarray]:
@@ -56,7 +56,7 @@ def after(step: int, model: Model) -> Model:
     if kind == "compact":
         return model
     gone = set(removed.tolist())
-    return {i: stamp for i, stamp in model.items() if i not in gone} | dict.fromkeys(added.tolist(), step)
+    return {i: signature for i, signature in model.items() if i not in gone} | dict.fromkeys(added.tolist(), step)
 
 
 def do(database: _core.Database, step: int, model: Model) -> None:
@@ -66,19 +66,19 @@ def do(database: _core.Database, step: int, model: Model) -> None:
     elif kind == "remove":
         assert database.remove(removed) == len(removed)
     else:
-        stamps = np.full(len(added), step, np.uint32)
-        database.update(removed, codes_of(added, stamps), added, keys_of(added, stamps), None, stamps)
+        signatures = np.full(len(added), step, np.uint32)
+        database.update(removed, codes_of(added, signatures), added, keys_of(added, signatures), None, signatures)
 
 
 def contents(database: _core.Database) -> Model:
     """What is in it, each item once and whole."""
     snapshot = database.snapshot()
     codes, ids = snapshot.copy()
-    stamps = snapshot.stamps()
+    signatures = snapshot.mtime_signatures()
     assert len(set(ids.tolist())) == len(ids)
-    assert np.array_equal(codes, codes_of(ids, stamps))
-    assert [key or "" for key in snapshot.keys(None)] == keys_of(ids, stamps)
-    return dict(zip(ids.tolist(), stamps.tolist(), strict=True))
+    assert np.array_equal(codes, codes_of(ids, signatures))
+    assert [key or "" for key in snapshot.keys(None)] == keys_of(ids, signatures)
+    return dict(zip(ids.tolist(), signatures.tolist(), strict=True))
 
 
 def write_until_killed(path: bytes, step: int) -> None:
@@ -102,8 +102,8 @@ def write_for_readers(path: bytes, seconds: float) -> None:
     while time.monotonic() < end:
         removed = rng.choice(there, int(rng.integers(1, 50)), replace=False)
         added = step * 1000 + np.arange(len(removed))
-        stamps = np.full(len(added), step, np.uint32)
-        database.update(removed, codes_of(added, stamps), added, keys_of(added, stamps), None, stamps)
+        signatures = np.full(len(added), step, np.uint32)
+        database.update(removed, codes_of(added, signatures), added, keys_of(added, signatures), None, signatures)
         there = np.concatenate([np.setdiff1d(there, removed), added])
         if step % 40 == 0:
             database.compact()
@@ -173,8 +173,8 @@ def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
 def test_readers_beside_writer_see_whole_changes(tmp_path: Path) -> None:
     path = bytes(tmp_path / "codes.bin")
     database = _core.Database.create(path, BITS, b"{}")
-    ids, stamps = np.arange(1000), np.zeros(1000, np.uint32)
-    database.update(ids[:0], codes_of(ids, stamps), ids, keys_of(ids, stamps), None, stamps)
+    ids, signatures = np.arange(1000), np.zeros(1000, np.uint32)
+    database.update(ids[:0], codes_of(ids, signatures), ids, keys_of(ids, signatures), None, signatures)
     database.close()
     processes = [start("write_for_readers", os.fsdecode(path), SECONDS)]
     processes += [start("read_beside", os.fsdecode(path), SECONDS) for _ in range(3)]

@@ -16,7 +16,7 @@ Item = tuple[list[int], str | None, str | None, int]
 
 
 def contents_of_version_1() -> dict[int, Item]:
-    """Id to code, key, label and stamp: what the file was made to hold."""
+    """Id to code, key, label and mtime signature: what the file was made to hold."""
     far = 2**62
     rows: dict[int, Item] = {
         i: (CODES[i].tolist(), f"a/{i}.png" if i % 3 else None, ("cat", None, "Füchse", "")[i % 4], 0)
@@ -25,8 +25,8 @@ def contents_of_version_1() -> dict[int, Item]:
     }
     others = {9000: 100, far: 101, 5000: 103}
     rows |= {number: (CODES[i].tolist(), None, None, 0) for number, i in others.items()}
-    stamped = {far + 9: 1, far + 10: 2, far + 11: 3, far + 500: 4}
-    rows |= {number: (CODES[105 + i].tolist(), None, None, 7 * i) for number, i in stamped.items()}
+    signatures = {far + 9: 1, far + 10: 2, far + 11: 3, far + 500: 4}
+    rows |= {number: (CODES[105 + i].tolist(), None, None, 7 * i) for number, i in signatures.items()}
     rows[200] = (CODES[110].tolist(), "new", "dog", 1)
     rows[3] = (CODES[111].tolist(), "b\n.png", "cat", 2**32 - 1)
     rows |= {far + 501 + i: (CODES[112 + i].tolist(), None, None, 0) for i in range(8)}
@@ -34,8 +34,10 @@ def contents_of_version_1() -> dict[int, Item]:
 
 
 def contents(db: ih.Database) -> dict[int, Item]:
-    columns = zip(db.ids.tolist(), db.codes.tolist(), db.keys(), db.labels(), db.stamps().tolist(), strict=True)
-    return {number: (code, key, label, stamp) for number, code, key, label, stamp in columns}
+    columns = zip(
+        db.ids.tolist(), db.codes.tolist(), db.keys(), db.labels(), db.mtime_signatures().tolist(), strict=True
+    )
+    return {number: (code, key, label, signature) for number, code, key, label, signature in columns}
 
 
 def test_version_1_is_read(tmp_path: Path) -> None:

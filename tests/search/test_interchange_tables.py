@@ -76,26 +76,40 @@ def test_export_table_keeps_checksums(suffix, rng, code_maker, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_export_table_keeps_stamps(suffix, rng, code_maker, tmp_path):
-    stamps = [0, 7, 2**32 - 1] * 80
+def test_export_table_keeps_mtime_signatures(suffix, rng, code_maker, tmp_path):
+    signatures = [0, 7, 2**32 - 1] * 80
     path, flat = tmp_path / f"codes{suffix}", tmp_path / "codes.faiss"
     with ih.Database.create(tmp_path / "codes.bin", 24) as db:
-        db.add(code_maker.random(rng, 240, 24), stamps=stamps)
+        db.add(code_maker.random(rng, 240, 24), mtime_signatures=signatures)
         assert interchange.export(db, path) == []
-        assert interchange.export(db, flat) == ["stamps"]
-    assert str(load(path).schema.field("stamp").type) == "uint32" and load(path)["stamp"].to_pylist() == stamps
+        assert interchange.export(db, flat) == ["mtime signatures"]
+    written = load(path)["mtime_signature"]
+    assert str(written.type) == "uint32" and written.to_pylist() == signatures
     read = interchange.read(path)
-    assert read.items().stamps.tolist() == stamps
+    assert read.items().mtime_signatures.tolist() == signatures
     read.save(tmp_path / "again.bin")
     with ih.Database.open(tmp_path / "again.bin") as db:
-        assert db.stamps().tolist() == stamps
+        assert db.mtime_signatures().tolist() == signatures
 
     # Anybody may have a column of that name; ours, where it was changed, is an error that names the file.
-    foreign = pa.table({"code": [b"ab", b"cd"], "stamp": ["Monday", None]})
-    assert interchange.read(write(foreign, path)).items().stamps is None
+    foreign = pa.table({"code": [b"ab", b"cd"], "mtime_signature": ["Monday", None]})
+    assert interchange.read(write(foreign, path)).items().mtime_signatures is None
     changed = foreign.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
-    with raises(InvalidInputError, path=path, problem="'stamp'"):
+    with raises(InvalidInputError, path=path, problem="'mtime_signature'"):
         interchange.read(write(changed, path)).items()
+
+
+def test_table_column_stamp_is_read_with_a_warning(tmp_path: Path) -> None:
+    """The column's name until 0.1."""
+    table = pa.table({"code": pa.array([b"ab", b"cd"], pa.binary(2)), "stamp": pa.array([7, 0], pa.uint32())})
+    ours = table.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
+    with pytest.warns(DeprecationWarning, match="mtime_signature") as caught:
+        read = interchange.read(write(ours, tmp_path / "old.parquet"))
+    assert [warning.filename for warning in caught] == [__file__]
+    items = read.items()
+    assert items.mtime_signatures.tolist() == [7, 0]
+    with pytest.warns(DeprecationWarning, match="mtime_signatures"):
+        assert items.stamps is items.mtime_signatures
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

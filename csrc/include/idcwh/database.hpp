@@ -40,8 +40,9 @@ struct NewItems {
     const std::int64_t* ids = nullptr;         // >= 0; null: they go on from the largest ever used
     const std::string_view* keys = nullptr;    // any bytes; an empty one is none. Null: no keys
     const std::string_view* labels = nullptr;  // any bytes; one without data is none. Null: no labels
-    const std::uint32_t* stamps = nullptr;     // what says whether the thing behind the key has changed. Null: all 0
-    const Checksum* checksums = nullptr;       // null: none
+    const std::uint32_t* mtime_signatures =
+        nullptr;                          // what says whether the thing behind the key has changed. Null: all 0
+    const Checksum* checksums = nullptr;  // null: none
 };
 
 namespace storage {
@@ -54,18 +55,18 @@ class IDCWH_API DatabaseSnapshot : public Snapshot {
 public:
     std::string_view key(std::int64_t id) const;    // no data: the item has none. Error(not_found)
     std::string_view label(std::int64_t id) const;  // no data: the item has none
-    std::uint32_t stamp(std::int64_t id) const;
+    std::uint32_t mtime_signature(std::int64_t id) const;
     Checksum checksum(std::int64_t id) const;
     const std::string& manifest() const;  // JSON
     std::uint64_t commit() const;         // its number: grows with every change
 
     // The ids of the items with one of these keys, ascending.
     std::vector<std::int64_t> find(const std::string_view* keys, std::size_t count) const;
-    // Calls item(id, key, label, stamp) for every item, in the order of rows.
+    // Calls item(id, key, label, mtime_signature) for every item, in the order of rows.
     template <class Body>
     void each(Body body) const {
         visit([](void* context, std::int64_t id, std::string_view key, std::string_view label,
-                 std::uint32_t stamp) { (*static_cast<Body*>(context))(id, key, label, stamp); },
+                 std::uint32_t mtime_signature) { (*static_cast<Body*>(context))(id, key, label, mtime_signature); },
               &body);
     }
     // Writes the checksums of all items, in the order of rows: size() of them.

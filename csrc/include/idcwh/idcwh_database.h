@@ -25,7 +25,7 @@ typedef struct idcwh_items {
     const size_t* key_lengths;  // [size] or null
     const char* const* labels;  // [size] one that is null is none. Null: no labels
     const size_t* label_lengths;
-    const uint32_t* stamps;  // [size] what says whether the thing behind the key has changed. Null: all 0
+    const uint32_t* mtime_signatures;  // [size] what says whether the thing behind the key has changed. Null: all 0
 } idcwh_items;
 
 // Opens the file at path, for reading, or for writing where write is not 0. IDCWH_LOCKED: somebody else is writing.
@@ -106,9 +106,9 @@ IDCWH_API int idcwh_database_drop_structures(idcwh_database* database);
 
 typedef struct idcwh_verification {
     size_t corrupt_ranges;  // of the file
-    size_t items;       // that the file should hold
-    size_t good_items;  // of these, in segments without a corrupt range
-    uint64_t torn;      // bytes behind the last commit, of a write that never ended; the next writer removes them
+    size_t items;           // that the file should hold
+    size_t good_items;      // of these, in segments without a corrupt range
+    uint64_t torn;          // bytes behind the last commit, of a write that never ended; the next writer removes them
 } idcwh_verification;
 
 // Reads the whole file and reports every corrupt range: IDCWH_OK whatever it finds. text receives a line for each,
@@ -137,7 +137,7 @@ IDCWH_API int idcwh_snapshot_key(const idcwh_snapshot* snapshot, int64_t id, cha
                                  size_t* length);
 IDCWH_API int idcwh_snapshot_label(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity,
                                    size_t* length);
-IDCWH_API int idcwh_snapshot_stamp(const idcwh_snapshot* snapshot, int64_t id, uint32_t* stamp);
+IDCWH_API int idcwh_snapshot_mtime_signature(const idcwh_snapshot* snapshot, int64_t id, uint32_t* mtime_signature);
 
 IDCWH_API int idcwh_snapshot_manifest(const idcwh_snapshot* snapshot, char* text, size_t capacity, size_t* length);
 IDCWH_API int idcwh_snapshot_commit(const idcwh_snapshot* snapshot, uint64_t* commit);
@@ -155,7 +155,7 @@ typedef struct idcwh_item {
     size_t key_length;
     const char* label;
     size_t label_length;
-    uint32_t stamp;
+    uint32_t mtime_signature;
 } idcwh_item;
 typedef int (*idcwh_each_item)(void* context, const idcwh_item* item);
 IDCWH_API int idcwh_snapshot_each(const idcwh_snapshot* snapshot, idcwh_each_item function, void* context);

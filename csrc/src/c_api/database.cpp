@@ -28,7 +28,7 @@ int create(const char* path, unsigned bits, const char* manifest, int replace, D
 template <class Body>
 void with_items(const idcwh_items* items, Body body) {
     const auto& from = expected(items, "items");
-    idcwh::NewItems cpp{from.codes, from.size, from.ids, nullptr, nullptr, from.stamps};
+    idcwh::NewItems cpp{from.codes, from.size, from.ids, nullptr, nullptr, from.mtime_signatures};
     std::vector<std::string_view> keys, labels;
     if (from.keys) keys = views_of(from.keys, from.key_lengths, from.size), cpp.keys = keys.data();
     if (from.labels) labels = views_of(from.labels, from.label_lengths, from.size), cpp.labels = labels.data();

@@ -34,8 +34,8 @@ int idcwh_snapshot_label(const idcwh_snapshot* snapshot, int64_t id, char* text,
     });
 }
 
-int idcwh_snapshot_stamp(const idcwh_snapshot* snapshot, int64_t id, uint32_t* stamp) {
-    return guarded([&] { expected(stamp, "stamp") = items_of(snapshot).stamp(id); });
+int idcwh_snapshot_mtime_signature(const idcwh_snapshot* snapshot, int64_t id, uint32_t* mtime_signature) {
+    return guarded([&] { expected(mtime_signature, "mtime_signature") = items_of(snapshot).mtime_signature(id); });
 }
 
 int idcwh_snapshot_manifest(const idcwh_snapshot* snapshot, char* text, size_t capacity, size_t* length) {
@@ -63,8 +63,8 @@ int idcwh_snapshot_each(const idcwh_snapshot* snapshot, idcwh_each_item function
     return guarded([&] {
         const auto& items = items_of(snapshot);
         if (!function) fail_null("function");
-        items.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t stamp) {
-            const idcwh_item item = {id, key.data(), key.size(), label.data(), label.size(), stamp};
+        items.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t mtime_signature) {
+            const idcwh_item item = {id, key.data(), key.size(), label.data(), label.size(), mtime_signature};
             if (function(context, &item)) throw idcwh::Error(idcwh::ErrorCode::interrupted, "the function ended it");
         });
     });

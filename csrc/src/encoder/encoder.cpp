@@ -42,9 +42,10 @@ Examined examined(const std::string& path, const std::string& model, const Encod
                      .found = place,
                      .hint = "write it with idcwh-export, or as one file with onnx.save_model"});
     if (found.seal == Seal::broken && !options.preprocess)
-        throw Error(ErrorCode::corrupt, {.path = path,
-                                         .problem = "was changed after idcwh-export wrote it, by corruption or by a tool",
-                                         .hint = without_metadata});
+        throw Error(ErrorCode::corrupt,
+                    {.path = path,
+                     .problem = "was changed after idcwh-export wrote it, by corruption or by a tool",
+                     .hint = without_metadata});
     return found;
 }
 

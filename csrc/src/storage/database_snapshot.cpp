@@ -1,4 +1,5 @@
-// DatabaseSnapshot: keys, labels, stamps and checksums of the items of one commit. Searches are those of Snapshot.
+// DatabaseSnapshot: keys, labels, mtime signatures and checksums of the items of one commit. Searches are those of
+// Snapshot.
 #include <idcwh/database.hpp>
 
 #include <algorithm>
@@ -25,11 +26,11 @@ std::string_view DatabaseSnapshot::label(std::int64_t id) const {
     view_->check();
     return label;
 }
-std::uint32_t DatabaseSnapshot::stamp(std::int64_t id) const {
+std::uint32_t DatabaseSnapshot::mtime_signature(std::int64_t id) const {
     const auto place = view_->at(id);
-    const std::uint32_t stamp = view_->entries()[place.entry].items->stamp(place.row);
+    const std::uint32_t mtime_signature = view_->entries()[place.entry].items->mtime_signature(place.row);
     view_->check();
-    return stamp;
+    return mtime_signature;
 }
 Checksum DatabaseSnapshot::checksum(std::int64_t id) const {
     const auto place = view_->at(id);
@@ -57,7 +58,7 @@ void DatabaseSnapshot::visit(Visitor visitor, void* context) const {
         const auto& items = *view_->entries()[i].items;
         for (std::size_t row = 0; row < segments[i].rows; ++row)
             if (segments[i].is_alive(row))
-                visitor(context, segments[i].id(row), items.key(row), items.label(row), items.stamp(row));
+                visitor(context, segments[i].id(row), items.key(row), items.label(row), items.mtime_signature(row));
     }
     view_->check();
 }

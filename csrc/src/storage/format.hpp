@@ -64,7 +64,7 @@ enum class Part : std::uint32_t {
     rows = 8,
     directory = 9,
     id_offsets = 10,
-    stamps = 11,
+    mtime_signatures = 11,
     checksums = 12,
     id_runs = 13,
 };

@@ -10,7 +10,7 @@ NewSource::NewSource(const NewItems& items, unsigned bits, std::int64_t first_id
     : items_(items), bytes_(code_bytes(bits)), first_id_(first_id) {
     size_ = items.size;
     has_keys_ = items.keys && std::any_of(items.keys, items.keys + size_, [](auto key) { return !key.empty(); });
-    has_stamps_ = items.stamps;
+    has_mtime_signatures_ = items.mtime_signatures;
     has_checksums_ = items.checksums && std::any_of(items.checksums, items.checksums + size_,
                                                     [](const Checksum& each) { return each != Checksum{}; });
     labels_.assign(size_, no_label);
@@ -40,7 +40,7 @@ StoredSource::StoredSource(std::shared_ptr<const Items> items, const std::uint64
     size_ = live;
     has_keys_ = items_->has_keys();
     has_labels_ = items_->has_labels();
-    has_stamps_ = items_->has_stamps();
+    has_mtime_signatures_ = items_->has_mtime_signatures();
     has_checksums_ = items_->has_checksums();
     if (!alive) return;
     rows_.reserve(live);
@@ -175,11 +175,11 @@ struct Labels {
 
 std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, const std::vector<Slice>& slices) {
     std::uint64_t items = 0, key_bytes = 0;
-    bool keys = false, stamps = false, checksums = false;
+    bool keys = false, mtime_signatures = false, checksums = false;
     for (const Slice& slice : slices) {
         items += slice.end - slice.begin;
         keys |= slice.source->has_keys();
-        stamps |= slice.source->has_stamps();
+        mtime_signatures |= slice.source->has_mtime_signatures();
         checksums |= slice.source->has_checksums();
     }
     if (keys) each(slices, [&](const Source& source, std::size_t i) { key_bytes += source.key(i).size(); });
@@ -198,7 +198,7 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
     if (labelled)
         sizes.insert(sizes.end(),
                      {{Part::labels, 4 * items}, {Part::label_table, 4 + 4 * labels.texts.size() + labels.bytes}});
-    if (stamps) sizes.push_back({Part::stamps, 4 * items});
+    if (mtime_signatures) sizes.push_back({Part::mtime_signatures, 4 * items});
     if (checksums) sizes.push_back({Part::checksums, sizeof(Checksum) * items});
 
     RecordWriter record(out, Kind::items, commit, sizes, items, ids.first, ids.ascending ? ids_ascend : 0);
@@ -231,7 +231,8 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
         for (const auto text : labels.texts) record.number(end += static_cast<std::uint32_t>(text.size()));
         for (const auto text : labels.texts) record.put(text.data(), text.size());
     }
-    if (stamps) each(slices, [&](const Source& source, std::size_t i) { record.number(source.stamp(i)); });
+    if (mtime_signatures)
+        each(slices, [&](const Source& source, std::size_t i) { record.number(source.mtime_signature(i)); });
     if (checksums) each(slices, [&](const Source& source, std::size_t i) { record.number(source.checksum(i)); });
     return record.finish();
 }

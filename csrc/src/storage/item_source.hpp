@@ -24,19 +24,19 @@ public:
     virtual std::uint32_t label(std::size_t i) const = 0;   // by the source's own numbers
     virtual std::string_view label_text(std::size_t number) const = 0;
     virtual std::size_t label_count() const = 0;
-    virtual std::uint32_t stamp(std::size_t i) const = 0;
+    virtual std::uint32_t mtime_signature(std::size_t i) const = 0;
     virtual Checksum checksum(std::size_t i) const = 0;
     // Calls out(bytes, size) for the codes of [begin, end), in order.
     virtual void codes(std::size_t begin, std::size_t end,
                        const std::function<void(const std::uint8_t*, std::size_t)>& out) const = 0;
     bool has_keys() const { return has_keys_; }
     bool has_labels() const { return has_labels_; }
-    bool has_stamps() const { return has_stamps_; }
+    bool has_mtime_signatures() const { return has_mtime_signatures_; }
     bool has_checksums() const { return has_checksums_; }
 
 protected:
     std::size_t size_ = 0;
-    bool has_keys_ = false, has_labels_ = false, has_stamps_ = false, has_checksums_ = false;
+    bool has_keys_ = false, has_labels_ = false, has_mtime_signatures_ = false, has_checksums_ = false;
 };
 
 // What the caller adds: a view. ids are given, or go on from first_id.
@@ -48,7 +48,9 @@ public:
     std::uint32_t label(std::size_t i) const override { return labels_[i]; }
     std::string_view label_text(std::size_t number) const override { return texts_[number]; }
     std::size_t label_count() const override { return texts_.size(); }
-    std::uint32_t stamp(std::size_t i) const override { return items_.stamps ? items_.stamps[i] : 0; }
+    std::uint32_t mtime_signature(std::size_t i) const override {
+        return items_.mtime_signatures ? items_.mtime_signatures[i] : 0;
+    }
     Checksum checksum(std::size_t i) const override { return items_.checksums ? items_.checksums[i] : Checksum{}; }
     void codes(std::size_t begin, std::size_t end,
                const std::function<void(const std::uint8_t*, std::size_t)>& out) const override;
@@ -70,7 +72,7 @@ public:
     std::uint32_t label(std::size_t i) const override { return items_->label_number(row(i)); }
     std::string_view label_text(std::size_t number) const override { return items_->label_text(number); }
     std::size_t label_count() const override { return items_->label_count(); }
-    std::uint32_t stamp(std::size_t i) const override { return items_->stamp(row(i)); }
+    std::uint32_t mtime_signature(std::size_t i) const override { return items_->mtime_signature(row(i)); }
     Checksum checksum(std::size_t i) const override { return items_->checksum(row(i)); }
     void codes(std::size_t begin, std::size_t end,
                const std::function<void(const std::uint8_t*, std::size_t)>& out) const override;

@@ -24,7 +24,7 @@ const char* name_of(Part part) {
         case Part::rows: return "rows";
         case Part::directory: return "directory";
         case Part::id_offsets: return "id offsets";
-        case Part::stamps: return "stamps";
+        case Part::mtime_signatures: return "mtime signatures";
         case Part::id_runs: return "id runs";
         case Part::checksums: return "checksums";
     }

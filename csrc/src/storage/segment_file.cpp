@@ -27,7 +27,7 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
       keys_(record_->find(Part::keys)),
       labels_(record_->find(Part::labels)),
       label_table_(record_->find(Part::label_table)),
-      stamps_(record_->find(Part::stamps)),
+      mtime_signatures_(record_->find(Part::mtime_signatures)),
       checksums_(record_->find(Part::checksums)),
       first_id_(record_->head().b) {
     const std::uint64_t items = record_->head().a;
@@ -55,7 +55,7 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
     if (key_ends_ && !keys_) record_->fail("has no keys");
     if (labels_ || label_table_) expect(labels_, "labels", 4);
     if (labels_ && !label_table_) record_->fail("has no label table");
-    if (stamps_) expect(stamps_, "stamps", 4);
+    if (mtime_signatures_) expect(mtime_signatures_, "mtime signatures", 4);
     if (checksums_) expect(checksums_, "checksums", sizeof(Checksum));
 }
 
@@ -196,7 +196,9 @@ std::string_view Items::label(std::size_t row) const {
     return number == no_label ? std::string_view() : label_text(number);
 }
 
-std::uint32_t Items::stamp(std::size_t row) const { return stamps_ ? stamps_->number(row) : 0; }
+std::uint32_t Items::mtime_signature(std::size_t row) const {
+    return mtime_signatures_ ? mtime_signatures_->number(row) : 0;
+}
 
 Checksum Items::checksum(std::size_t row) const {
     Checksum checksum;

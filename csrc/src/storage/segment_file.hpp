@@ -1,4 +1,4 @@
-// The items of one record: codes, ids, keys, labels, stamps and checksums of rows that were added together.
+// The items of one record: codes, ids, keys, labels, mtime signatures and checksums of rows that were added together.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ public:
     // Of a row; no data (null): it has none.
     std::string_view key(std::size_t row) const;
     std::string_view label(std::size_t row) const;
-    std::uint32_t stamp(std::size_t row) const;  // 0: none
+    std::uint32_t mtime_signature(std::size_t row) const;  // 0: none
     Checksum checksum(std::size_t row) const;
     // The texts that labels name, by number.
     std::size_t label_count() const;
@@ -44,7 +44,7 @@ public:
 
     bool has_keys() const { return keys_; }
     bool has_labels() const { return labels_; }
-    bool has_stamps() const { return stamps_; }
+    bool has_mtime_signatures() const { return mtime_signatures_; }
     bool has_checksums() const { return checksums_; }
 
     // The corrupt ranges, of blocks and of what they hold.
@@ -58,8 +58,8 @@ private:
     std::shared_ptr<const Record> record_;
     unsigned bits_;
     std::size_t rows_;
-    const Section *codes_, *ids_, *id_offsets_, *id_runs_, *key_ends_, *keys_, *labels_, *label_table_, *stamps_,
-        *checksums_;
+    const Section *codes_, *ids_, *id_offsets_, *id_runs_, *key_ends_, *keys_, *labels_, *label_table_,
+        *mtime_signatures_, *checksums_;
     std::uint64_t first_id_;
 
     mutable std::mutex loading_;

@@ -51,8 +51,8 @@ std::uint64_t bytes_of_columns(unsigned columns) {
     return 4 * (columns & 1) + 4 * (columns >> 1 & 1) + 4 * (columns >> 2 & 1) + sizeof(Checksum) * (columns >> 3 & 1);
 }
 unsigned columns_of(const Source& source) {
-    return unsigned{source.has_keys()} | unsigned{source.has_labels()} << 1 | unsigned{source.has_stamps()} << 2 |
-           unsigned{source.has_checksums()} << 3;
+    return unsigned{source.has_keys()} | unsigned{source.has_labels()} << 1 |
+           unsigned{source.has_mtime_signatures()} << 2 | unsigned{source.has_checksums()} << 3;
 }
 
 // The sources in their order, those together that take no more room in one record than apart.

@@ -59,20 +59,21 @@ void search(const Database& database, bool clean) {
     std::string a_key;
     const bool read = works([&] {
         std::size_t bytes = 0;
-        snapshot.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t stamp) {
-            for (const char c : key) bytes += c == '/';
-            for (const char c : label) bytes += c == ' ';
-            bytes += stamp;
-            if (!key.empty()) a_key = key;
-            seen.insert(id);
-        });
+        snapshot.each(
+            [&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t mtime_signature) {
+                for (const char c : key) bytes += c == '/';
+                for (const char c : label) bytes += c == ' ';
+                bytes += mtime_signature;
+                if (!key.empty()) a_key = key;
+                seen.insert(id);
+            });
     });
     const bool found = works([&] {
         const std::string_view key = a_key;
         const auto with_key = snapshot.find(&key, 1);
         REQUIRE(a_key.empty() || !read || !with_key.empty());
         for (const std::int64_t id : {std::int64_t{0}, std::int64_t{7}, seen.empty() ? 1 : *seen.begin()})
-            if (snapshot.contains(id)) snapshot.key(id), snapshot.label(id), snapshot.stamp(id);
+            if (snapshot.contains(id)) snapshot.key(id), snapshot.label(id), snapshot.mtime_signature(id);
     });
     works([&] { snapshot.manifest(); });
     if (clean) REQUIRE(searched && read && found && seen.size() == snapshot.size());
