@@ -160,15 +160,15 @@ TEST("a model that was changed raises corrupt") {
     std::string model = content.str();
     model += "\x72\x50\x0a\x0cidcwh_sha256\x12\x40" + idcwh::sha256(model);
     const auto write = [](const std::string& text) {
-        std::ofstream("sealed.onnx", std::ios::binary) << text;
-        return "sealed.onnx";
+        std::ofstream("with_checksum.onnx", std::ios::binary) << text;
+        return "with_checksum.onnx";
     };
     CHECK(Encoder(write(model), on_cpu()).fingerprint() == idcwh::sha256(model));
     for (const std::size_t at : {model.size() / 2, model.size() - 1, model.size() - 200}) {
         std::string corrupt = model;
         corrupt[at] ^= 1;
         const auto why = refusal(ErrorCode::corrupt, [&] { Encoder(write(corrupt), on_cpu()); });
-        CHECK(has(why, "sealed.onnx: was changed after idcwh-export wrote it"));
+        CHECK(has(why, "with_checksum.onnx: was changed after idcwh-export wrote it"));
     }
     // Appended to a protocol buffer, a graph with an initializer whose external data has a location.
     const std::string outside =

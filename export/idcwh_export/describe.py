@@ -35,7 +35,7 @@ def describe(path: Path) -> Description:
         "kind": "onnx",
         "bytes": len(loaded.content),
         "sha256": loaded.fingerprint,
-        "seal": loaded.seal.value,
+        "checksum": loaded.checksum.value,
         "opset": next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), None),
         "ir_version": model.ir_version,
         "producer": f"{model.producer_name} {model.producer_version}".strip(),
@@ -63,7 +63,7 @@ def describe(path: Path) -> Description:
 
 def changed(model: Description) -> bool:
     """Returns whether the file was changed after its check."""
-    return bool(model.get("seal") == model_file.Seal.BROKEN.value)
+    return bool(model.get("checksum") == model_file.ChecksumState.WRONG.value)
 
 
 def listed(paths: Iterable[str]) -> list[Description]:
@@ -169,7 +169,7 @@ def _maps(found: dict[str, Any]) -> list[str]:
 def text(model: Description) -> str:
     """Returns a model.onnx as text."""
     lines = [
-        ("file", f"{model['path']}, {model['bytes']:,} bytes, {model['seal']}"),
+        ("file", f"{model['path']}, {model['bytes']:,} bytes, {model['checksum']}"),
         ("sha256", model["sha256"]),
         ("graph", f"{sum(model['operators'].values())} nodes, {model['weights']:,} weights, opset {model['opset']}, IR "
                   f"version {model['ir_version']}, by {model['producer'] or 'an unknown program'}"),

@@ -189,7 +189,7 @@ def _compare(
     runs: list[tuple[int, str, Encoder | HalfArithmetic]] = []
     passed_over: dict[str, str] = {}
     for place, candidate in enumerate(made):
-        candidate.file.write(model_file.sealed(candidate.content))
+        candidate.file.write(model_file.with_checksum(candidate.content))
         candidate.file.flush()
         for name in devices.usable() if device == "auto" else [device]:
             try:
@@ -217,7 +217,7 @@ def _compare(
 
 
 def _write(candidate: _Candidate, found: dict[str, verify.Comparison], samples: SampleImages) -> Exported:
-    """Writes the checked bytes, the result of the check behind them, and the seal over both."""
+    """Writes the checked bytes, the result of the check behind them, and the checksum over both."""
     emulated = found.pop(_EMULATED, None)
     verified: dict[str, Any] = {
         "versions": {name: importlib.metadata.version(name) for name in ("idcwh", "torch", "onnx")}
@@ -231,7 +231,7 @@ def _write(candidate: _Candidate, found: dict[str, verify.Comparison], samples: 
     if candidate.float_layers is not None:
         verified["float_layers"] = candidate.float_layers
         verified["calibration"] = candidate.calibration
-    content = model_file.sealed(model_file.with_metadata(candidate.content, {VERIFIED: json.dumps(verified)}))
+    content = model_file.with_checksum(model_file.with_metadata(candidate.content, {VERIFIED: json.dumps(verified)}))
     candidate.file.seek(0)
     candidate.file.truncate()
     candidate.file.write(content)

@@ -251,7 +251,8 @@ class Database(_Readable):
 
         ids: unique, >= 0, not yet in the database; by default they continue from the highest ever used. keys (image
         paths, which may repeat) and labels (class names): n texts each; None marks an item without one.
-        mtime_signatures: n whole numbers below 2^32 that change with the content behind a key; None or 0 marks an item without one.
+        mtime_signatures: n whole numbers below 2^32 that change with the content behind a key; None or 0 marks an item
+        without one.
         checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
         or (0, 0) marks an item without one.
         """

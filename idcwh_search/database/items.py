@@ -77,9 +77,9 @@ def mtime_signature_column(signatures: MtimeSignatures) -> np.ndarray:
         raise TypeError(f"mtime_signatures must be whole numbers, not {signatures.dtype}")
     if signatures.ndim != 1:
         raise ValueError(f"mtime_signatures must have one dimension, not shape {signatures.shape}")
-    if signatures.size and not 0 <= signatures.min() <= signatures.max() <= _MAX_MTIME_signaturesNATURE:
+    if signatures.size and not 0 <= signatures.min() <= signatures.max() <= _MAX_MTIME_SIGNATURE:
         wrong = signatures.min() if signatures.min() < 0 else signatures.max()
-        raise ValueError(f"mtime_signatures must be 0 to {_MAX_MTIME_signaturesNATURE}, not {int(wrong)}")
+        raise ValueError(f"mtime_signatures must be 0 to {_MAX_MTIME_SIGNATURE}, not {int(wrong)}")
     return np.ascontiguousarray(signatures, np.uint32)
 
 

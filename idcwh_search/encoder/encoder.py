@@ -25,7 +25,7 @@ from . import ort
 from .batch import encode_files
 from .cuda import FixedShapes, Use
 from .metadata import checked
-from .model_file import LoadedModel, Seal
+from .model_file import ChecksumState, LoadedModel
 from .types import ENCODED, Codes, ImageInput, Logits
 
 # Images per run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
@@ -109,7 +109,7 @@ class Encoder:
         self._content = loaded.content if self.device == "cpu" and self.threads > 1 else None
         self._single: Any = None
         self._lock = threading.Lock()
-        if loaded.seal is not Seal.WHOLE:  # otherwise the exporter has checked it
+        if loaded.checksum is not ChecksumState.VALID:  # otherwise the exporter has checked it
             self._check_outputs()
 
     def __repr__(self) -> str:

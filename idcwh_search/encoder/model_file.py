@@ -1,7 +1,7 @@
 """A model.onnx without an ONNX library, which takes longer to load than a model: its bytes, checksum and metadata.
 
-ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message. A sealed model is
-the model that was compared, byte for byte, with lines of metadata behind it. The last line is the SHA-256 of the rest.
+ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message. A model with a checksum
+is the model that was compared, byte for byte, with lines of metadata behind it. The last line is the SHA-256 of the rest.
 The checksum guards against tools and accidents, not against an attacker.
 """
 
@@ -27,7 +27,7 @@ from ..errors import (
 from ..images.preprocess import Preprocess
 from .metadata import ModelInfo
 
-SEAL = "idcwh_sha256"
+CHECKSUM_KEY = "idcwh_sha256"
 _EXPECTED = "a model.onnx written by idcwh-export"
 _CHANGED = "does not match its checksum"
 _WHEN_CHANGED = (
@@ -48,12 +48,12 @@ _EXTERNAL_DATA = 13  # of a tensor: {1: key, 2: value}, of which "location" is t
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-class Seal(Enum):
+class ChecksumState(Enum):
     """The state of a file's checksum."""
 
-    WHOLE = "unchanged since it was written"
-    NONE = "without a seal"
-    BROKEN = "changed after it was written"
+    VALID = "unchanged since it was written"
+    MISSING = "without a checksum"
+    WRONG = "changed after it was written"
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class LoadedModel:
     Attributes:
         path: absolute path of the file.
         content: its bytes.
-        seal: the state of the checksum in it.
+        checksum: the state of the checksum in it.
         fingerprint: SHA-256 of the file.
         metadata: its metadata_props.
     """
 
     path: str
     content: bytes
-    seal: Seal
+    checksum: ChecksumState
     fingerprint: str
     metadata: dict[str, str]
 
@@ -93,11 +93,11 @@ class LoadedModel:
         if lines is None and content.startswith(b"PK\3\4") and b"data.pkl" in content:
             hint = f"run idcwh-export {shlex.quote(path)} --onnx"
             raise InvalidInputError(path=path, found="a PyTorch file", expected="a model.onnx", hint=hint)
-        seal, fingerprint = examine(content)
+        checksum, fingerprint = examine(content)
         if lines is None:
-            problem = _CHANGED if seal is Seal.BROKEN else "is not an ONNX model, or is cut off"
+            problem = _CHANGED if checksum is ChecksumState.WRONG else "is not an ONNX model, or is cut off"
             raise CorruptFileError(problem, path=path, expected=_EXPECTED)
-        return cls(path, content, seal, fingerprint, lines)
+        return cls(path, content, checksum, fingerprint, lines)
 
     def info(self, preprocess: Preprocess | None = None, bits: int | None = None) -> ModelInfo:
         """Returns the metadata, or what the caller knows of a file whose metadata is missing or may be wrong.
@@ -107,9 +107,9 @@ class LoadedModel:
             bits: the code length, which has to agree as well. Without metadata and `bits` the result has 0.
         """
         check_self_contained(self.content)
-        if preprocess is not None and self.seal is not Seal.WHOLE:
+        if preprocess is not None and self.checksum is not ChecksumState.VALID:
             return ModelInfo(bits or 0, preprocess, [], {}, {}, "", precision="unknown")
-        if self.seal is Seal.BROKEN:
+        if self.checksum is ChecksumState.WRONG:
             raise CorruptFileError(_CHANGED, path=self.path, hint=_WHEN_CHANGED)
         info = ModelInfo.from_metadata(self.metadata)
         if preprocess not in (None, info.preprocess):
@@ -129,19 +129,21 @@ def with_metadata(content: bytes, lines: dict[str, str]) -> bytes:
     return content + b"".join(_line(key, value) for key, value in lines.items())
 
 
-def sealed(content: bytes) -> bytes:
+def with_checksum(content: bytes) -> bytes:
     """Returns the model with its own SHA-256 behind it."""
-    return with_metadata(content, {SEAL: hashlib.sha256(content).hexdigest()})
+    return with_metadata(content, {CHECKSUM_KEY: hashlib.sha256(content).hexdigest()})
 
 
-def examine(content: bytes) -> tuple[Seal, str]:
+def examine(content: bytes) -> tuple[ChecksumState, str]:
     """Returns the state of the checksum, and the SHA-256 of the whole file, in one pass."""
     body, tail = memoryview(content)[: -len(_EXAMPLE)], content[-len(_EXAMPLE) :]
     digest = hashlib.sha256(body)
     whole = tail == _EXAMPLE[:-64] + digest.hexdigest().encode()
     digest.update(tail)
     # Programs that write a model again keep its metadata: the line is there, but is wrong or is not the last.
-    state = Seal.WHOLE if whole else Seal.BROKEN if _EXAMPLE[:-64] in content else Seal.NONE
+    state = (
+        ChecksumState.VALID if whole else ChecksumState.WRONG if _EXAMPLE[:-64] in content else ChecksumState.MISSING
+    )
     return state, digest.hexdigest()
 
 
@@ -227,4 +229,4 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes(head) + bytes([rest]) + content
 
 
-_EXAMPLE = _line(SEAL, "0" * 64)  # every seal has this length
+_EXAMPLE = _line(CHECKSUM_KEY, "0" * 64)  # every checksum has this length

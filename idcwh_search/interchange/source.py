@@ -29,8 +29,9 @@ class _Columns(NamedTuple):
 
 
 class Items(_Columns):
-    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each, and
-    mtime_signatures uint32 [n]. `checksums`, uint64 [n, 2], is an attribute beside these five, which programs unpack."""
+    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each,
+    and mtime_signatures uint32 [n]. `checksums`, uint64 [n, 2], is an attribute beside these five, which programs
+    unpack."""
 
     checksums: np.ndarray | None = None
 

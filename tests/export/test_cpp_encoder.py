@@ -156,9 +156,9 @@ def test_cpp_encoder_refuses_what_python_refuses(cpp_with_encoder, exported, tmp
         cpp_with_encoder.encoder(path)
 
 
-def test_cpp_encoder_of_a_changed_sealed_model_fails(cpp_with_encoder, exported, tmp_path: Path) -> None:
+def test_cpp_encoder_of_a_changed_model_fails(cpp_with_encoder, exported, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    whole = model_file.sealed(exported[12])
+    whole = model_file.with_checksum(exported[12])
     path.write_bytes(whole)
     assert cpp_with_encoder.encoder(path).fingerprint == Encoder(path, device="cpu").fingerprint
     for corrupt in (whole[:500] + b"\0" + whole[501:], whole[:-1] + b"g", whole + b"\0"):

@@ -37,7 +37,7 @@ VERIFIED = {
 @pytest.fixture
 def model(exported: Any, tmp_path: Path) -> Path:
     content = model_file.with_metadata(exported[BITS], {"idcwh_verified": json.dumps(VERIFIED)})
-    (tmp_path / "model.onnx").write_bytes(model_file.sealed(content))
+    (tmp_path / "model.onnx").write_bytes(model_file.with_checksum(content))
     return tmp_path / "model.onnx"
 
 
@@ -51,7 +51,7 @@ def test_info_as_json_equals_the_file(model: Path, info: Any, capfd: Any) -> Non
     assert found["outputs"] == {"codes": "uint8 [n, 2]", "logits": "float32 [n, 12]"}
     assert found["preprocess"] == info.preprocess.to_dict() and found["classes"] == info.classes
     assert (found["bits"], found["precision"], found["verified"]) == (12, "fp32", VERIFIED)
-    assert found["seal"] == "unchanged since it was written" and "problem" not in found
+    assert found["checksum"] == "unchanged since it was written" and "problem" not in found
 
 
 def test_info_as_text_names_the_main_values(model: Path, capfd: Any) -> None:
@@ -81,7 +81,7 @@ def test_info_of_other_files_reports_the_problem(model: Path, exported: Any, tmp
     assert re.search(r"^checked .*changed", said, re.M) and "differ" not in said
     assert main(["--info", str(tmp_path / "changed.onnx"), "--json"]) == 1
     found = json.loads(capfd.readouterr().out)
-    assert found["verified"] is None and found["seal"] == "changed after it was written"
+    assert found["verified"] is None and found["checksum"] == "changed after it was written"
     assert main(["--list", str(tmp_path / "changed.onnx")]) == 0
     assert "CHANGED" in capfd.readouterr().out
     bare = onnx.load_from_string(exported[BITS])
@@ -89,7 +89,7 @@ def test_info_of_other_files_reports_the_problem(model: Path, exported: Any, tmp
     onnx.save(bare, tmp_path / "bare.onnx")
     assert main(["--info", str(tmp_path / "bare.onnx")]) == 0
     said = capfd.readouterr().out
-    assert "no idcwh metadata" in said and "uint8 [n, 32, 32, 3]" in said and "without a seal" in said
+    assert "no idcwh metadata" in said and "uint8 [n, 32, 32, 3]" in said and "without a checksum" in said
     (tmp_path / "text.onnx").write_text("hello")
     for name in ("text.onnx", "gone.onnx", "."):
         assert main(["--info", str(tmp_path / name)]) == 1

@@ -80,7 +80,7 @@ def test_export_reports_files_that_are_left_out(
 def test_export_begins_with_the_compared_bytes(
     small: Any, quick: None, tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte for byte; behind it what was found, and the seal."""
+    """Byte for byte; behind it what was found, and the checksum."""
     seen: list[bytes] = []
     monkeypatch.setattr(
         export, "Encoder", lambda path, **options: (seen.append(Path(path).read_bytes()), Encoder(path, **options))[1]
@@ -90,7 +90,7 @@ def test_export_begins_with_the_compared_bytes(
     done = export.export_onnx(path, tmp_path / "m.onnx")
     content = (tmp_path / "m.onnx").read_bytes()
     (compared,) = seen
-    assert model_file.examine(compared)[0] is model_file.examine(content)[0] is model_file.Seal.WHOLE
+    assert model_file.examine(compared)[0] is model_file.examine(content)[0] is model_file.ChecksumState.VALID
     body = compared[: compared.rindex(model_file._EXAMPLE[:-64])]
     assert content.startswith(body) and len(body) > len(content) - 1000
     verified = Encoder(tmp_path / "m.onnx").info.verified

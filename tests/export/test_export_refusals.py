@@ -185,7 +185,7 @@ def test_export_of_fp16_beyond_its_range_fails(
     assert leftovers(tmp_path) == {"model.pt"}
 
     def as_it_comes(content: bytes, *_: Any) -> Encoder:
-        (tmp_path / "again.onnx").write_bytes(model_file.sealed(content))
+        (tmp_path / "again.onnx").write_bytes(model_file.with_checksum(content))
         return Encoder(tmp_path / "again.onnx", device="cpu")
 
     monkeypatch.setattr(export, "HalfArithmetic", as_it_comes)

@@ -34,7 +34,7 @@ def changed(file: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]) 
 
 
 def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) -> verify.Comparison:
-    (folder / "m.onnx").write_bytes(model_file.sealed(file))
+    (folder / "m.onnx").write_bytes(model_file.with_checksum(file))
     encoder = Encoder(folder / "m.onnx", batch_size=verify.LARGEST)
     (found,) = verify.verify(network, [encoder], verify.chunks(list(pixels)))
     return found
@@ -175,7 +175,7 @@ def test_verify_ranks_images_of_the_whole_set(
     """In the order of the classes, the first 8 of 16 would be of one class, and every code as good as any other."""
     monkeypatch.setattr(verify, "RANKED", 8)
     path = tmp_path / "m.onnx"
-    path.write_bytes(model_file.sealed(exported[BITS]))
+    path.write_bytes(model_file.with_checksum(exported[BITS]))
     encoder, labels = Encoder(path), np.repeat([0, 1], 8)
     (found,) = verify.verify(network, [encoder], verify.chunks(pictures[:16]), lambda: labels)
     rows = np.linspace(0, 15, 8).round().astype(int)

@@ -282,9 +282,9 @@ def test_encoder_without_the_output_codes_is_invalid(linear: Any, tmp_path: Path
         Encoder(tmp_path / "m.onnx")
 
 
-def test_encoder_of_a_changed_sealed_model_is_corrupt(linear: Any) -> None:
+def test_encoder_of_a_changed_model_is_corrupt(linear: Any) -> None:
     path = linear.write()
-    path.write_bytes(model_file.sealed(path.read_bytes()))
+    path.write_bytes(model_file.with_checksum(path.read_bytes()))
     assert Encoder(path).bits == 12
     changed = onnx.load(path)
     changed.graph.node[1].input.reverse()
@@ -314,9 +314,9 @@ def test_encoder_without_metadata_takes_preprocess(linear: Any, tmp_path: Path) 
         Encoder(tmp_path / "m.onnx", preprocess=Preprocess(16, 16))
 
 
-def test_encoder_of_a_sealed_model_keeps_its_metadata(linear: Any) -> None:
+def test_encoder_of_a_model_with_checksum_keeps_its_metadata(linear: Any) -> None:
     path = linear.write()
-    path.write_bytes(model_file.sealed(path.read_bytes()))
+    path.write_bytes(model_file.with_checksum(path.read_bytes()))
     assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "what it says itself"
     other = Preprocess(SIDE + 3, SIDE)
     with raises(ModelMismatchError, path=path, found=Preprocess(SIDE + 2, SIDE), expected=other):

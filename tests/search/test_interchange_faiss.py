@@ -1,4 +1,4 @@
-"""Files of faiss, against faiss itself: it reads ours, we read its, searches are equal; corruption is one clear error."""
+"""Files of faiss, against faiss itself: it reads ours, we read its, searches are equal, a corrupt file is one error."""
 
 from __future__ import annotations
 

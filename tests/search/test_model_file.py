@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from idcwh_search.encoder import model_file
-from idcwh_search.encoder.model_file import Seal
+from idcwh_search.encoder.model_file import ChecksumState
 from idcwh_search.errors import NotSupportedError
 from support.errors import raises
 
@@ -44,14 +44,14 @@ def test_with_metadata_changes_nothing_else() -> None:
 
 
 def test_examine_finds_every_changed_byte() -> None:
-    content = model_file.sealed(model().SerializeToString())
-    assert model_file.examine(content) == (Seal.WHOLE, hashlib.sha256(content).hexdigest())
+    content = model_file.with_checksum(model().SerializeToString())
+    assert model_file.examine(content) == (ChecksumState.VALID, hashlib.sha256(content).hexdigest())
     onnx.checker.check_model(onnx.load_from_string(content))
     for at in (0, 10, len(content) // 2, len(content) - 70, len(content) - 1):
         corrupt = bytearray(content)
         corrupt[at] ^= 1
         state, digest = model_file.examine(bytes(corrupt))
-        assert state is not Seal.WHOLE and digest == hashlib.sha256(corrupt).hexdigest()
+        assert state is not ChecksumState.VALID and digest == hashlib.sha256(corrupt).hexdigest()
 
 
 def weights(external: bool = True) -> onnx.TensorProto:
@@ -84,17 +84,17 @@ def test_check_self_contained_finds_external_weights(name: str) -> None:
     model_file.check_self_contained(whole.SerializeToString())
 
 
-def test_examine_without_a_seal_reports_none() -> None:
+def test_examine_without_a_checksum_reports_none() -> None:
     for content in (model().SerializeToString(), b"", b"hello", b"x" * 1000):
-        assert model_file.examine(content) == (Seal.NONE, hashlib.sha256(content).hexdigest())
+        assert model_file.examine(content) == (ChecksumState.MISSING, hashlib.sha256(content).hexdigest())
 
 
 def test_examine_of_a_rewritten_model_reports_broken() -> None:
-    sealed = onnx.load_from_string(model_file.sealed(model().SerializeToString()))
-    sealed.graph.node[0].op_type = "Tanh"
-    assert model_file.examine(sealed.SerializeToString())[0] is Seal.BROKEN
-    more = model_file.with_metadata(model_file.sealed(model().SerializeToString()), {"note": "mine"})
-    assert model_file.examine(more)[0] is Seal.BROKEN
+    checked = onnx.load_from_string(model_file.with_checksum(model().SerializeToString()))
+    checked.graph.node[0].op_type = "Tanh"
+    assert model_file.examine(checked.SerializeToString())[0] is ChecksumState.WRONG
+    more = model_file.with_metadata(model_file.with_checksum(model().SerializeToString()), {"note": "mine"})
+    assert model_file.examine(more)[0] is ChecksumState.WRONG
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@
 namespace idcwh {
 namespace {
 
-// The last field of a sealed file, but for the 64 digits behind it: metadata_props (14) of 80 bytes, its key, its
-// value.
+// The last field of a file with a checksum, but for the 64 digits behind it: metadata_props (14) of 80 bytes, its key,
+// its value.
 constexpr std::string_view head =
     "\x72\x50"
     "\x0a\x0c"
@@ -110,8 +110,10 @@ Examined examine(std::string_view model) {
     hash.update(model.substr(body));
     // Programs that write a model anew keep its metadata: the line is there, but no longer fits or no longer comes
     // last.
-    const Seal seal = whole ? Seal::whole : model.find(head) != model.npos ? Seal::broken : Seal::none;
-    return {seal, hash.hex()};
+    const ChecksumState checksum = whole                            ? ChecksumState::valid
+                                   : model.find(head) != model.npos ? ChecksumState::wrong
+                                                                    : ChecksumState::missing;
+    return {checksum, hash.hex()};
 }
 
 }  // namespace idcwh

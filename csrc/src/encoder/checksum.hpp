@@ -7,10 +7,10 @@
 
 namespace idcwh {
 
-enum class Seal { whole, none, broken };
+enum class ChecksumState { valid, missing, wrong };
 
 struct Examined {
-    Seal seal;
+    ChecksumState checksum;
     std::string sha256;  // of the whole file
 };
 

@@ -41,7 +41,7 @@ Examined examined(const std::string& path, const std::string& model, const Encod
                      .problem = "some of its weights are in another file, which its fingerprint does not cover",
                      .found = place,
                      .hint = "write it with idcwh-export, or as one file with onnx.save_model"});
-    if (found.seal == Seal::broken && !options.preprocess)
+    if (found.checksum == ChecksumState::wrong && !options.preprocess)
         throw Error(ErrorCode::corrupt,
                     {.path = path,
                      .problem = "was changed after idcwh-export wrote it, by corruption or by a tool",
@@ -68,7 +68,7 @@ Encoder::Parts::Parts(const std::string& path, const std::string& model, const E
       batch_size(options.batch_size                 ? options.batch_size
                  : session.device() == Device::cuda ? 64
                                                     : 8) {
-    if (file.seal != Seal::whole) try_out();  // else the exporter has tried
+    if (file.checksum != ChecksumState::valid) try_out();  // else the exporter has tried
 }
 
 void Encoder::Parts::try_out() const {
