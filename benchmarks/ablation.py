@@ -100,10 +100,10 @@ def main(argv: list[str] | None = None) -> int:
 def _of_training_images(data: str, protocol: str, path: Path) -> dict[str, Any]:
     """Write the training images of seed 0 as a set of their own; the options that split them."""
     dataset = datasets.load(data)
-    if not isinstance(dataset.pictures, np.ndarray) or dataset.multi_label:
-        raise IdcwhError(f"{data}: expected pictures held as arrays with a label each (cifar10:DIR or .npz)")
+    if not isinstance(dataset.images, np.ndarray) or dataset.multi_label:
+        raise IdcwhError(f"{data}: expected images held as arrays with a label each (cifar10:DIR or .npz)")
     train = protocols.split(dataset, protocols.SplitOptions(protocol), seed=0).train
-    np.savez(path, x=dataset.pictures[train], y=dataset.labels[train])
+    np.savez(path, x=dataset.images[train], y=dataset.labels[train])
     tenth = int(np.bincount(dataset.labels[train]).min()) // 10
     return {
         "data": str(path), "protocol": "per-class", "database_without_train": True,

@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=FAMILIES, help="backbones (default: one of each family)")
     parser.add_argument("--images", required=True, help="a folder of images, or a list of them")
     parser.add_argument("--count", type=int, default=32, help="take so many of them (default: 32)")
-    parser.add_argument("--crop", type=int, default=224, help="side of the pictures (default: 224)")
+    parser.add_argument("--crop", type=int, default=224, help="side of the images (default: 224)")
     parser.add_argument("--json", type=Path, help="a line for each backbone; those that are there are not done again")
     options = parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""How fast pictures become codes: the pipeline that reads files, against ONNX Runtime alone on batches in memory, and
+"""How fast images become codes: the pipeline that reads files, against ONNX Runtime alone on batches in memory, and
 against reading alone.
 
     python benchmarks/encode.py model.onnx --images DIR
@@ -6,8 +6,8 @@ against reading alone.
 
 Four things take turns, so that what else the machine does meets all of them alike:
 
-    session    ONNX Runtime as it comes: default options, all cores in one run, batches of 32 pictures in memory
-    parallel   the session as the pipeline uses it: a single-threaded run a core, batches of 8, pictures in memory
+    session    ONNX Runtime as it comes: default options, all cores in one run, batches of 32 images in memory
+    parallel   the session as the pipeline uses it: a single-threaded run a core, batches of 8, images in memory
     decode     reading, decoding and resizing alone, a thread a core
     pipeline   encode_files from the files on: reading, decoding, resizing, encoding (what idcwh-index build does)
 
@@ -62,14 +62,14 @@ def run_parallel(encoder: Encoder, pixels: np.ndarray) -> None:
 
 
 def run_decode(encoder: Encoder, paths: list[str]) -> None:
-    """The pictures made ready for the model, and thrown away."""
+    """The images made ready for the model, and thrown away."""
     with ThreadPoolExecutor(encoder.threads) as pool:
         for _ in pool.map(encoder.pixels, paths, chunksize=4):
             pass
 
 
 def enlarged(paths: list[str], size: tuple[int, int], folder: str) -> list[str]:
-    """The pictures as JPEG files of this size, with some noise, so that they are not cheaper than photographs."""
+    """The images as JPEG files of this size, with some noise, so that they are not cheaper than photographs."""
     rng, made = np.random.default_rng(0), []
     noise = rng.normal(0, 6, (size[1], size[0], 1))
     for i, path in enumerate(paths):
@@ -91,7 +91,7 @@ def main() -> None:
     """What to measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model.onnx")
-    parser.add_argument("--images", required=True, help="a folder of pictures, or a list of them")
+    parser.add_argument("--images", required=True, help="a folder of images, or a list of them")
     parser.add_argument("--limit", type=int, default=256, help="take so many of them (default: 256)")
     parser.add_argument("--enlarge", type=int, nargs=2, metavar=("W", "H"), help="encode them as JPEG files this large")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure (default: 60)")

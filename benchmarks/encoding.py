@@ -2,7 +2,7 @@
 
     python benchmarks/encoding.py runs/photos/model.pt --onnx model.onnx model.int8.onnx
 
-All of them see the same batch of preprocessed pictures in memory (those kept in model.pt), with as many threads. What
+All of them see the same batch of preprocessed images in memory (those kept in model.pt), with as many threads. What
 PyTorch does is what one would write without an export: the network in eval mode, inference_mode, packing by numpy; in
 the contiguous layout, channels last, and channels last in bfloat16. The last column is against the best of PyTorch in
 float32.
@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model.pt")
     parser.add_argument("--onnx", nargs="+", default=[], help="what idcwh-export made of it")
-    parser.add_argument("--batch", type=int, default=32, help="pictures a batch (default: 32)")
+    parser.add_argument("--batch", type=int, default=32, help="images a batch (default: 32)")
     parser.add_argument("--threads", type=int, default=available_cores(), help="of each run (default: all cores)")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure (default: 60)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")

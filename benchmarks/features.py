@@ -1,10 +1,10 @@
-"""How many pictures a second a frozen backbone turns into features on a CPU.
+"""How many images a second a frozen backbone turns into features on a CPU.
 
     python benchmarks/features.py [--backbone timm:tf_efficientnet_lite0] [--crop 224] [--data cifar10.npz]
 
-Four ways take turns, on the same pictures: PyTorch as it comes in batches of 32 with all threads, the same in channels
-last, batch norm folded away with four pictures a thread, and ONNX Runtime with four pictures a thread (`idcwh-train
---freeze` takes the last for 3,000 pictures and more). Reading and scaling of the pictures is in the last two alone.
+Four ways take turns, on the same images: PyTorch as it comes in batches of 32 with all threads, the same in channels
+last, batch norm folded away with four images a thread, and ONNX Runtime with four images a thread (`idcwh-train
+--freeze` takes the last for 3,000 images and more). Reading and scaling of the images is in the last two alone.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
     middle = common.medians(times)
     here = common.machine("torch", "onnxruntime-gpu", "onnxruntime", "numpy")
     print(common.describe(here))
-    print(f"{asked.backbone}, {asked.crop} pixels, {len(rows)} pictures, {len(times['folded'])} rounds")
+    print(f"{asked.backbone}, {asked.crop} pixels, {len(rows)} images, {len(times['folded'])} rounds")
     for name, seconds in middle.items():
         print(f"{name:24} {len(rows) / seconds:8.1f} images/s   ({middle['PyTorch'] / seconds:.2f} times PyTorch)")
     rates = {name: len(rows) / seconds for name, seconds in middle.items()}

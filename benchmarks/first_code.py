@@ -1,4 +1,4 @@
-"""How long from nothing to the first code: a new process that imports, opens the model, reads a picture and encodes it.
+"""How long from nothing to the first code: a new process that imports, opens the model, reads an image and encodes it.
 
     python benchmarks/first_code.py model.onnx --image photo.jpg
 
@@ -31,7 +31,7 @@ marks.append(("import onnxruntime", time.perf_counter()))
 encoder = Encoder(sys.argv[1], device=sys.argv[3])
 marks.append(("open the model", time.perf_counter()))
 pixels = encoder.pixels(sys.argv[2])
-marks.append(("read the picture", time.perf_counter()))
+marks.append(("read the image", time.perf_counter()))
 encoder.encode(pixels[None])
 marks.append(("encode", time.perf_counter()))
 print(json.dumps([(name, at - before) for (_, before), (name, at) in zip(marks, marks[1:])]))
@@ -54,7 +54,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model.onnx")
-    parser.add_argument("--image", required=True, help="a picture")
+    parser.add_argument("--image", required=True, help="an image")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="cpu (default) or cuda")
     parser.add_argument("--runs", type=int, default=15, help="processes (default: 15)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")

@@ -1,8 +1,8 @@
-"""Memory of a long run: pictures become codes, and the resident size of the process is read as it goes on.
+"""Memory of a long run: images become codes, and the resident size of the process is read as it goes on.
 
     python benchmarks/memory.py model.onnx --images DIR [--count 100000]
 
-The pictures are gone through again and again until `count` were encoded. It should stop growing early on.
+The images are gone through again and again until `count` were encoded. It should stop growing early on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model.onnx")
-    parser.add_argument("--images", required=True, help="a folder of pictures, or a list of them")
+    parser.add_argument("--images", required=True, help="a folder of images, or a list of them")
     parser.add_argument("--count", type=int, default=100_000, help="how many to encode (default: 100,000)")
     parser.add_argument("--threads", type=int, help="cores to use (default: all)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")

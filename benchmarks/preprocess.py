@@ -1,9 +1,9 @@
-"""How fast a decoded picture becomes the pixels that a model sees: idcwh::Preprocess beside Pillow, which gives the
+"""How fast a decoded image becomes the pixels that a model sees: idcwh::Preprocess beside Pillow, which gives the
 same bytes.
 
     python benchmarks/preprocess.py
 
-They take turns on one thread, each from a picture that is decoded already. "Pillow" is one call of Image.resize with
+They take turns on one thread, each from an image that is decoded already. "Pillow" is one call of Image.resize with
 the same box, "Python" what images.py does (two calls, so that every version of Pillow gives the same pixels).
 """
 
@@ -26,8 +26,8 @@ SIZES = ((500, 375), (375, 500), (4000, 3000), (3000, 4000))
 FILTERS = ("bilinear", "bicubic", "lanczos", "box")
 
 
-class Picture(ctypes.Structure):
-    """idcwh_picture."""
+class ImageView(ctypes.Structure):
+    """idcwh_image."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -42,10 +42,10 @@ def cpp(preprocess: Preprocess, pixels: np.ndarray) -> Callable[[], np.ndarray]:
     library = ctypes.CDLL(str(Path(ih.get_library_dir()) / "libidcwh_encoder.so.0"))
     handle, made = ctypes.c_void_p(), np.empty((preprocess.crop, preprocess.crop, 3), np.uint8)
     assert library.idcwh_preprocess_from_json(json.dumps(preprocess.to_dict()).encode(), ctypes.byref(handle)) == 0
-    picture = Picture(pixels.ctypes.data, pixels.shape[1], pixels.shape[0], 0)
+    view = ImageView(pixels.ctypes.data, pixels.shape[1], pixels.shape[0], 0)
 
     def run() -> np.ndarray:
-        assert library.idcwh_preprocess_run(handle, ctypes.byref(picture), ctypes.c_void_p(made.ctypes.data)) == 0
+        assert library.idcwh_preprocess_run(handle, ctypes.byref(view), ctypes.c_void_p(made.ctypes.data)) == 0
         return made
 
     return run
@@ -60,8 +60,8 @@ def main() -> None:
 
     machine = common.machine("pillow", "numpy")
     print(common.describe(machine))
-    print(f"milliseconds a picture, to {options.crop} x {options.crop}, one thread; median round")
-    print(f"{'picture':>11}  {'filter':9} {'Pillow':>8} {'Python':>8} {'C++':>8}  ratio to Pillow")
+    print(f"milliseconds per image, to {options.crop} x {options.crop}, one thread; median round")
+    print(f"{'image':>11}  {'filter':9} {'Pillow':>8} {'Python':>8} {'C++':>8}  ratio to Pillow")
     rows = []
     for width, height in SIZES:
         pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)

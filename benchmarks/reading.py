@@ -21,11 +21,11 @@ from idcwh_train.data.loader import Batch, read_one
 PAD, HOLE, BATCH = 4, 8, 128
 
 
-def one_by_one(row: int, picture: np.ndarray) -> np.ndarray:
-    """The same changes to one picture, with numpy's own generator."""
-    random, side = np.random.default_rng([0, 1, row]), len(picture)
+def one_by_one(row: int, image: np.ndarray) -> np.ndarray:
+    """The same changes to one image, with numpy's own generator."""
+    random, side = np.random.default_rng([0, 1, row]), len(image)
     top, left = random.integers(0, 2 * PAD + 1, 2)
-    border = np.pad(picture, ((PAD, PAD), (PAD, PAD), (0, 0)), mode="reflect")
+    border = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)), mode="reflect")
     cut = border[top : top + side, left : left + side]
     cut = (cut[:, ::-1] if random.random() < 0.5 else cut).copy()
     top, left = random.integers(0, side, 2) - HOLE // 2
@@ -36,14 +36,14 @@ def one_by_one(row: int, picture: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="an .npz archive of square pictures (default: 5,000 of noise, 32 x 32)")
+    parser.add_argument("--data", help="an .npz archive of square images (default: 5,000 of noise, 32 x 32)")
     parser.add_argument("--seconds", type=float, default=10, help="how long to measure (default: 10)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
     options = parser.parse_args()
 
     dataset = datasets.load(options.data) if options.data else noise(5_000, 32)
-    assert isinstance(dataset.pictures, np.ndarray), "expected arrays"
-    side = dataset.pictures.shape[1]
+    assert isinstance(dataset.images, np.ndarray), "expected arrays"
+    side = dataset.images.shape[1]
     preprocess = Preprocess(side, side)
     rows = np.random.default_rng(0).permutation(len(dataset))[:BATCH]
 
@@ -69,9 +69,9 @@ def main() -> None:
 
 
 def noise(n: int, side: int) -> datasets.LabelledImages:
-    """n pictures of noise."""
-    pictures = np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
-    return datasets.LabelledImages([str(i) for i in range(n)], np.zeros(n, np.int64), ["x"], pictures, [""] * n)
+    """n images of noise."""
+    images = np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
+    return datasets.LabelledImages([str(i) for i in range(n)], np.zeros(n, np.int64), ["x"], images, [""] * n)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// From a picture to its neighbours, in one C++ program: idcwh::Encoder makes the code, idcwh::Database finds it.
+// From an image to its neighbours, in one C++ program: idcwh::Encoder makes the code, idcwh::Database finds it.
 //
 //     example_image_service MODEL.onnx build CODES.bin FILE ...    a new database of these images
 //     example_image_service MODEL.onnx ask CODES.bin [K] < FILE    images on standard input, one after the other;
@@ -36,7 +36,7 @@ namespace {
 struct Image {
     std::size_t width, height;
     std::vector<std::uint8_t> rgb;
-    idcwh::Picture picture() const { return {rgb.data(), width, height}; }
+    idcwh::Image view() const { return {rgb.data(), width, height}; }
 };
 
 // A whole number of a PPM's head, and the one blank behind it.
@@ -173,7 +173,7 @@ std::optional<Image> read_image(std::FILE* file) {
     return read_ppm(file);
 }
 
-// A picture that cannot be read is named and passed over: exit status 3.
+// An image that cannot be read is named and passed over: exit status 3.
 int build(const idcwh::Encoder& encoder, const char* path, int files, char** names) {
     auto database = idcwh::Database::create(path, encoder.bits(), encoder.manifest(path, "."), true,
                                             idcwh::Database::Durability::on_close);
@@ -184,7 +184,7 @@ int build(const idcwh::Encoder& encoder, const char* path, int files, char** nam
         try {
             const auto image = file ? read_image(file) : std::nullopt;
             if (!image) throw std::runtime_error("not there, or empty");
-            encoder.encode(image->picture(), code.data());
+            encoder.encode(image->view(), code.data());
             idcwh::NewItems items{code.data(), 1};
             const std::string_view key = names[i];
             items.keys = &key;
@@ -207,7 +207,7 @@ int ask(const idcwh::Encoder& encoder, const char* path, std::size_t k) {
     std::vector<std::int32_t> distances(std::min(k, view.size()));
     std::vector<std::int64_t> ids(distances.size());
     while (const auto image = read_image(stdin)) {
-        encoder.encode(image->picture(), code.data());
+        encoder.encode(image->view(), code.data());
         const std::size_t kept = view.topk(code.data(), 1, k, distances.data(), ids.data());
         for (std::size_t i = 0; i < kept; ++i) {
             const auto key = view.key(ids[i]);
@@ -220,7 +220,7 @@ int ask(const idcwh::Encoder& encoder, const char* path, std::size_t k) {
     return 0;
 }
 
-// Requests in parallel: each thread decodes (here: makes up), encodes and searches for itself. A picture is its own
+// Requests in parallel: each thread decodes (here: makes up), encodes and searches for itself. An image is its own
 // nearest neighbour, at distance 0.
 int demonstrate(const idcwh::Encoder& encoder) {
     std::vector<Image> images;
@@ -231,10 +231,10 @@ int demonstrate(const idcwh::Encoder& encoder) {
         for (auto& byte : image.rgb) byte = static_cast<std::uint8_t>(random());
         images.push_back(std::move(image));
     }
-    std::vector<idcwh::Picture> pictures;
-    for (const auto& image : images) pictures.push_back(image.picture());
+    std::vector<idcwh::Image> views;
+    for (const auto& image : images) views.push_back(image.view());
     std::vector<std::uint8_t> codes(images.size() * encoder.code_bytes());
-    encoder.encode(pictures.data(), pictures.size(), codes.data());
+    encoder.encode(views.data(), views.size(), codes.data());
     idcwh::Index index(encoder.bits());
     index.add(codes.data(), images.size());
 
@@ -244,7 +244,7 @@ int demonstrate(const idcwh::Encoder& encoder) {
         threads.emplace_back([&, t] {
             for (std::size_t i = t; i < images.size(); i += 4) {
                 std::vector<std::uint8_t> code(encoder.code_bytes());
-                encoder.encode(images[i].picture(), code.data());
+                encoder.encode(images[i].view(), code.data());
                 std::int32_t distance = -1;
                 std::int64_t id = -1;
                 index.snapshot().topk(code.data(), 1, 1, &distance, &id);

@@ -82,20 +82,20 @@ TEST("codes and logits equal those of a loop") {
 TEST("an image is encoded like its pixels") {
     const Encoder encoder(path, on_cpu());
     std::vector<std::vector<std::uint8_t>> memory;
-    std::vector<idcwh::Picture> pictures;
+    std::vector<idcwh::Image> images;
     std::vector<std::uint8_t> pixels;
     for (std::size_t i = 0; i < 19; ++i) {
         const std::size_t width = 1 + 13 * i % 50, height = 3 + 7 * i % 40;
         memory.push_back(check::random_bytes(3 * width * height, static_cast<std::uint32_t>(i)));
-        pictures.push_back({memory.back().data(), width, height});
-        const auto one = encoder.preprocess()(pictures.back());
+        images.push_back({memory.back().data(), width, height});
+        const auto one = encoder.preprocess()(images.back());
         pixels.insert(pixels.end(), one.begin(), one.end());
     }
     std::vector<std::uint8_t> expected(38), codes(38), code(2);
     encoder.encode(pixels.data(), 19, expected.data());
-    encoder.encode(pictures.data(), 19, codes.data());
+    encoder.encode(images.data(), 19, codes.data());
     CHECK(codes == expected);
-    encoder.encode(pictures[7], code.data());
+    encoder.encode(images[7], code.data());
     CHECK(std::equal(code.begin(), code.end(), expected.begin() + 14));
 }
 
@@ -236,7 +236,7 @@ TEST("models, options and arguments that are invalid raise") {
     refusal(ErrorCode::invalid_argument, [&] { encoder.encode(static_cast<std::uint8_t*>(nullptr), 1, &byte); });
     refusal(ErrorCode::invalid_argument, [&] { encoder.encode(&byte, 1, nullptr); });
     refusal(ErrorCode::invalid_argument, [&] { encoder.encode(&byte, ~std::size_t{0}, &byte); });
-    refusal(ErrorCode::invalid_argument, [&] { encoder.encode(idcwh::Picture{&byte, 0, 5}, &byte); });
+    refusal(ErrorCode::invalid_argument, [&] { encoder.encode(idcwh::Image{&byte, 0, 5}, &byte); });
 }
 
 // Here there is a GPU or there is not: cuda is that or an error with the cause, automatic is always something.
@@ -255,7 +255,7 @@ TEST("a device is used or raises with the cause") {
 
 TEST("a manifest of another model raises") {
     const Encoder encoder(path, on_cpu());
-    const std::string manifest = encoder.manifest("codes.bin", "pictures");
+    const std::string manifest = encoder.manifest("codes.bin", "images");
     CHECK(has(manifest, "\"sha256\": \"" + encoder.fingerprint() + "\""));
     encoder.check_manifest(manifest);
     const std::string other = std::string(64, 'a');

@@ -1,6 +1,6 @@
 // Preprocess: the bytes of Pillow, frozen; every sum against one that is written out; and what is refused.
 //
-// tests/search/test_cpp_preprocess.py compares with Pillow itself, on thousands of pictures.
+// tests/search/test_cpp_preprocess.py compares with Pillow itself, on thousands of images.
 #include <idcwh/preprocess.hpp>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include "images/passes.hpp"
 
 using idcwh::Error;
+using idcwh::Image;
 using idcwh::Interpolation;
-using idcwh::Picture;
 using idcwh::Preprocess;
 
 namespace {
@@ -53,9 +53,9 @@ const struct {
 TEST("pixels equal the frozen digests of Pillow") {
     std::uint32_t seed = 0;
     for (const auto& line : frozen) {
-        const Bytes picture = check::random_bytes(3 * line.width * line.height, ++seed);
+        const Bytes image = check::random_bytes(3 * line.width * line.height, ++seed);
         const Preprocess preprocess(line.resize, line.crop, line.interpolation);
-        CHECK(digest(preprocess({picture.data(), line.width, line.height})) == line.digest);
+        CHECK(digest(preprocess({image.data(), line.width, line.height})) == line.digest);
     }
 }
 
@@ -102,20 +102,20 @@ TEST("each pass equals a sum in 64 bits") {
 // Rows that lie apart, or from below: the same pixels, and nothing between the rows is read.
 TEST("rows with any stride give the same pixels") {
     const std::size_t width = 50, height = 70;
-    const Bytes picture = check::random_bytes(3 * width * height, 3);
+    const Bytes image = check::random_bytes(3 * width * height, 3);
     const Preprocess preprocess(40, 32);
-    const Bytes expected = preprocess({picture.data(), width, height});
+    const Bytes expected = preprocess({image.data(), width, height});
     for (const std::ptrdiff_t stride : {150, 151, 200, -150, -163}) {
         const auto step = static_cast<std::size_t>(std::abs(stride));
         Bytes apart(step * (height - 1) + 3 * width, 0xaa);
         for (std::size_t y = 0; y < height; ++y)
-            std::copy_n(picture.begin() + static_cast<std::ptrdiff_t>(3 * width * y), 3 * width,
+            std::copy_n(image.begin() + static_cast<std::ptrdiff_t>(3 * width * y), 3 * width,
                         apart.begin() + static_cast<std::ptrdiff_t>(step * (stride < 0 ? height - 1 - y : y)));
         const std::uint8_t* top = apart.data() + (stride < 0 ? step * (height - 1) : 0);
         CHECK(preprocess({top, width, height, stride}) == expected);
     }
     Bytes out(preprocess.bytes() + 1, 0x55);
-    preprocess({picture.data(), width, height}, out.data());
+    preprocess({image.data(), width, height}, out.data());
     CHECK(out.back() == 0x55);
 }
 
@@ -134,11 +134,11 @@ TEST("images and sizes that are invalid raise") {
     const std::uint8_t pixel[3] = {1, 2, 3};
     const Preprocess preprocess(4, 4);
     Bytes out(preprocess.bytes());
-    const auto given = [&](Picture picture) { return refusal([&] { preprocess(picture, out.data()); }); };
+    const auto given = [&](Image image) { return refusal([&] { preprocess(image, out.data()); }); };
     CHECK(given({pixel, 1, 1}).empty());
     CHECK(out[0] == 1);
     CHECK(out[47] == 3);
-    CHECK(given({pixel, 0, 1}) == "a picture of 0 x 1: expected one with pixels");
+    CHECK(given({pixel, 0, 1}) == "an image of 0 x 1: expected one with pixels");
     CHECK(!given({pixel, 1, 0}).empty());
     CHECK(!given({nullptr, 1, 1}).empty());
     // Sizes whose product, or whose bytes, do not fit std::size_t.
@@ -198,13 +198,13 @@ TEST("preprocessing survives JSON") {
 }
 
 TEST("threads share one preprocessing") {
-    const Bytes picture = check::random_bytes(std::size_t{3} * 200 * 100, 5);
+    const Bytes image = check::random_bytes(std::size_t{3} * 200 * 100, 5);
     const Preprocess preprocess(64, 60);
-    const Bytes expected = preprocess({picture.data(), 200, 100});
+    const Bytes expected = preprocess({image.data(), 200, 100});
     std::vector<std::thread> all;
     for (int i = 0; i < 4; ++i)
         all.emplace_back([&] {
-            for (int round = 0; round < 20; ++round) CHECK(preprocess({picture.data(), 200, 100}) == expected);
+            for (int round = 0; round < 20; ++round) CHECK(preprocess({image.data(), 200, 100}) == expected);
         });
     for (auto& thread : all) thread.join();
 }

@@ -29,9 +29,9 @@ def load(path: Path, spec: str) -> LabelledImages:
     """
     content, _ = npz.read(path, (*_SPLIT, *_WHOLE, "classes"), f"{', '.join(_SPLIT)}, or x and y")
     parts = [(part, *_checked(path, content, part)) for part in _parts(path, content)]
-    pictures, labels = [x for _, x, _ in parts], [y for _, _, y in parts]
-    if len({x.shape[1:] for x in pictures}) > 1:
-        raise _wrong(path, "x_test", _shape(pictures[1]), f"{_shape(pictures[0])} as x_train")
+    images, labels = [x for _, x, _ in parts], [y for _, _, y in parts]
+    if len({x.shape[1:] for x in images}) > 1:
+        raise _wrong(path, "x_test", _shape(images[1]), f"{_shape(images[0])} as x_train")
     if len({(y.dtype == bool, y.shape[1:]) for y in labels}) > 1:
         raise _wrong(path, "y_test", _kind(labels[1]), f"the form of y_train, {_kind(labels[0])}")
     names = _names(path, content)
@@ -42,7 +42,7 @@ def load(path: Path, spec: str) -> LabelledImages:
         keys=[f"{part}/{i:05d}" if part else f"{i:05d}" for part, x, _ in parts for i in range(len(x))],
         labels=numbers,
         classes=classes,
-        pictures=np.ascontiguousarray(pictures[0]) if len(pictures) == 1 else np.concatenate(pictures),
+        images=np.ascontiguousarray(images[0]) if len(images) == 1 else np.concatenate(images),
         split=[part for part, x, _ in parts for _ in range(len(x))],
         spec=spec,
     )

@@ -36,7 +36,7 @@ def load(root: Path, spec: str) -> LabelledImages:
         keys=[image.key for image in images],
         labels=np.array([number[name] for _, name in places], np.int64),
         classes=classes,
-        pictures=[Path(image.path) for image in images],
+        images=[Path(image.path) for image in images],
         split=[part for part, _ in places],
         spec=spec,
         note=_note(root, parts, set(classes)),

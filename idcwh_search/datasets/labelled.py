@@ -28,7 +28,7 @@ class LabelledImages:
     keys     n names, unique, the same on every machine: the path below the folder, or as the manifest has it
     labels   int64 [n], the class of each image; or, when an image may have several or none, bool [n, C]
     classes  C names, in label order
-    pictures n paths, or the images themselves as uint8 [n, h, w, 3] RGB
+    images   n paths, or the images themselves as uint8 [n, h, w, 3] RGB
     split    n of "train", "test" or "" (the source says nothing)
     spec     the name that `load` was given
     note     a message for people about the listing (images left out), one line, or ""
@@ -38,7 +38,7 @@ class LabelledImages:
     keys: list[str] = field(repr=False)
     labels: np.ndarray = field(repr=False)
     classes: list[str]
-    pictures: Sequence[Path] | np.ndarray = field(repr=False)
+    images: Sequence[Path] | np.ndarray = field(repr=False)
     split: list[str] = field(repr=False)
     spec: str = ""
     note: str = ""
@@ -53,7 +53,7 @@ class LabelledImages:
             raise ValueError(f"labels: expected int64 [{n}] or bool [{n}, {c}], not {kind} {list(shape)}")
         if kind == np.int64 and (self.labels.min() < 0 or self.labels.max() >= c):
             raise ValueError(f"labels: expected 0 to {c - 1}, found {self.labels.min()} to {self.labels.max()}")
-        if len(self.pictures) != n or len(self.split) != n or len(set(self.keys)) != n:
+        if len(self.images) != n or len(self.split) != n or len(set(self.keys)) != n:
             raise ValueError(f"keys: expected {n} images, splits and different keys")
         if not set(self.split) <= set(SPLITS):
             raise ValueError(f"split: expected {SPLITS}, found {sorted(set(self.split) - set(SPLITS))}")
@@ -83,13 +83,13 @@ class LabelledImages:
 
     def image(self, i: int, preprocess: Preprocess) -> np.ndarray:
         """Returns image i as uint8 [crop, crop, 3]. Raises UnreadableImage."""
-        if isinstance(self.pictures, np.ndarray):
-            return to_pixels(Image.fromarray(self.pictures[i]), preprocess, self.keys[i])
-        return load_image(self.pictures[i], preprocess)
+        if isinstance(self.images, np.ndarray):
+            return to_pixels(Image.fromarray(self.images[i]), preprocess, self.keys[i])
+        return load_image(self.images[i], preprocess)
 
     def path(self, i: int) -> Path | None:
         """Returns the file of image i; None when the source holds arrays."""
-        return None if isinstance(self.pictures, np.ndarray) else self.pictures[i]
+        return None if isinstance(self.images, np.ndarray) else self.images[i]
 
     def sha256(self) -> str:
         """Returns the SHA-256 of the listing (keys, labels, classes), not of the pixels: equal means equal indices."""
@@ -98,10 +98,10 @@ class LabelledImages:
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the listing and the images: the bytes of arrays, the sizes of files."""
         digest = self._listing()
-        if isinstance(self.pictures, np.ndarray):
-            digest.update(np.ascontiguousarray(self.pictures).data)
+        if isinstance(self.images, np.ndarray):
+            digest.update(np.ascontiguousarray(self.images).data)
         else:
-            digest.update(json.dumps([_size(path) for path in self.pictures]).encode())
+            digest.update(json.dumps([_size(path) for path in self.images]).encode())
         return digest.hexdigest()
 
     def _listing(self) -> hashlib._Hash:

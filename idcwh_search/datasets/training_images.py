@@ -44,7 +44,7 @@ def _identity(dataset: LabelledImages, row: int) -> bytes:
     key = dataset.keys[row].encode("utf-8", "surrogateescape")
     path = dataset.path(row)
     if path is None:
-        return key + b"\0" + np.ascontiguousarray(dataset.pictures[row]).tobytes()
+        return key + b"\0" + np.ascontiguousarray(dataset.images[row]).tobytes()
     size = -1  # of an image in a tar file, or one that is gone
     with contextlib.suppress(OSError):
         size = path.stat().st_size

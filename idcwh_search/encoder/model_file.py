@@ -1,7 +1,8 @@
 """A model.onnx without an ONNX library, which takes longer to load than a model: its bytes, checksum and metadata.
 
-ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message. A model with a checksum
-is the model that was compared, byte for byte, with lines of metadata behind it. The last line is the SHA-256 of the rest.
+ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message. A model with a
+checksum is the model that was compared, byte for byte, with lines of metadata behind it. The last line is the SHA-256
+of the rest.
 The checksum guards against tools and accidents, not against an attacker.
 """
 

@@ -1,4 +1,4 @@
-"""A small hash model on real pictures, so that most of what the exporter does is tested in seconds."""
+"""A small hash model on real images, so that most of what the exporter does is tested in seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+IMAGES = REPOSITORY / "demo" / "cifar10" / "test"
 SIDE, BITS = 32, 12
 
 
@@ -46,9 +46,9 @@ def small_info(bits: int = BITS) -> ModelInfo:
 
 
 @pytest.fixture(scope="session")
-def pictures() -> np.ndarray:
+def images() -> np.ndarray:
     """uint8 [40, 32, 32, 3]: real photographs."""
-    paths = list_images(PICTURES)[::5][:40]
+    paths = list_images(IMAGES)[::5][:40]
     return np.stack([load_image(path, Preprocess(SIDE, SIDE)) for path in paths])
 
 
@@ -106,11 +106,11 @@ def content() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def small(tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def small(tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Writes a model.pt of the small network, which has no name that load_model could build it by."""
     monkeypatch.setattr(backbones, "build", lambda config: small_network().backbone)
 
-    def write(pixels: np.ndarray = pictures, **changes: Any) -> Path:
+    def write(pixels: np.ndarray = images, **changes: Any) -> Path:
         mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
         made = model_content(pixels, Preprocess(SIDE, SIDE), {"name": "small", "features": 32}, mean, std)
         save_model(tmp_path / "model.pt", small_network(), {**made, **changes})

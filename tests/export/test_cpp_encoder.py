@@ -31,7 +31,7 @@ from support.errors import raises
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+IMAGES = REPOSITORY / "demo" / "cifar10" / "test"
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
 INVALID, SYSTEM, CORRUPT = 1, 5, 6  # of idcwh_status
 
@@ -53,14 +53,14 @@ def model(request, exported, tmp_path: Path) -> Path:
     return path
 
 
-def test_cpp_encoder_of_pixels_equals_python(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
+def test_cpp_encoder_of_pixels_equals_python(cpp_with_encoder, model: Path, images: np.ndarray) -> None:
     ours, python = cpp_with_encoder.encoder(model), Encoder(model, device="cpu", threads=1)
     assert ours.fingerprint == python.fingerprint and ours.bits == python.bits
     assert json.loads(cpp_with_encoder.text("idcwh_preprocess_to_json", ours.preprocess)) == python.preprocess.to_dict()
     assert json.loads(ours.text("metadata", b"idcwh_classes")) == python.classes
-    for n in (0, 1, 3, 8, len(pictures)):
-        codes, logits = ours.encode(pictures[:n])
-        expected_codes, expected_logits = python.run(pictures[:n])
+    for n in (0, 1, 3, 8, len(images)):
+        codes, logits = ours.encode(images[:n])
+        expected_codes, expected_logits = python.run(images[:n])
         assert np.array_equal(codes, expected_codes)
         assert np.array_equal(logits.view(np.uint32), expected_logits.view(np.uint32))
     ours.close()
@@ -70,7 +70,7 @@ def test_cpp_encoder_of_images_of_any_size_equals_python(cpp_with_encoder, model
     """From decoded files on: preprocessing and model together, in batches that the number does not divide."""
     ours, python = cpp_with_encoder.encoder(model, batch_size=4), Encoder(model, device="cpu", threads=1, batch_size=4)
     rng = np.random.default_rng(0)
-    images = [Image.open(path).convert("RGB") for path in list_images(PICTURES)[:30:3]]
+    images = [Image.open(path).convert("RGB") for path in list_images(IMAGES)[:30:3]]
     images = [image.resize(tuple(map(int, rng.integers(20, 200, 2)))) for image in images]
     arrays = [np.asarray(image) for image in images]
     codes, logits = ours.encode_images(arrays)
@@ -80,13 +80,13 @@ def test_cpp_encoder_of_images_of_any_size_equals_python(cpp_with_encoder, model
     ours.close()
 
 
-def test_cpp_encoder_is_shared_by_threads(cpp_with_encoder, model: Path, pictures: np.ndarray) -> None:
+def test_cpp_encoder_is_shared_by_threads(cpp_with_encoder, model: Path, images: np.ndarray) -> None:
     ours = cpp_with_encoder.encoder(model, threads=2)
-    expected = Encoder(model, device="cpu", threads=2).encode(pictures)
+    expected = Encoder(model, device="cpu", threads=2).encode(images)
     wrong = []
 
     def work() -> None:
-        wrong.extend(i for i in range(10) if not np.array_equal(ours.encode(pictures)[0], expected))
+        wrong.extend(i for i in range(10) if not np.array_equal(ours.encode(images)[0], expected))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -170,18 +170,18 @@ def test_cpp_encoder_of_a_changed_model_fails(cpp_with_encoder, exported, tmp_pa
 
 
 def test_cpp_encoder_without_metadata_takes_preprocessing(
-    cpp_with_encoder, exported, pictures: np.ndarray, tmp_path: Path
+    cpp_with_encoder, exported, images: np.ndarray, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(exported[100])
     changed(path, EDITS["no metadata"])
-    side = pictures.shape[1]
+    side = images.shape[1]
     handle = cpp_with_encoder.preprocess_handle(json.dumps(Preprocess(side, side).to_dict()))
     python = Encoder(path, device="cpu", threads=1, preprocess=Preprocess(side, side))
     for bits in (0, 100):
         ours = cpp_with_encoder.encoder(path, preprocess=handle, bits=bits)
         assert ours.bits == python.bits == 100
-        assert np.array_equal(ours.encode(pictures)[0], python.encode(pictures))
+        assert np.array_equal(ours.encode(images)[0], python.encode(images))
     with fails(CORRUPT, path, "logits"):
         cpp_with_encoder.encoder(path, preprocess=handle, bits=101)
     with fails(CORRUPT, path, "image"):
@@ -209,7 +209,7 @@ def test_manifest_of_cpp_equals_that_of_python(cpp_with_encoder, exported, tmp_p
     path.parent.mkdir()
     path.write_bytes(exported[12])
     other.write_bytes(exported[100])
-    database, images = tmp_path / "codes.bin", tmp_path / "pictures" / "all"
+    database, images = tmp_path / "codes.bin", tmp_path / "images" / "all"
     ours, python = cpp_with_encoder.encoder(path), Encoder(path, device="cpu")
     written = json.loads(ours.text("manifest", os.fsencode(database), os.fsencode(images)))
     assert written == provenance.describe(database, python, images)
@@ -232,7 +232,7 @@ def test_cpp_encoder_with_null_pointers_fails(cpp_with_encoder, model: Path) -> 
         "idcwh_encoder_open": (None, None, ctypes.byref(ctypes.c_void_p())),
         "idcwh_encoder_metadata": (ours._handle, None, None, ctypes.c_size_t(0), None),
         "idcwh_encoder_encode": (ours._handle, None, ctypes.c_size_t(1), None, None),
-        "idcwh_encoder_encode_pictures": (ours._handle, None, ctypes.c_size_t(1), None, None),
+        "idcwh_encoder_encode_images": (ours._handle, None, ctypes.c_size_t(1), None, None),
         "idcwh_encoder_check_manifest": (ours._handle, None),
         "idcwh_preprocess_run": (ours.preprocess, None, None),
         "idcwh_preprocess_from_json": (None, ctypes.byref(ctypes.c_void_p())),
@@ -296,14 +296,12 @@ def test_example_service_with_rotated_jpeg_equals_python(cpp_with_encoder, expor
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 def test_example_service_answers_equal_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
-    """A database that a C++ program makes of pictures, and its answers, beside Python's own for the same pictures."""
+    """A database that a C++ program makes of images, and its answers, beside Python's own for the same images."""
     path, database = tmp_path / "model.onnx", tmp_path / "codes.bin"
     path.write_bytes(exported[12])
     program = example_service(tmp_path)
 
-    images = [
-        Image.open(name).convert("RGB").resize((40 + i, 60)) for i, name in enumerate(list_images(PICTURES)[:80:4])
-    ]
+    images = [Image.open(name).convert("RGB").resize((40 + i, 60)) for i, name in enumerate(list_images(IMAGES)[:80:4])]
     for i, image in enumerate(images):
         image.save(tmp_path / f"{i}.ppm")
     (tmp_path / "corrupt.ppm").write_bytes((tmp_path / "0.ppm").read_bytes()[:-1])

@@ -24,7 +24,7 @@ from idcwh_train.models.hash_model import HashModel
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+IMAGES = REPOSITORY / "demo" / "cifar10" / "test"
 BITS = 12
 
 
@@ -33,11 +33,11 @@ def lite0() -> backbones.Backbone:
 
 
 def googlenet() -> backbones.Backbone:
-    """Random weights, batch norm with the statistics of real pictures, and the pretrained network's input transform."""
+    """Random weights, batch norm with the statistics of real images, and the pretrained network's input transform."""
     torch.manual_seed(0)
     made = backbones.create("googlenet", weights="none", crop=64)
     made.config["transform_input"] = made.network.transform_input = True  # type: ignore[assignment]
-    paths = list_images(PICTURES)[::9]
+    paths = list_images(IMAGES)[::9]
     batch = torch.from_numpy(np.stack([load_image(path, Preprocess(64, 64)) for path in paths])).permute(0, 3, 1, 2)
     for module in made.network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -55,7 +55,7 @@ def test_export_of_a_real_backbone_equals_torch(
     backbone, preprocess = make(), Preprocess(64, 64)
     torch.manual_seed(1)
     network = HashModel(backbone.network, backbone.features, bits, backbone.mean, backbone.std, dropout=0.5)
-    pixels = np.stack([load_image(path, preprocess) for path in list_images(PICTURES)[::20]])
+    pixels = np.stack([load_image(path, preprocess) for path in list_images(IMAGES)[::20]])
     with torch.no_grad():  # half of the bits one, as after training
         network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
     made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
@@ -78,7 +78,7 @@ def test_export_of_a_real_backbone_equals_torch(
     with torch.inference_mode():
         logits = reference(torch.from_numpy(pixels).permute(0, 3, 1, 2)).numpy()
     expected = np.packbits(logits >= 0, axis=1, bitorder="little")
-    assert len(np.unique(expected, axis=0)) > len(pixels) // 2  # the codes say something about the pictures
+    assert len(np.unique(expected, axis=0)) > len(pixels) // 2  # the codes say something about the images
     for size in (1, 3, 8, len(pixels)):
         assert np.array_equal(encoder.encode(pixels[:size]), expected[:size])
 
@@ -88,10 +88,10 @@ def test_export_of_other_backbones_in_two_precisions(
     content: Any, name: str, side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attention, layer norm, a classifier without Linear: in float32, and in half precision near it."""
-    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.2})  # of a few pictures and random weights
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.2})  # of a few images and random weights
     backbone, preprocess = backbones.create(name, weights="none", crop=side, seed=0), Preprocess(side, side)
     network = HashModel(backbone.network, backbone.features, BITS, backbone.mean, backbone.std)
-    pixels = np.stack([load_image(path, preprocess) for path in list_images(PICTURES)[::20]])
+    pixels = np.stack([load_image(path, preprocess) for path in list_images(IMAGES)[::20]])
     with torch.no_grad():
         network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
     made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)

@@ -25,7 +25,7 @@ from idcwh_search.errors import IdcwhError, NotSupportedError
 from idcwh_search.images.listing import list_images
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+IMAGES = REPOSITORY / "demo" / "cifar10" / "test"
 
 
 def test_export_writes_beside_the_model_or_to_a_name(
@@ -42,17 +42,17 @@ def test_export_writes_beside_the_model_or_to_a_name(
 def test_export_verifies_on_a_folder(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(small()), "--onnx", "--json", "--verify", str(PICTURES / "cat")]) == 0
+    assert main([str(small()), "--onnx", "--json", "--verify", str(IMAGES / "cat")]) == 0
     result = json.loads(capfd.readouterr().out)
-    assert result["files"][0]["devices"]["cpu"]["images"] == len(list_images(PICTURES / "cat"))
+    assert result["files"][0]["devices"]["cpu"]["images"] == len(list_images(IMAGES / "cat"))
     assert result["skipped"] == [] and result["relevant"] == "the nearest by the model's logits"
 
 
 def test_export_skips_and_names_unreadable_images(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(PICTURES / "cat", tmp_path / "cats")
-    (tmp_path / "cats" / "bad.jpg").write_text("no picture")
+    shutil.copytree(IMAGES / "cat", tmp_path / "cats")
+    (tmp_path / "cats" / "bad.jpg").write_text("no image")
     assert main([str(small()), "--onnx", "--json", "--verify", str(tmp_path / "cats")]) == 3
     said = capfd.readouterr()
     assert [Path(entry["path"]).name for entry in json.loads(said.out)["skipped"]] == ["bad.jpg"]
@@ -64,7 +64,7 @@ def test_export_reports_files_that_are_left_out(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], option: str
 ) -> None:
     for name in ("cat", "dog"):
-        shutil.copytree(PICTURES / name, tmp_path / "photos" / name)
+        shutil.copytree(IMAGES / name, tmp_path / "photos" / name)
     (tmp_path / "photos" / "cat" / "1.jxl").touch()
     (tmp_path / "photos" / "dog" / "bad.jpg").write_text("no image")
     argv = [str(small()), "--onnx", "--json", "--precision", "int8", option, str(tmp_path / "photos")]
@@ -78,14 +78,14 @@ def test_export_reports_files_that_are_left_out(
 
 
 def test_export_begins_with_the_compared_bytes(
-    small: Any, quick: None, tmp_path: Path, pictures: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    small: Any, quick: None, tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Byte for byte; behind it what was found, and the checksum."""
     seen: list[bytes] = []
     monkeypatch.setattr(
         export, "Encoder", lambda path, **options: (seen.append(Path(path).read_bytes()), Encoder(path, **options))[1]
     )
-    sample = {"images": torch.from_numpy(pictures), "keys": [], "labels": torch.arange(40) % 4}
+    sample = {"images": torch.from_numpy(images), "keys": [], "labels": torch.arange(40) % 4}
     path = small(sample=sample)
     done = export.export_onnx(path, tmp_path / "m.onnx")
     content = (tmp_path / "m.onnx").read_bytes()
@@ -132,7 +132,7 @@ def test_export_compares_on_every_usable_device(
 def test_export_writes_several_precisions(
     small: Any, quick: None, tmp_path: Path, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
-    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.1, "int8": 0.2})  # of 40 pictures and 12 bits
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.1, "int8": 0.2})  # of 40 images and 12 bits
     asked = ["--precision", "int8", "fp32", "fp16"]
     assert main([str(small()), "--onnx", str(tmp_path / "m.onnx"), *asked, "--json"]) == 0
     assert leftovers(tmp_path) == {"model.pt", "m.onnx", "m.fp16.onnx", "m.int8.onnx"}
@@ -164,7 +164,7 @@ def test_export_records_the_calibration_images(
 ) -> None:
     """Above all where that is what it was compared on, which proves less."""
     monkeypatch.setattr(verify, "MAP_LOSS", {"int8": 0.5})
-    cats, some = ["--verify", str(PICTURES / "cat")], str(PICTURES / "dog")
+    cats, some = ["--verify", str(IMAGES / "cat")], str(IMAGES / "dog")
     for model, options, calibration in (
         (small, [], export.SEEN),
         (small, cats, "training images kept in model.pt"),
@@ -182,7 +182,7 @@ def test_export_records_the_calibration_images(
 
 
 def test_export_calibrates_on_the_right_images(small: Any, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pictures that were asked for, else those in model.pt, else those that are compared on."""
+    """The images that were asked for, else those in model.pt, else those that are compared on."""
     seen: list[int] = []
 
     def stop(model: Any, pixels: np.ndarray, threads: int) -> Any:
@@ -191,13 +191,13 @@ def test_export_calibrates_on_the_right_images(small: Any, quick: None, monkeypa
 
     monkeypatch.setattr(int8, "quantize", stop)
     monkeypatch.setattr(export, "CALIBRATION", 50)
-    cats = ["--verify", str(PICTURES / "cat"), "--precision", "int8"]
+    cats = ["--verify", str(IMAGES / "cat"), "--precision", "int8"]
     path = small()
-    for arguments in (cats, [*cats, "--calibrate", str(PICTURES)], [*cats, "--calibrate", str(PICTURES / "dog")]):
+    for arguments in (cats, [*cats, "--calibrate", str(IMAGES)], [*cats, "--calibrate", str(IMAGES / "dog")]):
         assert main([str(path), "--onnx", *arguments]) == 1
     path = small(sample={})
     assert main([str(path), "--onnx", *cats]) == 1
-    assert seen == [40, 50, len(list_images(PICTURES / "dog")), len(list_images(PICTURES / "cat"))]
+    assert seen == [40, 50, len(list_images(IMAGES / "dog")), len(list_images(IMAGES / "cat"))]
 
 
 def test_names_of_one_precision_stay() -> None:
@@ -208,7 +208,7 @@ def test_names_of_one_precision_stay() -> None:
 
 
 def test_export_verifies_on_labelled_images(small: Any, quick: None, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([str(small()), "--onnx", "--json", "--verify", str(PICTURES), "--limit", "30"]) == 0
+    assert main([str(small()), "--onnx", "--json", "--verify", str(IMAGES), "--limit", "30"]) == 0
     result = json.loads(capfd.readouterr().out)
     assert result["relevant"] == "labels" and result["files"][0]["devices"]["cpu"]["images"] == 30
 

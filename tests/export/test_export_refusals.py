@@ -27,7 +27,7 @@ from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import HashModel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "demo" / "cifar10" / "test"
+IMAGES = REPOSITORY / "demo" / "cifar10" / "test"
 SIDE, BITS = 32, 12
 
 
@@ -76,7 +76,7 @@ def test_export_never_replaces_inputs_and_other_files(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model under whatever name, what it is verified and calibrated on, and anything that is no ONNX file."""
-    path, picture = small(), shutil.copy(list_images(PICTURES / "cat")[0], tmp_path / "cat.png")
+    path, image = small(), shutil.copy(list_images(IMAGES / "cat")[0], tmp_path / "cat.png")
     other = shutil.copy(path, tmp_path / "other.pt")
     (tmp_path / "link.pt").symlink_to(path)
     (tmp_path / "list.txt").write_text("cat.png\n")
@@ -88,7 +88,7 @@ def test_export_never_replaces_inputs_and_other_files(
     for option in ("--verify", "--calibrate"):
         given = ("--onnx", "list.txt", "--precision", "int8", option, tmp_path / "list.txt")
         assert "list.txt: " in fails(capfd, path, *given)
-    for target in (other, picture, "list.txt"):
+    for target in (other, image, "list.txt"):
         said = fails(capfd, path, "--onnx", target)
         assert f"{target}: " in said and "ONNX model" in said
     assert "m.int8.onnx: " in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
@@ -110,7 +110,7 @@ def test_export_without_images_fails(
     assert "16 x 16 x 3" in said and "32 x 32 x 3" in said
     (tmp_path / "empty").mkdir()
     assert f"{tmp_path / 'empty'}: " in fails(capfd, path, "--onnx", "--verify", tmp_path / "empty")
-    (tmp_path / "empty" / "bad.jpg").write_text("no picture")
+    (tmp_path / "empty" / "bad.jpg").write_text("no image")
     for option in ("--verify", "--calibrate"):
         assert main([str(small()), "--onnx", "--precision", "int8", option, str(tmp_path / "empty")]) == 1
         said = capfd.readouterr().err
@@ -167,17 +167,17 @@ def test_export_with_the_model_as_output_names_the_order(capfd: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_export_of_fp16_beyond_its_range_fails(
-    content: Any, tmp_path: Path, pictures: np.ndarray, capfd: Any, monkeypatch: Any, leftovers: Any
+    content: Any, tmp_path: Path, images: np.ndarray, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
     """Large numbers between two convolutions. ONNX Runtime on a CPU keeps them in float32, and sees nothing."""
     monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
-    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.05})  # of 40 pictures and 12 bits
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.05})  # of 40 images and 12 bits
     monkeypatch.setattr(backbones, "build", lambda config: large_between())
     mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
     network = HashModel(large_between(), 32, BITS, mean, std).eval()
     built = graph.build(network, BITS, SIDE, {})
     monkeypatch.setattr(graph, "build", lambda *_: built)
-    made = content(pictures, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
+    made = content(images, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
     save_model(tmp_path / "model.pt", network, made)
     fp16 = (tmp_path / "model.pt", "--onnx", tmp_path / "m.onnx", "--precision", "fp16")
     said = fails(capfd, *fp16)

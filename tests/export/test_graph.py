@@ -54,23 +54,23 @@ def test_packing_is_exact_in_half_precision(kind: torch.dtype) -> None:
 
 @pytest.mark.parametrize("bits", [1, BITS, 100])
 def test_graph_of_every_batch_size_equals_torch(
-    bits: int, exported: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+    bits: int, exported: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     (tmp_path / "m.onnx").write_bytes(exported[bits])
     encoder = Encoder(tmp_path / "m.onnx", batch_size=40)
-    expected = torch_logits(make_network(bits), pictures)
+    expected = torch_logits(make_network(bits), images)
     assert np.abs(expected).min() > 1e-6  # no logit so near zero that rounding decides
     for size in (1, 3, 8, 40):
-        codes, logits = encoder.run(pictures[:size])
+        codes, logits = encoder.run(images[:size])
         assert np.allclose(logits, expected[:size], rtol=0, atol=1e-5 * np.abs(expected).max())
         assert np.array_equal(codes, np.packbits(expected[:size] >= 0, axis=1, bitorder="little"))
 
 
-def test_graph_equals_the_reference_evaluator(exported: Any, make_network: Any, pictures: np.ndarray) -> None:
+def test_graph_equals_the_reference_evaluator(exported: Any, make_network: Any, images: np.ndarray) -> None:
     """A second implementation of the standard, in numpy, gives the same codes: the graph means what we think."""
     model = onnx.load_from_string(exported[100])
-    codes, logits = ReferenceEvaluator(model).run(["codes", "logits"], {"image": pictures[:5]})
-    expected = torch_logits(make_network(100), pictures[:5])
+    codes, logits = ReferenceEvaluator(model).run(["codes", "logits"], {"image": images[:5]})
+    expected = torch_logits(make_network(100), images[:5])
     assert codes.dtype == np.uint8 and np.allclose(logits, expected, atol=1e-4)
     assert np.array_equal(codes, np.packbits(expected >= 0, axis=1, bitorder="little"))
 
@@ -138,17 +138,17 @@ def test_build_with_another_opset_is_an_error(opset: int, network: nn.Module) ->
 
 @pytest.mark.slow
 def test_build_with_opset_20_gives_the_same_codes(
-    make_network: Any, info: Any, pictures: np.ndarray, tmp_path: Path
+    make_network: Any, info: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     model = graph.build(make_network(), BITS, SIDE, info.to_metadata(), opset=20)
     assert model.opset_import[0].version == 20
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    expected = np.packbits(torch_logits(make_network(), pictures) >= 0, axis=1, bitorder="little")
-    assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(pictures), expected)
+    expected = np.packbits(torch_logits(make_network(), images) >= 0, axis=1, bitorder="little")
+    assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(images), expected)
 
 
 def test_simplified_gives_the_same_codes(
-    exported: Any, make_network: Any, info: Any, pictures: Any, tmp_path: Path
+    exported: Any, make_network: Any, info: Any, images: Any, tmp_path: Path
 ) -> None:
     model = onnx.load_from_string(exported[BITS])
     # something to take out: what does nothing
@@ -163,8 +163,8 @@ def test_simplified_gives_the_same_codes(
     assert [output.name for output in simple.graph.output] == ["codes", "logits"]
     assert graph.backbone_nodes(simple)
     (tmp_path / "m.onnx").write_bytes(graph.finished(simple, info))
-    expected = np.packbits(torch_logits(make_network(), pictures) >= 0, axis=1, bitorder="little")
-    assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(pictures), expected)
+    expected = np.packbits(torch_logits(make_network(), images) >= 0, axis=1, bitorder="little")
+    assert np.array_equal(Encoder(tmp_path / "m.onnx").encode(images), expected)
     assert graph.simplified(onnx.load_from_string(exported[BITS])).SerializeToString(deterministic=True) == (
         graph.simplified(onnx.load_from_string(exported[BITS])).SerializeToString(deterministic=True)
     )

@@ -64,14 +64,14 @@ def test_fp16_changes_the_backbone_only(exported: Any, info: Any) -> None:
 
 
 def test_fp16_equals_torch_with_rounded_weights(
-    exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+    exported: Any, info: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     """The oracle: the same network in torch with its weights rounded, computing in float32 as the CPU does here."""
     model, network = built(exported), make_network()
     fp16.convert(model)
-    codes, logits = saved(model, info, tmp_path).run(pictures)
+    codes, logits = saved(model, info, tmp_path).run(images)
     with torch.inference_mode():
-        exact = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
+        exact = network(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
     scale = np.sqrt((exact**2).mean())
     assert 1e-6 * scale < np.abs(logits - exact).max() < 5e-3 * scale
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
@@ -79,13 +79,13 @@ def test_fp16_equals_torch_with_rounded_weights(
 
 
 def test_half_arithmetic_equals_torch_rounded_by_layer(
-    exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+    exported: Any, info: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     """The oracle: torch, layer by layer, rounded behind each. The same file as it comes is much further from that."""
     model, network = built(exported), make_network()
     fp16.convert(model)
     emulated = HalfArithmetic(graph.finished(model, info), info, threads=1)
-    codes, logits = emulated.run(pictures)
+    codes, logits = emulated.run(images)
     layers = [nn.utils.fusion.fuse_conv_bn_eval(network.backbone[0], network.backbone[1]), *network.backbone[2:]]
 
     def rounded(values: torch.Tensor) -> torch.Tensor:
@@ -94,7 +94,7 @@ def test_half_arithmetic_equals_torch_rounded_by_layer(
     with torch.inference_mode():
         for values in layers[0].parameters():
             values.copy_(rounded(values))
-        x = rounded(network.normalise(torch.from_numpy(pictures).permute(0, 3, 1, 2)))
+        x = rounded(network.normalise(torch.from_numpy(images).permute(0, 3, 1, 2)))
         largest = float(x.abs().max())
         for layer in layers:
             x = rounded(layer(x))
@@ -103,26 +103,26 @@ def test_half_arithmetic_equals_torch_rounded_by_layer(
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
     assert emulated.largest == pytest.approx(largest, rel=1e-3)
     near = np.abs(logits - expected).max()
-    assert near < 0.5 * np.abs(saved(model, info, tmp_path).run(pictures)[1] - expected).max()
-    emulated.run(pictures // 2 + 64)
-    assert emulated.largest == pytest.approx(largest, rel=1e-3), "of all pictures so far"
+    assert near < 0.5 * np.abs(saved(model, info, tmp_path).run(images)[1] - expected).max()
+    emulated.run(images // 2 + 64)
+    assert emulated.largest == pytest.approx(largest, rel=1e-3), "of all images so far"
 
 
-def test_fp16_keeps_the_signs_of_tiny_logits(exported: Any, info: Any, pictures: Any, tmp_path: Path) -> None:
+def test_fp16_keeps_the_signs_of_tiny_logits(exported: Any, info: Any, images: Any, tmp_path: Path) -> None:
     """Logits too small for half precision keep their sign; a converter of whole graphs makes zeros of them."""
     model = built(exported)
     for tensor in model.graph.initializer:
         if tensor.name.startswith("network.hash."):
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e-12), tensor.name))
     fp16.convert(model)
-    codes, logits = saved(model, info, tmp_path).run(pictures)
+    codes, logits = saved(model, info, tmp_path).run(images)
     assert np.abs(logits).max() < 1e-9 and (logits < 0).any()
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
     assert not np.array_equal(codes, np.packbits(logits.astype(np.float16) >= 0, axis=1, bitorder="little"))
 
 
-def test_fp16_keeps_the_scales_of_a_resize(exported: Any, info: Any, pictures: np.ndarray, tmp_path: Path) -> None:
-    """Whatever the picture is; here every pixel becomes four, and the largest of the four that pixel again."""
+def test_fp16_keeps_the_scales_of_a_resize(exported: Any, info: Any, images: np.ndarray, tmp_path: Path) -> None:
+    """Whatever the image is; here every pixel becomes four, and the largest of the four that pixel again."""
     model, resized = built(exported), built(exported)
     (place, conv) = next((i, node) for i, node in enumerate(resized.graph.node) if node.op_type == "Conv")
     source, conv.input[0] = conv.input[0], "again"
@@ -135,8 +135,8 @@ def test_fp16_keeps_the_scales_of_a_resize(exported: Any, info: Any, pictures: n
     for one in (model, resized):
         fp16.convert(one)
     assert scales in resized.graph.initializer
-    expected = saved(model, info, tmp_path).logits(pictures)
-    assert np.array_equal(saved(resized, info, tmp_path, "resized.onnx").logits(pictures), expected)
+    expected = saved(model, info, tmp_path).logits(images)
+    assert np.array_equal(saved(resized, info, tmp_path, "resized.onnx").logits(images), expected)
 
 
 def test_fp16_of_too_large_weights_is_not_supported(exported: Any) -> None:
@@ -147,9 +147,9 @@ def test_fp16_of_too_large_weights_is_not_supported(exported: Any) -> None:
         fp16.convert(model)
 
 
-def test_int8_changes_the_backbone_only(exported: Any, info: Any, pictures: Any) -> None:
+def test_int8_changes_the_backbone_only(exported: Any, info: Any, images: Any) -> None:
     model = built(exported)
-    made = int8._quantized(model, pictures, set())
+    made = int8._quantized(model, images, set())
     conv = next(node for node in made.graph.node if node.op_type == "Conv")
     sources = {name: node for node in made.graph.node for name in node.output}
     scales = sources[conv.input[1]]
@@ -160,28 +160,28 @@ def test_int8_changes_the_backbone_only(exported: Any, info: Any, pictures: Any)
     assert weights[scales.input[1]].shape == (8,), "a scale for each channel"
     (head,) = [node for node in made.graph.node if "logits" in node.output]
     assert head.input[0] == "features" and head.op_type == "Gemm" and weights[head.input[1]].dtype == np.float32
-    in_float = int8._quantized(model, pictures, {conv.name})
+    in_float = int8._quantized(model, images, {conv.name})
     assert not [t for t in in_float.graph.initializer if t.data_type == TensorProto.INT8 and len(t.dims) == 4]
 
 
 def test_int8_is_near_torch_without_a_shift(
-    exported: Any, info: Any, make_network: Any, pictures: np.ndarray, tmp_path: Path
+    exported: Any, info: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     model = built(exported)
-    made, in_float = int8.quantize(model, pictures[:24], threads=1)
+    made, in_float = int8.quantize(model, images[:24], threads=1)
     assert in_float == 0, "the only layer there is"
-    codes, logits = saved(made, info, tmp_path).run(pictures)
+    codes, logits = saved(made, info, tmp_path).run(images)
     with torch.inference_mode():
-        exact = make_network()(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
+        exact = make_network()(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
     scale = np.sqrt((exact**2).mean())
     assert 1e-3 * scale < np.abs(logits - exact).max() < 0.2 * scale
     shift = (logits[:24] - exact[:24]).mean(0)
-    assert np.abs(shift).max() < 1e-3, "no bit is shifted to one side on the pictures it was calibrated on"
+    assert np.abs(shift).max() < 1e-3, "no bit is shifted to one side on the images it was calibrated on"
 
 
 def deep(sensitive: int | None, layers: int = 24, width: int = 16) -> onnx.ModelProto:
-    """A model of 8 x 8 pictures with so many convolutions that turn their channels. One channel of what the sensitive
+    """A model of 8 x 8 images with so many convolutions that turn their channels. One channel of what the sensitive
     one gives reaches a thousand times as far as the others, which eight bits are then too few for."""
     rng = np.random.default_rng(3)
     constants: dict[str, Any] = {"grey": np.float32(128), "flat": np.array([0, -1])}

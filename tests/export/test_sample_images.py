@@ -1,4 +1,4 @@
-"""Which pictures --verify names, in which order, and that their labels stay with them."""
+"""Which images --verify names, in which order, and that their labels stay with them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SMALL = Preprocess(8, 8)
 
 
 def folder(path: Path, count: int, unreadable: Sequence[int] = ()) -> Path:
-    """0.png, 1.png, ...: picture i is of the grey i."""
+    """0.png, 1.png, ...: image i is of the grey i."""
     path.mkdir()
     for i in range(count):
         Image.new("RGB", (8, 8), (i, i, i)).save(path / f"{i}.png")
     for i in unreadable:
-        (path / f"{i}.png").write_text("no picture")
+        (path / f"{i}.png").write_text("no image")
     return path
 
 
 def manifest(path: Path, labels: Sequence[int], parts: Sequence[str]) -> str:
-    """set.csv beside such pictures."""
+    """set.csv beside such images."""
     lines = [f"{i}.png,{label},{part}" for i, (label, part) in enumerate(zip(labels, parts, strict=True))]
     (path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
     return str(path / "set.csv")
@@ -41,7 +41,7 @@ def taken(found: sample_images.SampleImages) -> list[int]:
 def test_chosen_keeps_labels_with_their_images(tmp_path: Path, limit: int | None, expected: list[int] | None) -> None:
     """Whatever is left out, and however often they are gone through."""
     labels, skipped = np.array([0, 1, 2, 0, 0, 1, 1, 2, 1]), list[str]()
-    spec = manifest(folder(tmp_path / "pictures", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
+    spec = manifest(folder(tmp_path / "images", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
     found = sample_images.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)
     assert found.relevance is not None
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_chosen_keeps_labels_with_their_images(tmp_path: Path, limit: int | None
 
 def test_chosen_of_a_dataset_takes_its_test_images(tmp_path: Path) -> None:
     labels, parts = [0, 1, 0, 1, 1, 0], ["train", "test", "train", "test", "", "test"]
-    path = folder(tmp_path / "pictures", 6)
+    path = folder(tmp_path / "images", 6)
     found = sample_images.chosen(manifest(path, labels, parts), SMALL, None)
     assert taken(found) == [1, 3, 5]
     assert found.relevance is not None and found.relevance().tolist() == [1, 1, 0]
@@ -62,14 +62,14 @@ def test_chosen_of_a_dataset_takes_its_test_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, [0]), (2, [0, 10]), (3, [0, 5, 10]), (11, list(range(11)))])
 def test_chosen_with_a_limit_is_evenly_spaced(tmp_path: Path, limit: int, expected: list[int]) -> None:
-    path = folder(tmp_path / "pictures", 11)
-    (tmp_path / "list.txt").write_text("".join(f"pictures/{i}.png\n" for i in range(11)))
+    path = folder(tmp_path / "images", 11)
+    (tmp_path / "list.txt").write_text("".join(f"images/{i}.png\n" for i in range(11)))
     assert taken(sample_images.chosen(str(tmp_path / "list.txt"), SMALL, None, limit)) == expected
     assert taken(sample_images.chosen(manifest(path, [0] * 11, [""] * 11), SMALL, None, limit)) == expected
 
 
 def test_chosen_without_on_skip_raises_the_first_error(tmp_path: Path) -> None:
-    path = folder(tmp_path / "pictures", 3, unreadable=[1])
+    path = folder(tmp_path / "images", 3, unreadable=[1])
     found = sample_images.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
     with pytest.raises(UnreadableImage) as caught:
         list(found)

@@ -40,22 +40,22 @@ def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) 
     return found
 
 
-def test_verify_of_a_faithful_file_passes(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
-    found = compared(network, exported[BITS], tmp_path, pictures)
+def test_verify_of_a_faithful_file_passes(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
+    found = compared(network, exported[BITS], tmp_path, images)
     assert found.problem() is None
     assert (found.images, found.differing, found.largest) == (40, 0, 0.0)
     assert found.bits == (4 * 32 + 8) * BITS and found.batches == (1, 3, 8, 32)
     assert 0 <= found.distance <= 1e-5 * found.scale
     with torch.inference_mode():
-        logits = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).double()
+        logits = network(torch.from_numpy(images).permute(0, 3, 1, 2)).double()
     assert found.scale == pytest.approx(float(logits.square().mean().sqrt()), rel=1e-5)
     assert "0 of 1,632 bits differ" in str(found)
 
 
 def test_verify_repeats_few_images_for_each_batch_size(
-    exported: Any, network: nn.Module, pictures: np.ndarray, tmp_path: Path
+    exported: Any, network: nn.Module, images: np.ndarray, tmp_path: Path
 ) -> None:
-    found = compared(network, exported[BITS], tmp_path, pictures[:2])
+    found = compared(network, exported[BITS], tmp_path, images[:2])
     assert found.problem() is None and found.images == 2 and found.batches == (1, 2, 3, 8)
 
 
@@ -72,18 +72,16 @@ FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_verify_finds_every_fault(
-    fault: str, exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
-) -> None:
+def test_verify_finds_every_fault(fault: str, exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
     name, change, complaint = FAULTS[fault]
-    found = compared(network, changed(exported[BITS], name, change), tmp_path, pictures)
+    found = compared(network, changed(exported[BITS], name, change), tmp_path, images)
     problem = found.problem()
     assert problem is not None and "\n" not in problem
     assert any(word in problem for word in complaint.split("|")), problem
 
 
 def test_verify_finds_a_fault_of_one_batch_size(
-    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
+    exported: Any, network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     """As where the number of images was frozen into the graph: right for one size, wrong for another."""
     (tmp_path / "m.onnx").write_bytes(exported[BITS])
@@ -95,7 +93,7 @@ def test_verify_finds_a_fault_of_one_batch_size(
             return honest(pixels[::-1]) if len(pixels) == size > 1 else honest(255 - pixels if size == 1 else pixels)
 
         encoder.run = run  # type: ignore[method-assign]
-        (found,) = verify.verify(network, [encoder], [pictures[:32]])
+        (found,) = verify.verify(network, [encoder], [images[:32]])
         assert found.problem()
 
 
@@ -109,46 +107,44 @@ def test_problem_is_more_than_rounding_at_zero() -> None:
 
 @pytest.mark.slow
 def test_verify_measures_the_rounding_of_the_model(
-    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
+    exported: Any, network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     """A network whose logits are small differences of large numbers: a fault there is more than its rounding."""
     offset = 3e4
     with torch.no_grad():  # features far from zero, and a hash layer that takes the same off again
         network.backbone[1].bias.add_(offset)
         network.backbone[2] = nn.Identity()
-        features = network.embed(torch.from_numpy(pictures).permute(0, 3, 1, 2))
+        features = network.embed(torch.from_numpy(images).permute(0, 3, 1, 2))
         network.hash.bias.sub_((features @ network.hash.weight.T).mean(0))
     (tmp_path / "x").mkdir()
     made = graph.build(network, BITS, 32, {}).SerializeToString()
     made = model_file.with_metadata(made, ModelInfo(BITS, Preprocess(32, 32), [], {}, {}, "").to_metadata())
-    found = compared(network, made, tmp_path / "x", pictures)
+    found = compared(network, made, tmp_path / "x", images)
     assert found.distance > verify.SAME * found.scale and found.noise > 0
     assert found.problem() is None, "no more than it does itself"
-    wrong = compared(network, changed(made, "mean", lambda v: v + 25.5), tmp_path, pictures)
+    wrong = compared(network, changed(made, "mean", lambda v: v + 25.5), tmp_path, images)
     assert wrong.problem() is not None and wrong.noise == found.noise
 
 
-def test_verify_limits_scale_with_the_logits(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_limits_scale_with_the_logits(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
     """A network whose logits are a million times as small is held to the same standard."""
     with torch.no_grad():
         network.hash.weight.mul_(1e-6)
         network.hash.bias.mul_(1e-6)
     small = changed(exported[BITS], "hash.weight", lambda v: v * 1e-6)
-    assert compared(network, small, tmp_path, pictures).problem() is None
+    assert compared(network, small, tmp_path, images).problem() is None
     wrong = changed(small, "mean", lambda v: v + 0.255)
-    assert compared(network, wrong, tmp_path, pictures).problem() is not None
+    assert compared(network, wrong, tmp_path, images).problem() is not None
 
 
-def test_verify_of_a_model_with_nan_reports_it(
-    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path
-) -> None:
+def test_verify_of_a_model_with_nan_reports_it(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
     with torch.no_grad():
         network.hash.bias.fill_(float("nan"))
-    assert "the model itself" in (compared(network, exported[BITS], tmp_path, pictures).problem() or "")
+    assert "the model itself" in (compared(network, exported[BITS], tmp_path, images).problem() or "")
 
 
-def test_verify_without_images_is_a_problem(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
-    assert compared(network, exported[BITS], tmp_path, pictures[:0]).problem() == "no images to compare on"
+def test_verify_without_images_is_a_problem(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
+    assert compared(network, exported[BITS], tmp_path, images[:0]).problem() == "no images to compare on"
 
 
 def test_problem_of_a_lower_precision_is_lost_map() -> None:
@@ -170,33 +166,33 @@ def test_problem_of_a_lower_precision_is_lost_map() -> None:
 
 
 def test_verify_ranks_images_of_the_whole_set(
-    exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exported: Any, network: Any, images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the classes, the first 8 of 16 would be of one class, and every code as good as any other."""
     monkeypatch.setattr(verify, "RANKED", 8)
     path = tmp_path / "m.onnx"
     path.write_bytes(model_file.with_checksum(exported[BITS]))
     encoder, labels = Encoder(path), np.repeat([0, 1], 8)
-    (found,) = verify.verify(network, [encoder], verify.chunks(pictures[:16]), lambda: labels)
+    (found,) = verify.verify(network, [encoder], verify.chunks(images[:16]), lambda: labels)
     rows = np.linspace(0, 15, 8).round().astype(int)
-    codes = encoder.encode(pictures[:16])[rows]
+    codes = encoder.encode(images[:16])[rows]
     expected = retrieval.mean_average_precision(codes, retrieval.share_a_label(labels[rows]), encoder.bits)
     assert (found.images, found.ranked, found.to_dict()["map_images"]) == (16, 8, 8)
     assert found.map_after == expected < 1
 
 
-def test_verify_ranks_the_codes_of_the_file(exported: Any, network: Any, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_verify_ranks_the_codes_of_the_file(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
     """Before: torch's codes; after: the file's, here of another hash layer."""
     labels = np.random.default_rng(0).integers(0, 4, 40)  # in no order that reads the same backwards
     (tmp_path / "m.onnx").write_bytes(changed(exported[BITS], "hash.weight", lambda v: v[:, ::-1]))
     encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
-    (found,) = verify.verify(network, [encoder], verify.chunks(list(pictures)), lambda: labels)
+    (found,) = verify.verify(network, [encoder], verify.chunks(list(images)), lambda: labels)
     with torch.inference_mode():
-        logits = network(torch.from_numpy(pictures).permute(0, 3, 1, 2)).numpy()
+        logits = network(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
     relevant = labels[:, None] == labels
     for value, codes in (
         (found.map_before, np.packbits(logits >= 0, axis=1, bitorder="little")),
-        (found.map_after, encoder.encode(pictures)),
+        (found.map_after, encoder.encode(images)),
     ):
         assert value == pytest.approx(retrieval.mean_average_precision(codes, relevant, BITS), abs=1e-12)
     assert found.map_before != found.map_after

@@ -279,7 +279,7 @@ def test_table_sizes_are_those_of_the_protocols():
         marks = ["test"] * 10_000 + ["train"] * (n - 10_000)
         data = LabelledImages(
             keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
-            pictures=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x",
+            images=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x",
         )  # fmt: skip
         made = protocols.split(data, SplitOptions(name))
         assert table.sizes[0] == sizes_of(made)
@@ -422,8 +422,8 @@ def test_pick_returns_few_classes_and_single_labels():
     names = [f"c{i}" for i in range(30)]
     keys = [str(i) for i in range(6000)]
     labels = np.arange(6000) % 30
-    pictures = np.zeros((6000, 1, 1, 3), np.uint8)
-    single = LabelledImages(keys=keys, labels=labels, classes=names, pictures=pictures, split=[""] * 6000, spec="x")
+    images = np.zeros((6000, 1, 1, 3), np.uint8)
+    single = LabelledImages(keys=keys, labels=labels, classes=names, images=images, split=[""] * 6000, spec="x")
     rows, found, classes = embedding.pick(single, np.arange(0, 6000, 1))
     assert len(classes) == 10 and len(rows) <= 2000 and len(np.unique(rows)) == len(rows)
     assert [classes[c] for c in found] == [names[labels[r]] for r in rows]
@@ -431,7 +431,7 @@ def test_pick_returns_few_classes_and_single_labels():
     several = np.zeros((6000, 30), bool)
     several[np.arange(6000), labels] = True
     several[::2, 0] = True  # the even ones have two labels, or class 0 alone
-    multi = LabelledImages(keys=keys, labels=several, classes=names, pictures=pictures, split=[""] * 6000, spec="x")
+    multi = LabelledImages(keys=keys, labels=several, classes=names, images=images, split=[""] * 6000, spec="x")
     rows, found, classes = embedding.pick(multi, np.arange(6000))
     assert several[rows].sum(axis=1).max() == 1 and len(classes) == 10
     assert [classes[c] for c in found] == [names[int(several[r].argmax())] for r in rows]

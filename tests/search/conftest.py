@@ -76,7 +76,7 @@ class LinearModel:
         return np.random.default_rng(bits).integers(-3, 4, (cls.side * cls.side * 3, bits)).astype(np.float32)
 
     @classmethod
-    def pictures(cls, n: int, seed: int = 0) -> np.ndarray:
+    def images(cls, n: int, seed: int = 0) -> np.ndarray:
         """uint8 [n, side, side, 3]"""
         return np.random.default_rng(seed).integers(0, 256, (n, cls.side, cls.side, 3), dtype=np.uint8)
 

@@ -1,6 +1,6 @@
 """encode_files: order, completeness, skipped files, bounded memory, and an end whatever happens.
 
-The encoder is a stand-in whose code for a picture is the picture's number, so that a lost, doubled or exchanged picture
+The encoder is a stand-in whose code for an image is the image's number, so that a lost, doubled or exchanged image
 shows; the real one is tested beside it in test_encoder.py.
 """
 
@@ -26,7 +26,7 @@ SIDE = 4
 
 
 class Numbered:
-    """Codes are the first two bytes of a picture's pixels: its number."""
+    """Codes are the first two bytes of an image's pixels: its number."""
 
     def __init__(self, batch_size: int = 8, threads: int = 2, device: str = "cpu", slots: int = 2) -> None:
         self.preprocess = Preprocess(SIDE, SIDE)
@@ -49,8 +49,8 @@ class Numbered:
     def parallel(self) -> tuple[Callable[..., Any], int]:
         return self.run, self.slots
 
-    def pixels(self, picture: Any) -> np.ndarray:
-        return load_image(picture, self.preprocess)
+    def pixels(self, image: Any) -> np.ndarray:
+        return load_image(image, self.preprocess)
 
 
 def numbered(position: int) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_encode_reports_unreadable_images_in_order(tmp_path: Path) -> None:
     for i in range(60):
         path = tmp_path / f"{i:03}.png"
         if i % 7 == 3:
-            path.write_bytes(b"" if i % 2 else b"not a picture")
+            path.write_bytes(b"" if i % 2 else b"not an image")
         elif i != 20:
             Image.fromarray(numbered(i)).save(path)
         paths.append(str(path))

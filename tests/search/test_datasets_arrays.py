@@ -33,7 +33,7 @@ def test_archive_with_a_split_is_loaded(tmp_path, save):
     assert found.keys == ["train/00000", "train/00001", "train/00002", "test/00000", "test/00001"]
     assert found.split == ["train"] * 3 + ["test"] * 2 and found.spec == spec
     assert found.classes == ["0", "1", "2"] and found.labels.dtype == np.int64 and found.labels.tolist() == Y.tolist()
-    np.testing.assert_array_equal(found.pictures, X)
+    np.testing.assert_array_equal(found.images, X)
     np.testing.assert_array_equal(found.image(4, Preprocess(4, 4)), X[4, 1:5])
     assert protocols.split(found).query.tolist() == [3, 4]
 
@@ -135,7 +135,7 @@ def test_archive_with_a_flipped_bit_raises_or_is_equal(tmp_path, save):
             assert error.path == str(path) and "\n" not in str(error)
             refused += 1
         else:
-            np.testing.assert_array_equal(found.pictures, X)
+            np.testing.assert_array_equal(found.images, X)
             assert found.labels.tolist() == Y.tolist()
     assert refused > X.nbytes // 2
 
@@ -166,8 +166,8 @@ def test_array_with_a_huge_header_takes_no_memory(tmp_path):
 
 def test_arrays_in_fortran_order_are_loaded(tmp_path):
     found = datasets.load(archive(tmp_path, x=np.asfortranarray(X), y=Y))
-    np.testing.assert_array_equal(found.pictures, X)
-    assert found.pictures.flags.c_contiguous, "so that an image is contiguous"
+    np.testing.assert_array_equal(found.images, X)
+    assert found.images.flags.c_contiguous, "so that an image is contiguous"
 
 
 def test_fingerprint_depends_on_pixels_and_sha256_does_not(tmp_path):

@@ -28,8 +28,8 @@ def mosaic(names: list[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     strip = Image.new("RGB", (32 * max(1, len(names)), 32))
     for i, name in enumerate(names):
-        with Image.open(sorted((DEMO / name).iterdir())[i]) as picture:
-            strip.paste(picture.convert("RGB"), (32 * i, 0))
+        with Image.open(sorted((DEMO / name).iterdir())[i]) as image:
+            strip.paste(image.convert("RGB"), (32 * i, 0))
     strip.save(path)
 
 
@@ -51,10 +51,10 @@ TRAIN = [["cat", "dog"], ["ship"], [], ["airplane", "bird", "ship", "ship"]]
 VAL = [["dog", "cat"], ["bird"]]
 
 
-def official(root: Path, year: str = "2014", pictures: str = "") -> Path:
+def official(root: Path, year: str = "2014", images: str = "") -> Path:
     for part, names, first in (("train", TRAIN, 1), ("val", VAL, 50)):
         for i, some in enumerate(names):
-            mosaic(some, root / pictures / f"{part}{year}" / f"{first + i}.png")
+            mosaic(some, root / images / f"{part}{year}" / f"{first + i}.png")
         file = root / "annotations" / f"instances_{part}{year}.json"
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(annotated(names, first)))
@@ -62,11 +62,11 @@ def official(root: Path, year: str = "2014", pictures: str = "") -> Path:
 
 
 @pytest.mark.parametrize("year", ["2014", "2017"])
-@pytest.mark.parametrize("pictures", ["", "images"])
-def test_official_coco_layout_is_read(tmp_path, year, pictures):
-    found = datasets.load(f"coco:{official(tmp_path, year, pictures)}")
+@pytest.mark.parametrize("images", ["", "images"])
+def test_official_coco_layout_is_read(tmp_path, year, images):
+    found = datasets.load(f"coco:{official(tmp_path, year, images)}")
     assert found.classes == ["bird", "ship", "cat", "dog", "airplane"], "in the order of the category ids"
-    below = f"{pictures}/" if pictures else ""
+    below = f"{images}/" if images else ""
     files = [f"train{year}/1.png", f"train{year}/2.png", f"train{year}/4.png", f"val{year}/50.png", f"val{year}/51.png"]
     assert found.keys == [below + file for file in files]
     expected = [{"cat", "dog"}, {"ship"}, {"airplane", "bird", "ship"}, {"cat", "dog"}, {"bird"}]

@@ -171,8 +171,8 @@ def test_cuda_runs_two_batch_shapes_without_tf32(linear: Any, pretended: None, m
     encoder = Encoder(linear.write(), device="cuda", batch_size=8, strict=False, gpu=1, gpu_memory=2**30)
     assert encoder.device == "cuda" and encoder.parallel() == (encoder.run, 1)
     for n in (21, 3, 8, 1):
-        assert np.array_equal(encoder.encode(linear.pictures(n)), linear.codes(linear.pictures(n), 12))
-        assert np.array_equal(encoder.logits(linear.pictures(n)), linear.logits(linear.pictures(n), 12))
+        assert np.array_equal(encoder.encode(linear.images(n)), linear.codes(linear.images(n), 12))
+        assert np.array_equal(encoder.logits(linear.images(n)), linear.logits(linear.images(n), 12))
     assert sizes[-12:] == [8, 8, 8] * 2 + [8] * 4 + [1] * 2
     (name, cuda), cpu = OnCpu.asked["providers"]
     assert (name, cpu) == (gpu.CUDA, runtime.CPU) and OnCpu.asked["enable_fallback"] == 0
@@ -198,7 +198,7 @@ def test_cuda_buffers_are_shared_by_threads(linear: Any, pretended: None) -> Non
     encoder = Encoder(linear.write(48), device="cuda", batch_size=8, strict=False)
 
     def right(seed: int) -> bool:
-        pixels = linear.pictures(50, seed)
+        pixels = linear.images(50, seed)
         return all(np.array_equal(encoder.encode(pixels), linear.codes(pixels, 48)) for _ in range(5))
 
     with ThreadPoolExecutor(6) as pool:

@@ -43,7 +43,7 @@ def box(side: int) -> str:
 @pytest.mark.parametrize("bits", [1, 7, 8, 12, 48, 100, 1024])
 def test_encoder_of_any_code_length_equals_numpy(bits: int, linear: Any) -> None:
     encoder = Encoder(linear.write(bits))
-    pixels = linear.pictures(21)
+    pixels = linear.images(21)
     codes, logits = encoder.run(pixels)
     assert codes.dtype == np.uint8 and logits.dtype == np.float32
     assert np.array_equal(logits, linear.logits(pixels, bits))
@@ -55,8 +55,8 @@ def test_encoder_of_any_code_length_equals_numpy(bits: int, linear: Any) -> None
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9])
 def test_encoder_with_any_batch_size_equals_numpy(n: int, batch_size: int | None, linear: Any) -> None:
     encoder = Encoder(linear.write(), batch_size=batch_size)
-    assert np.array_equal(encoder.encode(linear.pictures(n)), linear.codes(linear.pictures(n), 12))
-    assert encoder.encode(linear.pictures(n)).shape == (n, 2)
+    assert np.array_equal(encoder.encode(linear.images(n)), linear.codes(linear.images(n), 12))
+    assert encoder.encode(linear.images(n)).shape == (n, 2)
 
 
 def test_encoder_of_a_zero_logit_gives_a_one(linear: Any) -> None:
@@ -124,26 +124,26 @@ def test_encode_with_wrong_pixels_is_a_type_error(pixels: Any, linear: Any) -> N
 
 
 def test_encode_of_views_equals_numpy(linear: Any) -> None:
-    encoder, pixels = Encoder(linear.write()), linear.pictures(20)
+    encoder, pixels = Encoder(linear.write()), linear.images(20)
     for view in (pixels[::2], pixels[:, ::-1], np.asfortranarray(pixels), pixels[..., ::-1]):
         assert np.array_equal(encoder.encode(view), linear.codes(view, 12))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_encoder_of_many_images_equals_numpy(threads: int, linear: Any) -> None:
-    many = linear.pictures(200)
+    many = linear.images(200)
     encoder = Encoder(linear.write(48), threads=threads)
-    crops = np.stack([encoder.pixels(picture) for picture in many])
+    crops = np.stack([encoder.pixels(image) for image in many])
     assert np.array_equal(encoder(many), linear.codes(crops, 48))
 
 
 def test_encoder_works_after_chdir(linear: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = linear.pictures(40)
+    many = linear.images(40)
     monkeypatch.chdir(tmp_path)
     encoder = Encoder(linear.write(48).name, threads=2)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    crops = np.stack([encoder.pixels(picture) for picture in many])
+    crops = np.stack([encoder.pixels(image) for image in many])
     assert np.array_equal(encoder(many), linear.codes(crops, 48))
     assert encoder.path == str(linear.path)
 
@@ -152,7 +152,7 @@ def test_encoder_is_shared_by_threads(linear: Any) -> None:
     encoder, wrong = Encoder(linear.write(48)), []
 
     def work(seed: int) -> None:
-        pixels = linear.pictures(50, seed)
+        pixels = linear.images(50, seed)
         run, _ = encoder.parallel()
         if not np.array_equal(encoder.encode(pixels), linear.codes(pixels, 48)):
             wrong.append(seed)
@@ -170,14 +170,14 @@ def test_encoder_is_shared_by_threads(linear: Any) -> None:
 def test_encoder_of_a_moved_file_is_the_same(linear: Any, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     moved = linear.write().rename(tmp_path / "elsewhere" / "other name.onnx")
-    assert np.array_equal(Encoder(moved).encode(linear.pictures(2)), linear.codes(linear.pictures(2), 12))
+    assert np.array_equal(Encoder(moved).encode(linear.images(2)), linear.codes(linear.images(2), 12))
 
 
 def test_encoder_runs_the_model_that_it_opened(linear: Any) -> None:
     encoder = Encoder(linear.write(12), threads=2)
     linear.write(13)
     run, _ = encoder.parallel()
-    assert np.array_equal(run(linear.pictures(9))[0], linear.codes(linear.pictures(9), 12))
+    assert np.array_equal(run(linear.images(9))[0], linear.codes(linear.images(9), 12))
 
 
 # ------------------------------------------------------------------------------------------------ refusals
@@ -292,8 +292,8 @@ def test_encoder_of_a_changed_model_is_corrupt(linear: Any) -> None:
     with raises(CorruptFileError, path=path):
         Encoder(path)
     assert np.array_equal(  # -x in place of x
-        Encoder(path, preprocess=Preprocess(SIDE + 2, SIDE)).logits(linear.pictures(3)),
-        -linear.logits(linear.pictures(3), 12),
+        Encoder(path, preprocess=Preprocess(SIDE + 2, SIDE)).logits(linear.images(3)),
+        -linear.logits(linear.images(3), 12),
     )
 
 
@@ -305,7 +305,7 @@ def test_encoder_without_metadata_takes_preprocess(linear: Any, tmp_path: Path) 
         Encoder(tmp_path / "m.onnx")
     assert "--preprocess" in caught.value.hint
     encoder = Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE))
-    assert np.array_equal(encoder.encode(linear.pictures(5)), linear.codes(linear.pictures(5), 12))
+    assert np.array_equal(encoder.encode(linear.images(5)), linear.codes(linear.images(5), 12))
     assert (encoder.bits, encoder.classes, encoder.info.precision) == (12, [], "unknown")
     assert Encoder(tmp_path / "m.onnx", preprocess=Preprocess(SIDE, SIDE), bits=12).bits == 12
     with raises(InvalidInputError, found="tensor(uint8) ['n', 2]", expected="tensor(uint8) ['n', 3]", problem="codes"):

@@ -59,7 +59,7 @@ def test_codes_in_memory_and_snapshots_are_not_copied(duplicate: Callable[[Any],
 def test_encoder_reopens_its_model(duplicate: Callable[[Any], Any], linear: Any) -> None:
     encoder = ih.Encoder(linear.write(12), threads=1, batch_size=3)
     other = duplicate(encoder)
-    pixels = linear.pictures(5)
+    pixels = linear.images(5)
     np.testing.assert_array_equal(other.encode(pixels), linear.codes(pixels, 12))
     assert (other.threads, other.batch_size, other.fingerprint) == (1, 3, encoder.fingerprint)
 
@@ -80,7 +80,7 @@ def _fail(path: str) -> None:
 
 
 def test_spawned_process_searches_with_both_handles(linear: Any, tmp_path: Path) -> None:
-    pixels = linear.pictures(6)
+    pixels = linear.images(6)
     with ih.Database.create(tmp_path / "codes.bin", 12) as made:
         made.add(linear.codes(pixels, 12))
     encoder = ih.Encoder(linear.write(12))

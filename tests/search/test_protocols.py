@@ -79,7 +79,7 @@ def test_split_does_not_depend_on_listing_order(cifar):
     assert a.sha256() == b.sha256() and a.sha256() != c.sha256()
     order = np.random.default_rng(0).permutation(len(cifar))
     shuffled = LabelledImages(
-        [cifar.keys[i] for i in order], cifar.labels[order], cifar.classes, cifar.pictures,
+        [cifar.keys[i] for i in order], cifar.labels[order], cifar.classes, cifar.images,
         [cifar.split[i] for i in order], "set",
     )  # fmt: skip
     again = split_of(shuffled, "cifar10-mini", seed=0)
@@ -215,8 +215,8 @@ def coco() -> LabelledImages:
     labels = np.zeros((n, 80), bool)
     labels[np.arange(122_218), np.arange(122_218) % 80] = True
     labels[np.arange(0, 122_218, 3), 7] = True
-    keys, pictures = [f"{i:012d}" for i in range(n)], np.zeros((n, 1, 1, 3), np.uint8)
-    return LabelledImages(keys, labels, [f"c{i}" for i in range(80)], pictures, [""] * n, "coco:x")
+    keys, images = [f"{i:012d}" for i in range(n)], np.zeros((n, 1, 1, 3), np.uint8)
+    return LabelledImages(keys, labels, [f"c{i}" for i in range(80)], images, [""] * n, "coco:x")
 
 
 def test_coco_has_the_sizes_of_the_paper(coco):

@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Image(ctypes.Structure):
-    """idcwh_picture: a view of pixels."""
+    """idcwh_image: a view of pixels."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -127,7 +127,7 @@ class CppEncoder:
     def encode_images(self, images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Returns codes and logits of images of any size."""
         views = (Image * len(images))(*map(Image.of, images))
-        return self._run("idcwh_encoder_encode_pictures", views, len(images))
+        return self._run("idcwh_encoder_encode_images", views, len(images))
 
     def _run(self, name: str, data: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         codes, logits = np.empty((n, -(-self.bits // 8)), np.uint8), np.empty((n, self.bits), np.float32)

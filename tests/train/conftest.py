@@ -1,4 +1,4 @@
-"""What tests of the trainer share: one thread, small pictures, and a small random network on the command line."""
+"""What tests of the trainer share: one thread, small images, and a small random network on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.images import write_images
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Operators on pictures as small as the tests' only wait for each other."""
+    """Operators on images as small as the tests' only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -40,13 +40,13 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make_images() -> Callable[..., Path]:
-    """`write_images`, for a set that a test changes or for another number of pictures."""
+    """`write_images`, for a set that a test changes or for another number of images."""
     return write_images
 
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of 3 queries and 11 training pictures; not to be changed."""
+    """Three classes of 3 queries and 11 training images; not to be changed."""
     return write_images(tmp_path_factory.mktemp("images"))
 
 

@@ -1,4 +1,4 @@
-"""Augmentation and reading of batches, against a picture at a time and plain Python integers."""
+"""Augmentation and reading of batches, against an image at a time and plain Python integers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ M = 2**64
 
 
 def held(n: int, h: int, w: int) -> LabelledImages:
-    pictures = RNG.integers(0, 256, (n, h, w, 3), dtype=np.uint8)
-    return LabelledImages([str(i) for i in range(n)], np.zeros(n, np.int64), ["x"], pictures, [""] * n)
+    images = RNG.integers(0, 256, (n, h, w, 3), dtype=np.uint8)
+    return LabelledImages([str(i) for i in range(n)], np.zeros(n, np.int64), ["x"], images, [""] * n)
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -31,7 +31,7 @@ def test_arrays_that_need_no_scaling_are_what_pillow_gives(h, w, resize, crop, i
     rows = np.array([4, 0, 5])
     expected = np.stack([data.image(i, preprocess) for i in rows])
     found = pixels(data, rows, preprocess)
-    assert found.shape == (3, crop, crop, 3) and found.flags.c_contiguous and not np.shares_memory(found, data.pictures)
+    assert found.shape == (3, crop, crop, 3) and found.flags.c_contiguous and not np.shares_memory(found, data.images)
     np.testing.assert_array_equal(found, expected)
     batch = read_one(data, rows, preprocess)
     assert batch.rows.tolist() == [4, 0, 5] and batch.failed == {}
@@ -49,8 +49,8 @@ def test_others_are_scaled_one_by_one(h, w, resize, crop):
 def test_files_are_augmented_as_arrays_are(tmp_path):
     data, rows = held(5, 24, 24), np.array([3, 1, 4, 0])
     paths = [tmp_path / f"{i}.png" for i in range(5)]
-    for path, picture in zip(paths, data.pictures, strict=True):
-        Image.fromarray(picture).save(path)
+    for path, image in zip(paths, data.images, strict=True):
+        Image.fromarray(image).save(path)
     paths[1].write_text("hello")
     files = LabelledImages(data.keys, data.labels, data.classes, paths, data.split)
 
@@ -97,16 +97,16 @@ def test_numbers_follow_from_seed_epoch_and_row(seed, epoch):
 
 
 @pytest.mark.parametrize("side", [32, 33])
-def test_a_batch_is_augmented_as_each_picture_by_itself(side):
+def test_a_batch_is_augmented_as_each_image_by_itself(side):
     crop, pad, hole, seed, epoch = 28, 3, 9, 11, 4
     data, rows = RNG.integers(0, 256, (40, side, side + 4, 3), dtype=np.uint8), np.arange(100, 140)
     before = data.copy()
     found = augment(data, rows, seed, epoch, crop=crop, pad=pad, flip=True, hole=hole, fill=7)
     np.testing.assert_array_equal(data, before)
     flipped = 0
-    for picture, row, result in zip(data, rows, found, strict=True):
+    for image, row, result in zip(data, rows, found, strict=True):
         top, left, mirror, y, x = lots(seed, epoch, int(row))
-        border = np.pad(picture, ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
+        border = np.pad(image, ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
         top = (top >> 32) * (side + 2 * pad - crop + 1) >> 32
         left = (left >> 32) * (side + 4 + 2 * pad - crop + 1) >> 32
         expected = border[top : top + crop, left : left + crop]

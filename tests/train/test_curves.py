@@ -31,7 +31,7 @@ def lines(axes) -> list[tuple[list[float], list[float]]]:
 
 
 def test_one_code_length():
-    loss, codes, watched = training_curves.picture([training_curves.with_share(record) for record in ONE]).axes
+    loss, codes, watched = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
     assert lines(loss) == [([1, 2], [4.0, 2.0]), ([1, 2], [3.0, 1.5]), ([1, 2], [1.0, 0.5])]
     assert lines(codes) == [([1, 2], [0.5, 0.25]), ([1, 2], [0.5, 0.8])]
     assert lines(watched) == [([2], [0.75])], "only epochs that were watched"
@@ -39,8 +39,8 @@ def test_one_code_length():
 
 
 def test_what_a_line_is_can_be_seen():
-    """In the picture of a short run, too: terms by colour and dashes, epochs as whole numbers."""
-    loss, codes, _ = training_curves.picture([training_curves.with_share(record) for record in ONE]).axes
+    """In the image of a short run, too: terms by colour and dashes, epochs as whole numbers."""
+    loss, codes, _ = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
     for axes in (loss, codes):
         drawn = [line for line in axes.lines if len(line.get_xdata())]
         handles = axes.get_legend().legend_handles
@@ -52,7 +52,7 @@ def test_what_a_line_is_can_be_seen():
 
 
 def test_several_code_lengths():
-    loss, codes, watched = training_curves.picture(SEVERAL).axes
+    loss, codes, watched = training_curves.plot(SEVERAL).axes
     assert lines(loss) == [([1, 2, 3], [1.0, 0.5, 1 / 3]), ([1, 2, 3], [2.0, 1.0, 2 / 3])]
     assert lines(codes) == []
     assert [text.get_text() for text in watched.get_legend().get_texts()] == ["12 bits", "48 bits"]

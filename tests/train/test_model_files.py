@@ -317,12 +317,12 @@ def test_folded_convolution_with_a_second_reader_is_kept():
     assert torch.equal(folded(net, x)(x), net(x))
 
 
-def test_cache_follows_pictures_weights_and_preprocessing(tmp_path, capsys):
+def test_cache_follows_images_weights_and_preprocessing(tmp_path, capsys):
     for i in range(5):
         path = tmp_path / "data" / "a" / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (40, 40), (i * 40, 10, 99)).save(path)
-    (tmp_path / "data" / "a" / "9.png").write_text("no picture")
+    (tmp_path / "data" / "a" / "9.png").write_text("no image")
     data = datasets.load(str(tmp_path / "data"))
     rows, cpu, cache = np.arange(6), torch.device("cpu"), tmp_path / "cache"
     model, _ = tiny()

@@ -1,4 +1,4 @@
-"""idcwh-train from its command line, on small pictures and a small random network."""
+"""idcwh-train from its command line, on small images and a small random network."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_googlenet_fine_tunes(images, tmp_path, cached):
 
 def test_train_unreadable_images_are_skipped_and_named(make_images, net, tmp_path, cached, capsys):
     data = make_images(tmp_path / "data")
-    (data / "train/class1/05.png").write_bytes(b"not a picture")
+    (data / "train/class1/05.png").write_bytes(b"not an image")
     (data / "train/class1/06.png").write_bytes(b"")
     for how in (["--freeze"], ["--validation", "0.3", "--lr", "0.001"]):
         out = tmp_path / how[0]

@@ -44,16 +44,16 @@ RESNET = [*STEPS, "--backbone", "timm:test_resnet", "--average", "0.9", "--valid
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """30 pictures as .png files, one of them broken."""
+    """30 images as .png files, one of them broken."""
     from PIL import Image
 
-    folder = tmp_path_factory.mktemp("pictures")
+    folder = tmp_path_factory.mktemp("images")
     rng = np.random.default_rng(0)
     for i in range(30):
         path = folder / "train" / f"class{i % 3}" / f"{i:02d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 256, (40, 40, 3), np.uint8)).save(path)
-    (folder / "train" / "class0" / "broken.png").write_bytes(b"no picture")
+    (folder / "train" / "class0" / "broken.png").write_bytes(b"no image")
     for c in range(3):
         path = folder / "test" / f"class{c}" / "0.png"
         path.parent.mkdir(parents=True)

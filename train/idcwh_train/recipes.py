@@ -25,7 +25,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "weight_decay": 5e-3,
         "dropout": 0.5,
     },
-    # For fine-tuning where every picture costs: ImageNet weights, pictures of 96 growing to 128 pixels, one rise and
+    # For fine-tuning where every image costs: ImageNet weights, images of 96 growing to 128 pixels, one rise and
     # fall of the learning rate, the mean of the last weights.
     "best": {
         "resize": 128,
@@ -43,7 +43,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "average": 0.99,
         "dropout": 0.2,
     },
-    # For pictures of 32 x 32 and a network without weights, `compact`: bfloat16, which CPUs with AMX or a GPU make the
+    # For images of 32 x 32 and a network without weights, `compact`: bfloat16, which CPUs with AMX or a GPU make the
     # faster one, and many more epochs than fine-tuning needs.
     "scratch": {
         "backbone": COMPACT,

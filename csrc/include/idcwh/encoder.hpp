@@ -1,8 +1,8 @@
-// Encoder: a model.onnx in a C++ program, from pictures to packed codes, bit for bit those of Python's.
+// Encoder: a model.onnx in a C++ program, from images to packed codes, bit for bit those of Python's.
 //
 //     const idcwh::Encoder encoder("model.onnx");
 //     std::vector<std::uint8_t> code(encoder.code_bytes());
-//     encoder.encode(idcwh::Picture{rgb, width, height}, code.data());
+//     encoder.encode(idcwh::Image{rgb, width, height}, code.data());
 //
 // It runs on ONNX Runtime, whose shared library it loads when an encoder is made: any version from 1.11 on
 // (from 1.14 on for what idcwh-export writes), that of a pip wheel for example. Nothing of it is linked.
@@ -32,7 +32,7 @@ struct EncoderOptions {
     Device device = Device::automatic;
     // Of one run on the CPU. 0: as many cores as the process may use. A service with requests in parallel takes 1.
     unsigned threads = 0;
-    // Pictures a run, at most. 0: 8 on the CPU, 64 on a GPU.
+    // Images a run, at most. 0: 8 on the CPU, 64 on a GPU.
     unsigned batch_size = 0;
     // Threads on the CPU wait for their next work spinning: a single query is a tenth faster, and others have a core
     // less.
@@ -68,13 +68,13 @@ public:
     const std::string& runtime() const;      // the version of ONNX Runtime
     std::optional<std::string> metadata(const std::string& key) const;  // "idcwh_method", ...
 
-    // n pictures that went through preprocess(), uint8 [n][crop][crop][3], to codes [n][code_bytes()] and, where it is
+    // n images that went through preprocess(), uint8 [n][crop][crop][3], to codes [n][code_bytes()] and, where it is
     // not null, logits [n][bits()]. Bit i of a code is logit i >= 0.
     void encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits = nullptr) const;
-    // Pictures of any size.
-    void encode(const Picture* pictures, std::size_t n, std::uint8_t* codes, float* logits = nullptr) const;
-    void encode(const Picture& picture, std::uint8_t* code, float* logits = nullptr) const {
-        encode(&picture, 1, code, logits);
+    // Images of any size.
+    void encode(const Image* images, std::size_t n, std::uint8_t* codes, float* logits = nullptr) const;
+    void encode(const Image& image, std::uint8_t* code, float* logits = nullptr) const {
+        encode(&image, 1, code, logits);
     }
 
     // What a new database says of its model: for Database::create. Where `images` is not empty, keys are paths below

@@ -10,14 +10,14 @@
 extern "C" {
 #endif
 
-// A decoded picture in the caller's memory: height rows of width pixels, a pixel is the bytes red, green, blue.
-typedef struct idcwh_picture {
+// A decoded image in the caller's memory: height rows of width pixels, a pixel is the bytes red, green, blue.
+typedef struct idcwh_image {
     const uint8_t* data;  // the first byte of the upper row
     size_t width, height;
     ptrdiff_t stride;  // bytes from a row to the one below; 0: 3 * width
-} idcwh_picture;
+} idcwh_image;
 
-// ---- Pictures to pixels, the bytes of Python and Pillow
+// ---- Images to pixels, the bytes of Python and Pillow
 // ---------------------------------------------------------------
 
 typedef struct idcwh_preprocess idcwh_preprocess;
@@ -32,9 +32,9 @@ IDCWH_API unsigned idcwh_preprocess_crop(const idcwh_preprocess* preprocess);
 // That dictionary; text, capacity and length as in idcwh_snapshot_explain_topk.
 IDCWH_API int idcwh_preprocess_to_json(const idcwh_preprocess* preprocess, char* text, size_t capacity, size_t* length);
 // Writes uint8 [crop][crop][3]. Any number of threads at the same time.
-IDCWH_API int idcwh_preprocess_run(const idcwh_preprocess* preprocess, const idcwh_picture* picture, uint8_t* pixels);
+IDCWH_API int idcwh_preprocess_run(const idcwh_preprocess* preprocess, const idcwh_image* image, uint8_t* pixels);
 
-// ---- Pictures to codes
+// ---- Images to codes
 // ------------------------------------------------------------------------------------------------
 
 typedef struct idcwh_encoder idcwh_encoder;
@@ -48,7 +48,7 @@ typedef struct idcwh_encoder_options {
     const char* library;  // ONNX Runtime's shared library; null: IDCWH_ONNXRUNTIME, else where the system finds one
     int device;
     unsigned threads;     // of one run; 0: as many cores as the process may use
-    unsigned batch_size;  // pictures a run at most; 0: the encoder's choice
+    unsigned batch_size;  // images a run at most; 0: the encoder's choice
     int spin;             // not zero: threads wait for work spinning
     unsigned gpu;         // which one
     size_t gpu_memory;    // bytes that activations may take there; 0: no limit
@@ -72,13 +72,13 @@ IDCWH_API const idcwh_preprocess* idcwh_encoder_preprocess(const idcwh_encoder* 
 IDCWH_API int idcwh_encoder_metadata(const idcwh_encoder* encoder, const char* key, char* text, size_t capacity,
                                      size_t* length);
 
-// n pictures that went through idcwh_preprocess_run, uint8 [n][crop][crop][3], to codes [n][(bits + 7) / 8] and, where
+// n images that went through idcwh_preprocess_run, uint8 [n][crop][crop][3], to codes [n][(bits + 7) / 8] and, where
 // it is not null, logits [n][bits]. Any number of threads at the same time.
 IDCWH_API int idcwh_encoder_encode(const idcwh_encoder* encoder, const uint8_t* pixels, size_t n, uint8_t* codes,
                                    float* logits);
-// Pictures of any size.
-IDCWH_API int idcwh_encoder_encode_pictures(const idcwh_encoder* encoder, const idcwh_picture* pictures, size_t n,
-                                            uint8_t* codes, float* logits);
+// Images of any size.
+IDCWH_API int idcwh_encoder_encode_images(const idcwh_encoder* encoder, const idcwh_image* images, size_t n,
+                                          uint8_t* codes, float* logits);
 
 // What a new database says of its model, for idcwh_database_create; images (may be null): the folder that keys are
 // relative to.

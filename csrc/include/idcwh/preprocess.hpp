@@ -1,4 +1,4 @@
-// Preprocess: how a decoded picture becomes the pixels that a model sees, byte for byte as in Python (Pillow).
+// Preprocess: how a decoded image becomes the pixels that a model sees, byte for byte as in Python (Pillow).
 //
 //     const auto preprocess = idcwh::Preprocess::from_json(R"({"resize": 240, "crop": 224, "interpolation":
 //     "bilinear"})"); preprocess({rgb, width, height}, pixels);              // uint8 [224][224][3]
@@ -20,12 +20,12 @@
 
 namespace idcwh {
 
-// A decoded picture in the caller's memory: height rows of width pixels, a pixel is the bytes red, green, blue.
-struct Picture {
+// A decoded image in the caller's memory: height rows of width pixels, a pixel is the bytes red, green, blue.
+struct Image {
     const std::uint8_t* data = nullptr;  // the first byte of the upper row
     std::size_t width = 0, height = 0;
     std::ptrdiff_t stride =
-        0;  // bytes from a row to the one below, negative for a picture stored from below; 0: 3 * width
+        0;  // bytes from a row to the one below, negative for an image stored from below; 0: 3 * width
 };
 
 enum class Interpolation { bilinear, bicubic, lanczos, box };  // always antialiased
@@ -52,10 +52,10 @@ public:
     Interpolation interpolation() const { return interpolation_; }
     std::size_t bytes() const { return std::size_t{3} * crop_ * crop_; }  // of the pixels
 
-    // Writes bytes() bytes, uint8 [crop][crop][3]. Memory beyond that: less than 5 MB, whatever the picture's size.
-    // Error(invalid_argument) for a picture without pixels, with more than max_pixels, or with rows that overlap.
-    void operator()(const Picture& picture, std::uint8_t* pixels) const;
-    std::vector<std::uint8_t> operator()(const Picture& picture) const;
+    // Writes bytes() bytes, uint8 [crop][crop][3]. Memory beyond that: less than 5 MB, whatever the image's size.
+    // Error(invalid_argument) for an image without pixels, with more than max_pixels, or with rows that overlap.
+    void operator()(const Image& image, std::uint8_t* pixels) const;
+    std::vector<std::uint8_t> operator()(const Image& image) const;
 
 private:
     unsigned resize_, crop_;

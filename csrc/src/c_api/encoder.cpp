@@ -23,9 +23,7 @@ static_assert(IDCWH_DEVICE_AUTO == static_cast<int>(idcwh::Device::automatic) &&
               IDCWH_DEVICE_CPU == static_cast<int>(idcwh::Device::cpu) &&
               IDCWH_DEVICE_CUDA == static_cast<int>(idcwh::Device::cuda));
 
-idcwh::Picture picture_of(const idcwh_picture& picture) {
-    return {picture.data, picture.width, picture.height, picture.stride};
-}
+idcwh::Image image_of(const idcwh_image& image) { return {image.data, image.width, image.height, image.stride}; }
 
 // Makes a handle, which stays null when that fails.
 template <class Handle, class Make>
@@ -58,8 +56,8 @@ int idcwh_preprocess_to_json(const idcwh_preprocess* preprocess, char* text, siz
     return guarded([&] { put_text(expected(preprocess, "preprocess").of.to_json(), text, capacity, length); });
 }
 
-int idcwh_preprocess_run(const idcwh_preprocess* preprocess, const idcwh_picture* picture, uint8_t* pixels) {
-    return guarded([&] { expected(preprocess, "preprocess").of(picture_of(expected(picture, "picture")), pixels); });
+int idcwh_preprocess_run(const idcwh_preprocess* preprocess, const idcwh_image* image, uint8_t* pixels) {
+    return guarded([&] { expected(preprocess, "preprocess").of(image_of(expected(image, "image")), pixels); });
 }
 
 int idcwh_encoder_open(const char* path, const idcwh_encoder_options* options, idcwh_encoder** encoder) {
@@ -103,13 +101,13 @@ int idcwh_encoder_encode(const idcwh_encoder* encoder, const uint8_t* pixels, si
     return guarded([&] { expected(encoder, "encoder").of.encode(pixels, n, codes, logits); });
 }
 
-int idcwh_encoder_encode_pictures(const idcwh_encoder* encoder, const idcwh_picture* pictures, size_t n, uint8_t* codes,
-                                  float* logits) {
+int idcwh_encoder_encode_images(const idcwh_encoder* encoder, const idcwh_image* images, size_t n, uint8_t* codes,
+                                float* logits) {
     return guarded([&] {
         const auto& of = expected(encoder, "encoder").of;
-        if (n) expected(pictures, "pictures");
-        std::vector<idcwh::Picture> cpp;
-        for (size_t i = 0; i < n; ++i) cpp.push_back(picture_of(pictures[i]));
+        if (n) expected(images, "images");
+        std::vector<idcwh::Image> cpp;
+        for (size_t i = 0; i < n; ++i) cpp.push_back(image_of(images[i]));
         of.encode(cpp.data(), n, codes, logits);
     });
 }

@@ -109,7 +109,7 @@ void Encoder::encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* co
     if (!pixels || !codes) fail(std::string(pixels ? "codes" : "pixels") + " is null; a valid pointer was expected");
     const std::size_t bytes = preprocess().bytes(), size = parts_->batch_size;
     if (n > std::numeric_limits<std::ptrdiff_t>::max() / std::max(bytes, std::size_t{4} * bits()))
-        fail(std::to_string(n) + " pictures do not fit the address space");
+        fail(std::to_string(n) + " images do not fit the address space");
     for (std::size_t begin = 0; begin < n; begin += size) {
         const std::size_t count = std::min(size, n - begin);
         parts_->run(pixels + begin * bytes, count, codes + begin * code_bytes(),
@@ -117,15 +117,14 @@ void Encoder::encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* co
     }
 }
 
-void Encoder::encode(const Picture* pictures, std::size_t n, std::uint8_t* codes, float* logits) const {
+void Encoder::encode(const Image* images, std::size_t n, std::uint8_t* codes, float* logits) const {
     if (!n) return;
-    if (!pictures || !codes)
-        fail(std::string(pictures ? "codes" : "pictures") + " is null; a valid pointer was expected");
+    if (!images || !codes) fail(std::string(images ? "codes" : "images") + " is null; a valid pointer was expected");
     const std::size_t bytes = preprocess().bytes(), size = std::min<std::size_t>(parts_->batch_size, n);
     std::vector<std::uint8_t> pixels(size * bytes);
     for (std::size_t begin = 0; begin < n; begin += size) {
         const std::size_t count = std::min(size, n - begin);
-        for (std::size_t i = 0; i < count; ++i) preprocess()(pictures[begin + i], pixels.data() + i * bytes);
+        for (std::size_t i = 0; i < count; ++i) preprocess()(images[begin + i], pixels.data() + i * bytes);
         parts_->run(pixels.data(), count, codes + begin * code_bytes(), logits ? logits + begin * bits() : nullptr);
     }
 }

@@ -13,9 +13,9 @@ namespace idcwh {
 
 struct Encoder::Parts {
     Parts(const std::string& path, const std::string& model, const EncoderOptions& options);
-    // One picture of noise: are these packed codes at all?
+    // One image of noise: are these packed codes at all?
     void try_out() const;
-    // At most batch_size pictures at once.
+    // At most batch_size images at once.
     void run(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits) const;
 
     std::string path;

@@ -1,4 +1,4 @@
-// Preprocess: what it is made of, which box of a picture is resampled, and the two passes row by row, in little memory.
+// Preprocess: what it is made of, which box of an image is resampled, and the two passes row by row, in little memory.
 #include <idcwh/preprocess.hpp>
 
 #include <algorithm>
@@ -26,30 +26,30 @@ unsigned whole_number(const json::Value& value, const std::string& name) {
 }
 
 // Bytes from a row to the one below.
-std::ptrdiff_t stride_of(const Picture& picture) {
-    const auto size = std::to_string(picture.width) + " x " + std::to_string(picture.height);
-    if (!picture.width || !picture.height) fail("a picture of " + size + ": expected one with pixels");
-    if (picture.width > Preprocess::max_pixels / picture.height)
-        fail("a picture of " + size + ": expected at most " + std::to_string(Preprocess::max_pixels) + " pixels");
-    if (!picture.data) fail("the data of a picture of " + size + " is null; a valid pointer was expected");
-    const std::size_t row = 3 * picture.width;
-    if (!picture.stride) return static_cast<std::ptrdiff_t>(row);
-    const auto given = static_cast<std::size_t>(picture.stride), step = picture.stride < 0 ? 0 - given : given;
-    if (picture.height > 1 && step < row)
-        fail("a picture " + std::to_string(picture.width) + " wide has rows of " + std::to_string(row) +
-             " bytes: expected a stride of at least that, not " + std::to_string(picture.stride));
-    if (step > std::numeric_limits<std::ptrdiff_t>::max() / picture.height)
-        fail("a stride of " + std::to_string(picture.stride) + " bytes leads " + size + " pixels out of memory");
-    return picture.stride;
+std::ptrdiff_t stride_of(const Image& image) {
+    const auto size = std::to_string(image.width) + " x " + std::to_string(image.height);
+    if (!image.width || !image.height) fail("an image of " + size + ": expected one with pixels");
+    if (image.width > Preprocess::max_pixels / image.height)
+        fail("an image of " + size + ": expected at most " + std::to_string(Preprocess::max_pixels) + " pixels");
+    if (!image.data) fail("the data of an image of " + size + " is null; a valid pointer was expected");
+    const std::size_t row = 3 * image.width;
+    if (!image.stride) return static_cast<std::ptrdiff_t>(row);
+    const auto given = static_cast<std::size_t>(image.stride), step = image.stride < 0 ? 0 - given : given;
+    if (image.height > 1 && step < row)
+        fail("an image " + std::to_string(image.width) + " wide has rows of " + std::to_string(row) +
+             " bytes: expected a stride of at least that, not " + std::to_string(image.stride));
+    if (step > std::numeric_limits<std::ptrdiff_t>::max() / image.height)
+        fail("a stride of " + std::to_string(image.stride) + " bytes leads " + size + " pixels out of memory");
+    return image.stride;
 }
 
 // Rows of an image that went through the first pass, as many as one window of the second needs, each made once and in
 // order.
 class ImageRows {
 public:
-    ImageRows(const images::Axis& across, const images::Axis& down, const Picture& picture)
+    ImageRows(const images::Axis& across, const images::Axis& down, const Image& image)
         : pass_(across),
-          picture_(picture),
+          image_(image),
           row_(3 * across.windows.size() + images::padding),
           next_(down.windows.front().first),
           input_(3 * pass_.columns() + images::padding) {
@@ -61,7 +61,7 @@ public:
     const std::uint8_t* const* window(const images::Axis::Window& window) {
         next_ = std::max<std::size_t>(next_, window.first);
         for (; next_ < window.first + window.count; ++next_) {
-            const std::uint8_t* from = picture_.data + static_cast<std::ptrdiff_t>(next_) * picture_.stride;
+            const std::uint8_t* from = image_.data + static_cast<std::ptrdiff_t>(next_) * image_.stride;
             std::memcpy(input_.data(), from + 3 * pass_.first(), 3 * pass_.columns());
             pass_(input_.data(), at(next_));
         }
@@ -73,7 +73,7 @@ private:
     std::uint8_t* at(std::size_t row) { return rows_.data() + row % kept_ * row_; }
 
     const images::Across pass_;
-    const Picture& picture_;
+    const Image& image_;
     const std::size_t row_;  // bytes
     std::size_t next_, kept_ = 1;
     std::vector<std::uint8_t> input_, rows_;
@@ -128,11 +128,11 @@ std::string Preprocess::to_json() const {
 }
 
 // In double precision up to the box, which is single, as it is on its way from Python into Pillow: images._resample.
-void Preprocess::operator()(const Picture& given, std::uint8_t* pixels) const {
-    Picture picture = given;
-    picture.stride = stride_of(given);
+void Preprocess::operator()(const Image& given, std::uint8_t* pixels) const {
+    Image image = given;
+    image.stride = stride_of(given);
     if (!pixels) fail("pixels is null; a valid pointer was expected");
-    const auto width = static_cast<double>(picture.width), height = static_cast<double>(picture.height);
+    const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
     const double side = std::min(width, height) * crop_ / resize_;
     const double left = (width - side) / 2;
     double top = (height - side) / 2;
@@ -140,15 +140,15 @@ void Preprocess::operator()(const Picture& given, std::uint8_t* pixels) const {
         const double margin = 4 * std::ceil(std::max(side / crop_, 1.0));  // more than the widest filter reaches
         const double first = std::max(std::floor(top) - margin, 0.0);
         const double last = std::min(std::floor(top + side) + margin, height);
-        picture.data += static_cast<std::ptrdiff_t>(first) * picture.stride;
-        picture.height = static_cast<std::size_t>(last - first);
+        image.data += static_cast<std::ptrdiff_t>(first) * image.stride;
+        image.height = static_cast<std::size_t>(last - first);
         top -= first;
     }
     const auto axis = [&](std::size_t size, double begin) {
         return images::axis(size, static_cast<float>(begin), static_cast<float>(begin + side), crop_, interpolation_);
     };
-    const images::Axis down = axis(picture.height, top);
-    ImageRows rows(axis(picture.width, left), down, picture);
+    const images::Axis down = axis(image.height, top);
+    ImageRows rows(axis(image.width, left), down, image);
     const images::Down pass(down);
     const std::size_t bytes = std::size_t{3} * crop_;
     std::vector<std::uint8_t> row(bytes + images::padding);
@@ -158,9 +158,9 @@ void Preprocess::operator()(const Picture& given, std::uint8_t* pixels) const {
     }
 }
 
-std::vector<std::uint8_t> Preprocess::operator()(const Picture& picture) const {
+std::vector<std::uint8_t> Preprocess::operator()(const Image& image) const {
     std::vector<std::uint8_t> pixels(bytes());
-    (*this)(picture, pixels.data());
+    (*this)(image, pixels.data());
     return pixels;
 }
 

@@ -1,4 +1,4 @@
-// Pixels of a picture, and errors of both libraries caught as the one class they are.
+// Pixels of an image, and errors of both libraries caught as the one class they are.
 #include <idcwh/idcwh_encoder.h>
 #include <idcwh/encoder.hpp>
 #include <idcwh/search.hpp>

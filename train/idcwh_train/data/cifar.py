@@ -33,7 +33,7 @@ def _load(name: str, directory: str) -> LabelledImages:
         keys=[f"{part}/{i:05d}" for part, images in parts for i in range(len(images.data))],
         labels=np.array([*train.targets, *test.targets], np.int64),
         classes=list(train.classes),
-        pictures=np.concatenate([train.data, test.data]),
+        images=np.concatenate([train.data, test.data]),
         split=[part for part, images in parts for _ in range(len(images.data))],
         spec=spec,
     )

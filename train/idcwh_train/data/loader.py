@@ -58,14 +58,14 @@ def read_one(
 def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> np.ndarray | None:
     """Returns images `rows` of a dataset in memory, uint8 [m, crop, crop, 3], or None if they are files or must be
     scaled. The result equals `dataset.image` of each at a hundredth of the cost."""
-    if not isinstance(dataset.pictures, np.ndarray):
+    if not isinstance(dataset.images, np.ndarray):
         return None
-    h, w = dataset.pictures.shape[1:3]
+    h, w = dataset.images.shape[1:3]
     crop = preprocess.crop
     if min(h, w) != preprocess.resize or (h - crop) % 2 or (w - crop) % 2:  # half a pixel off the centre is resampling
         return None
     top, left = (h - crop) // 2, (w - crop) // 2
-    return np.ascontiguousarray(dataset.pictures[rows][:, top : top + crop, left : left + crop])
+    return np.ascontiguousarray(dataset.images[rows][:, top : top + crop, left : left + crop])
 
 
 def _one_by_one(

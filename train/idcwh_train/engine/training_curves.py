@@ -35,7 +35,7 @@ def draw(folder: Path) -> Path | None:
 
     with rc_context(STYLE):
         try:
-            figure = picture([with_share(record) for record in records])
+            figure = plot([with_share(record) for record in records])
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise CorruptFileError(f"is not the log of a training ({error!r})", path=folder / LOG) from None
         path = folder / CURVES
@@ -44,7 +44,7 @@ def draw(folder: Path) -> Path | None:
     return path
 
 
-def picture(records: list[dict[str, Any]]) -> Any:
+def plot(records: list[dict[str, Any]]) -> Any:
     """Returns a matplotlib figure of the records of log.jsonl: terms of the loss, statistics of the codes, MAP."""
     lengths = _lengths(records)
     watched = [f"map{of}" for of in lengths if any(f"map{of}" in record for record in records)]

@@ -272,7 +272,7 @@ def _image_digest(dataset: LabelledImages, row: int) -> bytes:
     """Returns the SHA-256 of an image as it is stored, or a constant for a file that cannot be read."""
     path = dataset.path(row)
     if path is None:
-        return hashlib.sha256(np.asarray(dataset.pictures[row]).tobytes()).digest()
+        return hashlib.sha256(np.asarray(dataset.images[row]).tobytes()).digest()
     try:
         with tar.read(path) or path.open("rb") as file:
             return hashlib.sha256(file.read()).digest()
