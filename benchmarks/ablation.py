@@ -1,4 +1,4 @@
-"""What each setting of a recipe is worth: MAP on held-out training images.
+"""What each setting of a recipe is worth: MAP on validation images.
 
     python benchmarks/ablation.py --data cifar10.npz --protocol cifar10-mini --bits 12 48 --seeds 4
     python benchmarks/ablation.py --data cifar10.npz --protocol cifar10-mini --fine-tune --seeds 1

@@ -134,9 +134,7 @@ def test_filter_that_nothing_passes_names_the_values(album: Path, commands: Runn
     assert str(album) in line and "--label" in line and "--key-prefix" in line
 
 
-def test_label_of_an_item_of_several_classes_is_each_of_them(
-    images: Path, model: Path, tmp_path: Path, commands: Runner
-) -> None:
+def test_label_of_a_multi_label_item_is_each_class(images: Path, model: Path, tmp_path: Path, commands: Runner) -> None:
     names = sorted(str(path.relative_to(tmp_path)) for path in images.rglob("*.png"))
     lines = [f"{name},{labels}" for name, labels in zip(names, ["x", "x,y", "y", "y,z", "z", "x,z"], strict=True)]
     (tmp_path / "several.csv").write_text("\n".join(lines))

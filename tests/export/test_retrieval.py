@@ -59,9 +59,9 @@ def test_map_without_relevant_images_is_none() -> None:
 
 
 def test_share_a_label_of_both_forms() -> None:
-    several = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 0, 0]], bool)
+    multi_label = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 0, 0]], bool)
     expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
-    assert retrieval.share_a_label(several).astype(int).tolist() == expected
+    assert retrieval.share_a_label(multi_label).astype(int).tolist() == expected
     assert retrieval.share_a_label(np.array([3, 1, 3])).astype(int).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
 
 

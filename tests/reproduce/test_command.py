@@ -16,18 +16,18 @@ from idcwh_reproduce import cli, tables
 from idcwh_train.engine import epoch_log, run_dir
 from idcwh_train.methods.idcwh import IDCWH
 
-REPORT = {"cells", "report.md", "report.html", "results.json", "table.json"}
+REPORT = {"experiments", "report.md", "report.html", "results.json", "table.json"}
 ONE = ["--methods", "idcwh", "--bits", "8", "--seeds", "1"]
 
 
 def files(out: Path) -> dict[str, dict]:
     """Returns the experiments of a folder as JSON, by name without the setup."""
-    found = (out / "cells").glob("*.json")
+    found = (out / "experiments").glob("*.json")
     return {path.stem.partition("--")[2]: json.loads(path.read_text()) for path in sorted(found)}
 
 
-def cell(out: Path, name: str) -> Path:
-    (path,) = (out / "cells").glob(f"*--{name}.json")
+def experiment(out: Path, name: str) -> Path:
+    (path,) = (out / "experiments").glob(f"*--{name}.json")
     return path
 
 
@@ -38,7 +38,7 @@ def numbers(content: dict) -> dict:
 
 
 def times(out: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    return {path.name: path.stat().st_mtime_ns for path in (out / "experiments").iterdir()}
 
 
 def usage(capsys, *given: object) -> str:
@@ -313,7 +313,7 @@ def test_full_disk_ends_the_run_and_the_same_command_continues(reproduce, finish
     [("protocol.json", "{}"), ("log.jsonl", "5\n"), ("log.jsonl", '{"seconds": "x"}\n'), ("checkpoint.pt", "x")],
 )
 def test_corrupt_file_of_an_unfinished_run_starts_it_again(reproduce, out, finished_run, file, content):
-    path = cell(out, "idcwh--08bits--seed0")
+    path = experiment(out, "idcwh--08bits--seed0")
     path.unlink()
     (out / "runs" / path.stem / file).write_text(content)
     assert reproduce(out, *ONE) == 0
@@ -326,7 +326,7 @@ def test_unfinished_run_with_another_protocol_starts_again(reproduce, tmp_path):
     out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "--seeds", "2", "--keep-models"]
     settings = {"protocol": "per-class", "query_per_class": 3}
     assert reproduce(out, *asked, **settings) == 0
-    first, second = cell(out, "idcwh--08bits--seed0"), cell(out, "idcwh--08bits--seed1")
+    first, second = experiment(out, "idcwh--08bits--seed0"), experiment(out, "idcwh--08bits--seed1")
     whole = json.loads(first.read_text())
     first.unlink()
     shutil.copy(out / "runs" / second.stem / "protocol.json", out / "runs" / first.stem)
@@ -336,7 +336,7 @@ def test_unfinished_run_with_another_protocol_starts_again(reproduce, tmp_path):
 
 
 def test_corrupt_experiment_is_trained_again(reproduce, out):
-    path = cell(out, "idcwh--08bits--seed0")
+    path = experiment(out, "idcwh--08bits--seed0")
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     assert reproduce(out, *ONE) == 0

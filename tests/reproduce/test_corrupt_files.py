@@ -20,7 +20,7 @@ def run(reproduce, tmp_path_factory) -> Path:
     """A folder with an experiment of two code lengths, and the same as if it were of a sweep."""
     out = tmp_path_factory.mktemp("run")
     assert reproduce(out, "--seeds", "1", "--joint", "--methods", "idcwh", "--bits", "8", "12", epochs=1) == 0
-    (own,) = (out / "cells").glob("*.json")
+    (own,) = (out / "experiments").glob("*.json")
     swept = own.with_name(f"{own.stem}--sigma2-32.json")
     swept.write_bytes(own.read_bytes())
     edit(swept, variant={"kind": "sigma2", "value": 32.0})
@@ -33,9 +33,9 @@ def out(run, tmp_path) -> Path:
     return shutil.copytree(run, tmp_path / "run")
 
 
-def cell_files(out: Path) -> tuple[Path, Path]:
+def experiment_files(out: Path) -> tuple[Path, Path]:
     """Returns the experiment of the table, and that of the sweep."""
-    own, swept = sorted((out / "cells").glob("*.json"), key=lambda path: "sigma2" in path.name)
+    own, swept = sorted((out / "experiments").glob("*.json"), key=lambda path: "sigma2" in path.name)
     return own, swept
 
 
@@ -47,7 +47,7 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 def test_experiment_with_a_changed_byte_is_not_used(out, capsys):
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     whole, before = own.read_bytes(), experiments.read(own)
     assert before is not None
     for position in np.random.default_rng(0).choice(len(whole), 300, replace=False):
@@ -63,7 +63,7 @@ def test_experiment_with_a_changed_byte_is_not_used(out, capsys):
 
 
 def test_experiment_of_an_earlier_version_is_read(out):
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     before = experiments.read(own)
     edit(own)
     assert "crc32" not in json.loads(own.read_text())
@@ -80,13 +80,13 @@ def test_experiment_of_an_earlier_version_is_read(out):
         b"[" * 100_000,
         b"[]",
         b"3",
-        b'{"format": "idcwh-reproduce-cell", "version": 2}',
-        b'{"format": "idcwh-reproduce-cell", "version": 1}',
+        b'{"format": "idcwh-reproduce-experiment", "version": 2}',
+        b'{"format": "idcwh-reproduce-experiment", "version": 1}',
         None,
     ],
 )
 def test_file_that_is_no_experiment_is_reported_and_ignored(text, out, capsys):
-    path = out / "cells" / "a.json"
+    path = out / "experiments" / "a.json"
     path.write_bytes(text) if text is not None else path.mkdir()
     assert cli.main(["--report-only", "--no-figures", "--out", str(out)]) == 0
     first, *rest = capsys.readouterr().err.splitlines()
@@ -96,7 +96,7 @@ def test_file_that_is_no_experiment_is_reported_and_ignored(text, out, capsys):
 
 
 def test_copy_of_an_experiment_does_not_count_twice(out, capsys):
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     copied = own.with_name("copy of it.json")
     copied.write_bytes(own.read_bytes())
     report.write(out, TABLE, None, figures=False)
@@ -110,7 +110,7 @@ def test_copy_of_an_experiment_does_not_count_twice(out, capsys):
     [("method", "nonesuch"), ("recipe", "nonesuch"), ("bits", [8, 5_000_000]), ("bits", [8, 8])],
 )
 def test_experiment_of_a_later_version_is_reported_and_ignored(key, value, out, capsys):
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     edit(own, **{key: value})
     report.write(out, TABLE, None, figures=False)
     (line,) = capsys.readouterr().err.splitlines()
@@ -118,7 +118,7 @@ def test_experiment_of_a_later_version_is_reported_and_ignored(key, value, out, 
 
 
 def test_corrupt_logits_are_not_drawn(out):
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     kept = own.with_suffix(".npz")
     result = experiments.read(own)
     h = np.zeros((9, 12), np.float32)
@@ -156,14 +156,14 @@ def test_corrupt_table_json_is_reported(text, out, capsys):
 
 
 def test_command_that_is_not_utf8_is_escaped(out):
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     edit(own, command="idcwh-reproduce --data b\udcffd")
     assert "b\\udcffd" in report.write(out, TABLE, None, figures=False)[0].read_text()
 
 
 def test_measure_of_some_seeds_only_is_left_out(out):
     """Precision at other ranks, of an earlier version: what all have is shown."""
-    own, _ = cell_files(out)
+    own, _ = experiment_files(out)
     other = own.with_name(own.name.replace("seed0", "seed1"))
     other.write_bytes(own.read_bytes())
     evaluations = json.loads(own.read_text())["evaluations"]

@@ -42,13 +42,13 @@ def make_experiment(
 ) -> Evaluation:  # fmt: skip
     """Writes an experiment's files as a run does. protocol: differences to that of cifar10-mini."""
     given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
-    cell = Planned(SETUP, method, (bits,), seed, variant, recipes.options(recipe, {**given, **more}))
+    experiment = Planned(SETUP, method, (bits,), seed, variant, recipes.options(recipe, {**given, **more}))
     h, labels = outputs(bits, seed, noise)
     found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
-    (out / "cells").mkdir(parents=True, exist_ok=True)
+    (out / "experiments").mkdir(parents=True, exist_ok=True)
     if seed == 0 and not failed:
         experiments.write_logits(
-            out / "cells", cell, h=h, labels=labels, classes=np.array([f"class {c}" for c in range(10)])
+            out / "experiments", experiment, h=h, labels=labels, classes=np.array([f"class {c}" for c in range(10)])
         )
     content = {
         "status": "failed" if failed else "done", "reason": failed or None, "record": {}, "unreadable": {},
@@ -60,7 +60,7 @@ def make_experiment(
         "machine": {"cpu": "A <CPU>", "family": "1/2", "cores": 2, "flags": ["avx2"], "gpu": None},
         "revision": None, "command": "idcwh-reproduce cifar10-mini | tee 'a & b'", "finished_at": "",
     }  # fmt: skip
-    experiments.write(out / "cells", cell, content)
+    experiments.write(out / "experiments", experiment, content)
     return found
 
 
@@ -90,7 +90,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Experiments of two methods, two lengths and two seeds, of a sweep and of the ablation; one failed."""
-    out = tmp_path_factory.mktemp("cells")
+    out = tmp_path_factory.mktemp("experiments")
     for seed in (0, 1):
         for bits in (12, 48):
             make_experiment(out, "idcwh", bits, seed, 0.9)
@@ -153,22 +153,23 @@ def test_results_json_has_the_numbers_of_all_experiments(folder):
     (group,) = found["groups"]
     assert group["machine"]["cpu"] == "A <CPU>" and group["command"] == "idcwh-reproduce cifar10-mini | tee 'a & b'"
     assert list(group["protocols"]) == ["0", "1"]
-    assert len(group["cells"]) == len(list((folder / "cells").glob("*.json"))) == 22
+    assert len(group["experiments"]) == len(list((folder / "experiments").glob("*.json"))) == 22
     assert numbers.read_text().count("\n") < 22 + 20, "one line per experiment"
-    for cell in group["cells"]:
-        if cell["method"] == "idcwh-single":
-            (bits,) = cell["numbers"]
-            whole = evaluate_again(folder, "idcwh-single", int(bits), cell["seed"])
+    for experiment in group["experiments"]:
+        if experiment["method"] == "idcwh-single":
+            (bits,) = experiment["numbers"]
+            whole = evaluate_again(folder, "idcwh-single", int(bits), experiment["seed"])
             assert (
-                cell["numbers"][bits]["map"] == whole["map"]
-                and cell["numbers"][bits]["health"]["d_w"] == whole["health"]["d_w"]
+                experiment["numbers"][bits]["map"] == whole["map"]
+                and experiment["numbers"][bits]["health"]["d_w"] == whole["health"]["d_w"]
             )
-    assert [cell["reason"] for cell in group["cells"] if cell["status"] == "failed"] == ["the loss is not <finite>"]
+    failed = [experiment for experiment in group["experiments"] if experiment["status"] == "failed"]
+    assert [experiment["reason"] for experiment in failed] == ["the loss is not <finite>"]
 
 
 def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
     name = f"{SETUP.slug}--{method}--{bits}bits--seed{seed}.json"
-    return json.loads((folder / "cells" / name).read_text())["evaluations"][str(bits)]
+    return json.loads((folder / "experiments" / name).read_text())["evaluations"][str(bits)]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
         ("seed0--without-lr", "epochs", True),
         ("seed0--without-lr", "lr", False),  # what the variant is about
         ("seed0--without-recipe", "lr", True),
-        ("*", "epochs", False),  # --set, of all cells alike
+        ("*", "epochs", False),  # --set, of all experiments alike
     ],
 )
 def test_settings_that_differ_are_reported(of, name, reported, tmp_path):
@@ -198,7 +199,7 @@ def test_settings_that_differ_are_reported(of, name, reported, tmp_path):
         tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, grid.WHOLE), recipe="paper", epochs=80, min_steps=2800
     )
     assert not warned()
-    for path in (tmp_path / "cells").glob(f"*{of}.json" if of != "*" else "*.json"):
+    for path in (tmp_path / "experiments").glob(f"*{of}.json" if of != "*" else "*.json"):
         content = json.loads(path.read_text())
         content["options"][name] = 3
         content.pop("crc32")
@@ -212,7 +213,7 @@ def test_difference_is_taken_seed_by_seed(tmp_path):
     for seed, noise in ((0, 0.4), (1, 1.0), (2, 1.8)):
         base[seed] = make_experiment(tmp_path, "idcwh", 12, seed, noise).map
         row[seed] = make_experiment(tmp_path, "idcwh-single", 12, seed, noise + 0.05).map
-    (found,) = gather(experiments.read_all(tmp_path / "cells"))
+    (found,) = gather(experiments.read_all(tmp_path / "experiments"))
     difference, deviation = found.runs("idcwh-single", 12).against(found.runs("idcwh", 12))
     pairs = np.array([row[seed] - base[seed] for seed in base])
     np.testing.assert_allclose([difference, deviation], [pairs.mean(), pairs.std(ddof=1)])
@@ -226,7 +227,7 @@ def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
         make_experiment(tmp_path, "idcwh", 12, seed, noise)
     swept = {value: make_experiment(tmp_path, "idcwh", 12, 0, 0.3 + value / 10, Variant("sigma2", value)).map
              for value in (2.0, 8.0)}  # fmt: skip
-    (found,) = gather(experiments.read_all(tmp_path / "cells"))
+    (found,) = gather(experiments.read_all(tmp_path / "experiments"))
     drawn = figures.sweeps(tables.TABLES["cifar10-mini"], found)
     line = next(line for line in drawn.axes[0].lines if len(line.get_xdata()) == 3)
     assert list(line.get_xdata()) == [2, 7, 8]  # the recipe's own value is 7
@@ -272,10 +273,10 @@ def test_table_sizes_are_those_of_the_protocols():
         labels = np.arange(n) % classes
         if name == "coco":
             of_none = rng.permutation(n)[: n - 122_218]
-            several = np.zeros((n, classes), bool)
-            several[np.arange(n), labels] = True
-            several[of_none] = False
-            labels = several
+            multi_label = np.zeros((n, classes), bool)
+            multi_label[np.arange(n), labels] = True
+            multi_label[of_none] = False
+            labels = multi_label
         marks = ["test"] * 10_000 + ["train"] * (n - 10_000)
         data = LabelledImages(
             keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
@@ -331,14 +332,14 @@ def test_ablation_has_same_where_values_are_equal(tmp_path):
     assert all(re.fullmatch(r"0\.\d{4}", entry) for entry in (found["sigma2"][0], *found["whole"]))
 
     # without the last row, and with a seed of other options
-    for path in (tmp_path / "cells").glob("*without-recipe*"):
+    for path in (tmp_path / "experiments").glob("*without-recipe*"):
         path.unlink()
     assert ablation()["sigma2"][1:] == ["the same", "not run"]
     make_experiment(tmp_path, "idcwh", 24, 1, 1.0)
     assert ablation()["sigma2"][1:] == ["not run", "not run"]
 
     # and where it was trained all the same, by an earlier version, its number
-    (tmp_path / "cells" / next(path.name for path in (tmp_path / "cells").glob("*24bits--seed1.json"))).unlink()
+    next((tmp_path / "experiments").glob("*24bits--seed1.json")).unlink()
     make_experiment(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
     assert re.fullmatch(r"0\.\d{4}", ablation()["sigma2"][1])
 
@@ -370,7 +371,7 @@ def test_evaluation_from_json_is_unchanged():
 
 def test_joint_training_fills_a_column_per_length(tmp_path):
     found = make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
-    (path,) = (tmp_path / "cells").glob("*.json")
+    (path,) = (tmp_path / "experiments").glob("*.json")
     content = json.loads(path.read_text())
     content["bits"] = [12, 24]
     content.pop("crc32")
@@ -428,12 +429,12 @@ def test_pick_returns_few_classes_and_single_labels():
     assert len(classes) == 10 and len(rows) <= 2000 and len(np.unique(rows)) == len(rows)
     assert [classes[c] for c in found] == [names[labels[r]] for r in rows]
     assert set(np.bincount(found)) == {200}
-    several = np.zeros((6000, 30), bool)
-    several[np.arange(6000), labels] = True
-    several[::2, 0] = True  # the even ones have two labels, or class 0 alone
-    multi = LabelledImages(keys=keys, labels=several, classes=names, images=images, split=[""] * 6000, spec="x")
+    multi_label = np.zeros((6000, 30), bool)
+    multi_label[np.arange(6000), labels] = True
+    multi_label[::2, 0] = True  # the even ones have two labels, or class 0 alone
+    multi = LabelledImages(keys=keys, labels=multi_label, classes=names, images=images, split=[""] * 6000, spec="x")
     rows, found, classes = embedding.pick(multi, np.arange(6000))
-    assert several[rows].sum(axis=1).max() == 1 and len(classes) == 10
-    assert [classes[c] for c in found] == [names[int(several[r].argmax())] for r in rows]
+    assert multi_label[rows].sum(axis=1).max() == 1 and len(classes) == 10
+    assert [classes[c] for c in found] == [names[int(multi_label[r].argmax())] for r in rows]
     rows, found, classes = embedding.pick(multi, np.array([2]))
     assert len(rows) == len(found) == 0

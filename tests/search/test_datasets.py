@@ -140,7 +140,7 @@ def test_csv_columns_are_read_in_any_order(tmp_path):
     assert found.labels.tolist() == [0, 1, 0]
 
 
-def test_several_labels_make_a_matrix(tmp_path):
+def test_multi_label_images_have_a_matrix(tmp_path):
     expected = [[True, True], [False, False], [False, True]]
     for text, name in (
         ("a.png,x,y\nb.png,\nc.png,y\n", "set.csv"),

@@ -265,7 +265,7 @@ def test_eval_of_a_model_on_a_folder_equals_numpy(model, images, commands):
     assert "on cpu" in err and "36 images" in err
 
 
-def test_eval_of_images_with_several_labels_and_none(model, images, commands):
+def test_eval_of_multi_label_images_and_none(model, images, commands):
     """A manifest whose images have several labels; one query and one database image have none."""
     folder, colours = images
     keys = sorted(colours)

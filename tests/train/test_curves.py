@@ -31,10 +31,10 @@ def lines(axes) -> list[tuple[list[float], list[float]]]:
 
 
 def test_one_code_length():
-    loss, codes, watched = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
+    loss, codes, validation = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
     assert lines(loss) == [([1, 2], [4.0, 2.0]), ([1, 2], [3.0, 1.5]), ([1, 2], [1.0, 0.5])]
     assert lines(codes) == [([1, 2], [0.5, 0.25]), ([1, 2], [0.5, 0.8])]
-    assert lines(watched) == [([2], [0.75])], "only epochs that were watched"
+    assert lines(validation) == [([2], [0.75])], "only epochs with a validation MAP"
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["loss", "L1", "Q"]
 
 
@@ -52,10 +52,10 @@ def test_what_a_line_is_can_be_seen():
 
 
 def test_several_code_lengths():
-    loss, codes, watched = training_curves.plot(SEVERAL).axes
+    loss, codes, validation = training_curves.plot(SEVERAL).axes
     assert lines(loss) == [([1, 2, 3], [1.0, 0.5, 1 / 3]), ([1, 2, 3], [2.0, 1.0, 2 / 3])]
     assert lines(codes) == []
-    assert [text.get_text() for text in watched.get_legend().get_texts()] == ["12 bits", "48 bits"]
+    assert [text.get_text() for text in validation.get_legend().get_texts()] == ["12 bits", "48 bits"]
 
 
 def test_files(tmp_path):

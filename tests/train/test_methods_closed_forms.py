@@ -67,14 +67,14 @@ def test_ridge_is_least_squares():
     assert torch.equal(solve(torch.zeros(2, 2), torch.zeros(2, 1), 0.0), torch.zeros(2, 1))
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("name", ["sdh", "fsdh"])
-def test_fit_is_the_algorithm_in_numpy(name, several):
+def test_fit_is_the_algorithm_in_numpy(name, multi_label):
     rng = np.random.default_rng(4)
     n, features, classes, bits, anchors = 60, 7, 3, 5, 11
     x = rng.standard_normal((n, features)).astype(np.float32)
-    y = rng.random((n, classes)) < 0.4 if several else np.eye(classes, dtype=bool)[rng.integers(0, classes, n)]
-    if several:
+    y = rng.random((n, classes)) < 0.4 if multi_label else np.eye(classes, dtype=bool)[rng.integers(0, classes, n)]
+    if multi_label:
         y[0], y[1:, 0] = False, True  # an image without a label has no say
     options = {"lam": 0.8, "nu": 0.2, "anchors": anchors, "width": 0.9, "shrink": 0.01, "iterations": 3, "sweeps": 2}
     if name == "fsdh":

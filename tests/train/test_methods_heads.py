@@ -23,7 +23,7 @@ def drawn(kind):
         "normed": lambda: heads.Normed(FEATURES, BITS),
         "rbf": lambda: heads.RBF(FEATURES, BITS, 9),
         "class-code": lambda: heads.ClassCode(FEATURES, BITS, 5),
-        "several": lambda: heads.ClassCode(FEATURES, BITS, 5, several=True),
+        "multi_label": lambda: heads.ClassCode(FEATURES, BITS, 5, multi_label=True),
     }[kind]()
     for _, tensor in head.named_parameters():
         nn.init.normal_(tensor, std=0.5)
@@ -38,7 +38,7 @@ def drawn(kind):
     return head
 
 
-KINDS = ["linear", "sliced", "normed", "rbf", "class-code", "several"]
+KINDS = ["linear", "sliced", "normed", "rbf", "class-code", "multi_label"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +63,7 @@ def test_plain_is_the_head_in_eval_mode(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["rbf", "class-code", "several"])  # the others are linear by then
+@pytest.mark.parametrize("kind", ["rbf", "class-code", "multi_label"])  # the others are linear by then
 def test_the_exported_graph_gives_the_same(kind):
     onnxruntime = pytest.importorskip("onnxruntime")
     graph = pytest.importorskip("idcwh_export.graph")
@@ -115,8 +115,8 @@ def test_rbf_is_the_formula():
 
 
 def test_class_codes():
-    one, several = drawn("class-code"), drawn("several")
-    assert torch.equal(one.codes, several.codes)
+    one, multi = drawn("class-code"), drawn("multi_label")
+    assert torch.equal(one.codes, multi.codes)
     x = torch.randn(100, FEATURES)
     scores = one.train()(x)
     torch.testing.assert_close(scores, one.linear(x))
@@ -126,12 +126,12 @@ def test_class_codes():
         assert one.eval()(x[i : i + 1])[0].tolist() == one.codes[best].tolist()
         found = {j for j in range(5) if row[j] >= 0} | {best}
         numbers.add(len(found))
-        total = [sum(int(several.codes[j, v]) for j in found) for v in range(BITS)]
-        assert several.eval()(x[i : i + 1])[0].tolist() == total
+        total = [sum(int(multi.codes[j, v]) for j in found) for v in range(BITS)]
+        assert multi.eval()(x[i : i + 1])[0].tolist() == total
     assert len(numbers) > 2 and any((row < 0).all() for row in scores)
 
 
-@pytest.mark.parametrize("kind", ["linear", "sliced", "normed", "rbf", "class-code", "several"])
+@pytest.mark.parametrize("kind", ["linear", "sliced", "normed", "rbf", "class-code", "multi_label"])
 def test_head_trains_on_a_batch_of_one_image(kind):
     h = drawn(kind).train()(torch.randn(1, FEATURES))
     assert len(h) == 1 and torch.isfinite(h).all()

@@ -18,11 +18,11 @@ ALL = list(MODULES)
 STEPPED = [name for name in ALL if not find(name).closed_form]
 
 
-def batch(name, n, classes, bits, seed=0, several=False):
+def batch(name, n, classes, bits, seed=0, multi_label=False):
     generator = torch.Generator().manual_seed(seed)
     h = 2 * torch.randn(n, classes if name == "class-code" else bits, generator=generator)
     y = F.one_hot(torch.randint(classes, (n,), generator=generator), classes).bool()
-    if several:
+    if multi_label:
         y |= torch.rand(n, classes, generator=generator) < 0.3
     return h.requires_grad_(), y, torch.arange(n)
 
@@ -89,15 +89,15 @@ def test_extreme_outputs_are_finite(name, bits):
 
 
 @pytest.mark.parametrize("name", STEPPED)
-@pytest.mark.parametrize("several", [False, True])
-def test_rows_without_a_label_do_not_count(name, several):
-    h, y, rows = batch(name, 12, 4, 8, several=several)
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_rows_without_a_label_do_not_count(name, multi_label):
+    h, y, rows = batch(name, 12, 4, 8, multi_label=multi_label)
     y[3] = y[7] = False
     kept = y.any(dim=1)
     torch.manual_seed(0)
-    whole = create(name, 4, 8, 12, {}, multi_label=several)
+    whole = create(name, 4, 8, 12, {}, multi_label=multi_label)
     torch.manual_seed(0)
-    part = create(name, 4, 8, 12, {}, multi_label=several)
+    part = create(name, 4, 8, 12, {}, multi_label=multi_label)
     for method in (whole, part):
         method.start_epoch()
     torch.manual_seed(1)

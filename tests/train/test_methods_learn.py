@@ -13,9 +13,9 @@ from idcwh_train.methods.base import create
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("name", list(MODULES))
-def test_learns(name, several):
+def test_learns(name, multi_label):
     """Gaussian classes in 40 dimensions; MAP of images that it has not seen, 12 bits.
 
     With several labels, an image is the sum of its classes.
@@ -24,13 +24,13 @@ def test_learns(name, several):
     rng = np.random.default_rng(0)
     means = 2.0 * rng.standard_normal((classes, features))
     y = np.eye(classes, dtype=bool)[np.arange(n) % classes]
-    if several:
+    if multi_label:
         y |= rng.random((n, classes)) < 0.15
     x = torch.from_numpy(y @ means + rng.standard_normal((n, features))).float()
     labels = torch.from_numpy(y)
     train = 200
     torch.manual_seed(0)
-    method = create(name, classes, 12, train, {}, multi_label=several)
+    method = create(name, classes, 12, train, {}, multi_label=multi_label)
     if method.closed_form:
         head = method.fit(x[:train], labels[:train], torch.Generator().manual_seed(0))
     else:
@@ -46,4 +46,4 @@ def test_learns(name, several):
     with torch.inference_mode():
         codes = ih.pack(head.eval()(x[train:]).numpy())
     found = ih.evaluate(codes[:50], y[train : train + 50], codes[50:], y[train + 50 :], bits=12, at=()).map
-    assert found > (0.8 if several else 0.9)  # by chance 0.51 and 0.2
+    assert found > (0.8 if multi_label else 0.9)  # by chance 0.51 and 0.2

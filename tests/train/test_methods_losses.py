@@ -250,12 +250,12 @@ class ClassCode(Reference):
     def loss(self, h, y, rows):
         total = 0.0
         for x, labels in zip(h, y, strict=True):
-            if self.m.several:
+            if self.m.multi_label:
                 total -= sum(math.log(sigmoid(v) if one else 1 - sigmoid(v)) for v, one in zip(x, labels, strict=True))
             else:
                 log_z = math.log(sum(math.exp(v) for v in x))
                 total -= sum(v - log_z for v, one in zip(x, labels, strict=True) if one) / sum(labels)
-        return {"BCE" if self.m.several else "CE": total / len(h)}
+        return {"BCE" if self.m.multi_label else "CE": total / len(h)}
 
 
 CASES = [
@@ -269,19 +269,19 @@ CASES = [
     ("dhn", DHN, {"lam": 0.4, "scale": 0.6}),
     ("csq", CSQ, {"lam": 0.3}),
     ("orthohash", OrthoHash, {"scale": 5.0, "margin": 0.3}),
-    ("class-code", ClassCode, {"several": False}),
-    ("class-code", ClassCode, {"several": True}),
+    ("class-code", ClassCode, {"multi_label": False}),
+    ("class-code", ClassCode, {"multi_label": True}),
 ]
 CLASSES, BITS, IMAGES = 4, 5, 14
 
 
-def batches(name, several):
+def batches(name, multi_label):
     """Four epochs of two batches, two images never seen: (epoch starts here, h, y, rows)."""
     rng = np.random.default_rng(7)
     width = CLASSES if name == "class-code" else BITS
-    y = rng.random((IMAGES, CLASSES)) < 0.35 if several else np.eye(CLASSES, dtype=bool)[rng.integers(0, 4, IMAGES)]
+    y = rng.random((IMAGES, CLASSES)) < 0.35 if multi_label else np.eye(CLASSES, dtype=bool)[rng.integers(0, 4, IMAGES)]
     y[:4] = np.eye(CLASSES, dtype=bool)[[0, 0, 1, 1]]  # some alike and some not, whatever was drawn
-    if several:
+    if multi_label:
         y[5] = False
     for epoch in range(4):
         for start in (0, 6):
@@ -291,15 +291,15 @@ def batches(name, several):
             yield start == 0, 1.3 * rng.standard_normal((6, width)), y[rows], rows
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize(("name", "reference", "options"), CASES)
-def test_loss_and_gradient(name, reference, options, several):
+def test_loss_and_gradient(name, reference, options, multi_label):
     torch.manual_seed(3)
     method = create(
-        name, CLASSES, BITS, IMAGES, options, multi_label=None if "several" in options else several
+        name, CLASSES, BITS, IMAGES, options, multi_label=None if "multi_label" in options else multi_label
     ).double()
     expected = reference(method)
-    for starts, h, y, rows in batches(name, several):
+    for starts, h, y, rows in batches(name, multi_label):
         if starts:
             method.start_epoch()
             expected.epoch()
@@ -327,13 +327,13 @@ def test_loss_and_gradient(name, reference, options, several):
 @pytest.mark.parametrize("name", ["dpsh", "dsdh"])
 def test_memory_of_single_labels_equals_the_multi_label_one(name):
     torch.manual_seed(0)
-    one, several = (create(name, CLASSES, BITS, IMAGES, {}, multi_label=flag).double() for flag in (False, True))
-    assert one.memory.labels.ndim == 1 and several.memory.labels.ndim == 2
+    one, multi = (create(name, CLASSES, BITS, IMAGES, {}, multi_label=flag).double() for flag in (False, True))
+    assert one.memory.labels.ndim == 1 and multi.memory.labels.ndim == 2
     for starts, h, y, rows in batches(name, False):
         if starts:
             one.start_epoch()
-            several.start_epoch()
-        a, b = (m(torch.from_numpy(h), torch.from_numpy(y), torch.from_numpy(rows)).total for m in (one, several))
+            multi.start_epoch()
+        a, b = (m(torch.from_numpy(h), torch.from_numpy(y), torch.from_numpy(rows)).total for m in (one, multi))
         assert a.item() == pytest.approx(b.item(), rel=1e-12)
 
 

@@ -21,10 +21,10 @@ from idcwh_search.errors import (
     NotSupportedError,
 )
 from idcwh_search.images.preprocess import Preprocess
-from idcwh_train.data.holdout import hold_out
+from idcwh_train.data.validation_split import validation_split
 from idcwh_train.engine import checkpoint
 from idcwh_train.engine.code_stats import Codes
-from idcwh_train.engine.validation import held_out_map
+from idcwh_train.engine.validation import validation_map
 from idcwh_train.frozen import features
 from idcwh_train.frozen.fold_batchnorm import folded
 from idcwh_train.models import backbones
@@ -354,17 +354,17 @@ def test_cache_follows_images_weights_and_preprocessing(tmp_path, capsys):
 # ------------------------------------------------------------------------------------------------------- validation
 
 
-def test_held_out_images_are_a_share_of_each_class():
+def test_validation_images_are_a_share_of_each_class():
     labels = np.array([0] * 40 + [1] * 25 + [2] * 3)
     data = datasets.LabelledImages(
         [f"{i}" for i in range(68)], labels, list("abc"), np.zeros((68, 1, 1, 3), np.uint8), [""] * 68
     )
     rows = np.arange(0, 68)
-    train, held = hold_out(data, rows, 0.1, seed=0)
-    assert np.bincount(labels[held], minlength=3).tolist() == [4, 2, 0]
-    assert sorted([*train, *held]) == rows.tolist()
-    assert not np.array_equal(held, hold_out(data, rows, 0.1, seed=1)[1])
-    assert len(hold_out(data, rows, 0.0, seed=0)[1]) == 0
+    train, validation = validation_split(data, rows, 0.1, seed=0)
+    assert np.bincount(labels[validation], minlength=3).tolist() == [4, 2, 0]
+    assert sorted([*train, *validation]) == rows.tolist()
+    assert not np.array_equal(validation, validation_split(data, rows, 0.1, seed=1)[1])
+    assert len(validation_split(data, rows, 0.0, seed=0)[1]) == 0
 
 
 class Given:
@@ -380,14 +380,14 @@ class Given:
         return positions, self.h[positions]
 
 
-def test_map_of_held_out_images():
+def test_map_of_validation_images():
     labels = np.arange(20) % 2
     h = torch.from_numpy(np.where(labels[:, None] == 0, 1.0, -1.0) * np.ones((20, 8))).float()
     source = Given(h)
-    assert held_out_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {8: 1.0}
-    assert held_out_map(source, source.network, torch.arange(16), torch.arange(0), labels) == {}
+    assert validation_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {8: 1.0}
+    assert validation_map(source, source.network, torch.arange(16), torch.arange(0), labels) == {}
     labels[16:] = 3
-    assert held_out_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {}
+    assert validation_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {}
 
 
 def test_collapse_is_seen_in_what_the_network_puts_out():

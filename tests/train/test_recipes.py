@@ -68,7 +68,7 @@ def test_recipe_fine_tuning_quantizes_weakly(recipe, method):
 
 @pytest.mark.parametrize(("images", "epochs"), [(4_500, 80), (5_000, 80), (45_000, 80), (900, 400), (1_437, 255)])
 def test_recipe_frozen_trains_small_datasets_longer(images, epochs):
-    """cifar10-mini, with and without held-out images, and larger datasets keep the recipe's epochs."""
+    """cifar10-mini, with and without validation images, and larger datasets keep the recipe's epochs."""
     assert _trainer(images, recipes.options("frozen", {"bits": 8})).epochs == epochs
 
 

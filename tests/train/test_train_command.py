@@ -111,7 +111,7 @@ def test_network_backbone_gets_the_mean_gradient_of_the_heads():
 def test_train_keep_best_keeps_the_epoch_of_the_best_map(images, net, tmp_path, cached, capsys, monkeypatch):
     command = ["--data", str(images), *net, "--freeze", "--validation", "0.2", *cached]
     values = iter([0.3, 0.9, 0.5, 0.9, 0.2])
-    monkeypatch.setattr(validation, "held_out_map", lambda *_: {12: next(values)})
+    monkeypatch.setattr(validation, "validation_map", lambda *_: {12: next(values)})
     command += ["--epochs", "5", "--schedule", "step", "--lr", "0.01"]
     model, content = load_model(run_until(tmp_path / "best", [*command, "--keep", "best"]))
     assert content["training"]["kept"] == 2 and "kept epoch 2, MAP 0.9000" in capsys.readouterr().err
@@ -151,19 +151,19 @@ def test_train_closed_form_ignores_average(images, net, tmp_path, cached, method
     model, content = load_model(run_until(tmp_path / "mean", [*command, "--average", "0.9"]))
     before, after = solved.state_dict(), model.state_dict()
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
-    assert not more or content["training"]["metrics"]["map"] > 0.9  # that of the held-out images is of this head, too
+    assert not more or content["training"]["metrics"]["map"] > 0.9  # that of the validation images is of this head, too
 
 
 def test_train_method_option_texts_become_values(images, net, tmp_path, cached):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--method", "dpsh", *cached]
-    command += ["--method-option", "several=no", "--method-option", "eta=5"]
+    command += ["--method-option", "multi_label=no", "--method-option", "eta=5"]
     method = load_model(run_until(tmp_path / "run", command))[1]["method"]
-    assert method == {"name": "dpsh", "eta": 5.0, "several": False}
+    assert method == {"name": "dpsh", "eta": 5.0, "multi_label": False}
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
-    """The whole network trains: the backbone's weights move, and held-out images of a class find their own."""
+    """The whole network trains: the backbone's weights move, and validation images of a class find their own."""
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--epochs", "6", "--batch-size", "9", "--lr", "0.003"]
     command += ["--validation", "0.34", "--precision", precision, "--out", str(out), *cached]
@@ -304,13 +304,13 @@ def test_train_without_queries_reports_map_and_next_commands(images, net, tmp_pa
     split = json.loads((out / "protocol.json").read_text())
     assert len(split["train"]["rows"]) == len(split["database"]["rows"]) == 42 and split["query"]["rows"] == []
     assert re.fullmatch(
-        r"MAP \d\.\d{4} at 12 bits: 6 held-out images searched among 36 training images", lines[-3]
+        r"MAP \d\.\d{4} at 12 bits: 6 validation images searched among 36 training images", lines[-3]
     )  # fmt: skip
     assert lines[-2] == f"next: idcwh-export {out}/model.pt --onnx"
     assert lines[-1] == f"next: idcwh-index build --model {out}/model.onnx --images {images} --db {out}/codes.bin"
 
 
-def test_train_without_held_out_images_reports_no_map(images, net, tmp_path, cached, capsys):
+def test_train_without_validation_images_reports_no_map(images, net, tmp_path, cached, capsys):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--validation", "0", *cached]
     assert cli.main([*command, "--query-per-class", "0", "--out", str(tmp_path / "run")]) == 0
     assert "--validation" in capsys.readouterr().err

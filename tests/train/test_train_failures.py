@@ -127,7 +127,7 @@ def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, mes
     assert last.startswith("error: ") and message in last
 
 
-def test_train_keep_best_without_held_out_is_wrong_usage(images, net, tmp_path, cached, capsys):
+def test_train_keep_best_without_validation_is_wrong_usage(images, net, tmp_path, cached, capsys):
     command = ["--data", str(images), *net, "--freeze", "--out", str(tmp_path / "run"), *cached]
     assert cli.main([*command, "--keep", "best", "--validation", "0.01"]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
@@ -141,7 +141,7 @@ def test_train_keep_best_without_held_out_is_wrong_usage(images, net, tmp_path, 
         (["--method", "idcwh-single", "--gamma", "1"], ["idcwh-single: gamma", "1.0"]),
         (["--sigma2", "-1"], ["--sigma2", "-1.0"]),
         (["--method", "dcwh", "--method-option", "every=0.5"], ["dcwh: every", "0.5"]),
-        (["--method", "dpsh", "--method-option", "several=maybe"], ["dpsh: several", "'maybe'"]),
+        (["--method", "dpsh", "--method-option", "multi_label=maybe"], ["dpsh: multi_label", "'maybe'"]),
         (["--method-option", "foo=1"], ["idcwh", "'foo'", "sigma2, gamma, beta"]),
         (["--dropout", "1"], ["--dropout", "1.0"]),
         (["--momentum", "1.5"], ["--momentum", "1.5"]),

@@ -21,7 +21,7 @@ _TITLES = {
     "lr": "the paper's learning rate",
     "center_lr": "the paper's learning rate of centers",
     "schedule": "learning rate in steps",
-    "validation": "no images held out",
+    "validation": "no validation images",
     "flip": "no flips",
 }
 

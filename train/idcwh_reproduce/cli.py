@@ -27,7 +27,7 @@ examples:
   idcwh-reproduce --list --out mini
 
 Each combination of method, code length and seed is an experiment: one training and one evaluation of the queries. A
-finished experiment is a file in DIR/cells, and is not trained again with the same settings. DIR/report.md,
+finished experiment is a file in DIR/experiments, and is not trained again with the same settings. DIR/report.md,
 DIR/report.html and DIR/results.json, which has all numbers, are written at the end.
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done but some experiments failed or some images could not be read,
@@ -170,7 +170,7 @@ def plan(arguments: Any, table: tables.Table) -> list[Planned]:
         bits=Options(bits=tuple(arguments.bits or table.bits)).bits,
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
         joint=arguments.joint,
-        # All training images of the protocol train: nothing is chosen by held-out images.
+        # All training images of the protocol train: nothing is chosen by validation images.
         given={"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)},
     )
     if (arguments.sweeps or arguments.ablation) and "idcwh" not in requested.methods:
@@ -196,7 +196,7 @@ def _methods(names: list[str] | None, table: tables.Table, freeze: bool) -> tupl
 
 
 def _has_experiments(out: Path) -> bool:
-    return any((out / "cells").glob("*.json"))
+    return any((out / "experiments").glob("*.json"))
 
 
 def _check_figures(out: Path) -> None:
@@ -228,7 +228,7 @@ def _listing(out: Path | None) -> list[str]:
         ]
     if out is None:
         return lines
-    results = list(experiments.read_all(out / "cells"))
+    results = list(experiments.read_all(out / "experiments"))
     if not results:
         return [*lines, "", f"{out}: no experiments yet"]
     kept = report.remembered(out) or {"table": "experiments"}

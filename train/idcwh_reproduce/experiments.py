@@ -1,4 +1,4 @@
-"""Experiments, each one training and its evaluation, and their files DIR/cells/NAME.json.
+"""Experiments, each one training and its evaluation, and their files DIR/experiments/NAME.json.
 
 A file is written whole when its experiment is done or has failed, and holds everything that the report needs. Beside
 some is NAME.npz, the logits of queries for t-SNE.
@@ -25,7 +25,7 @@ from idcwh_search.metrics.result import Evaluation
 from idcwh_train import recipes
 from idcwh_train.options import Options
 
-FORMAT, VERSION = "idcwh-reproduce-cell", 1
+FORMAT, VERSION = "idcwh-reproduce-experiment", 1
 DONE, FAILED = "done", "failed"
 
 

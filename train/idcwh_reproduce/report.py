@@ -31,7 +31,7 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     Args:
         unavailable: the reason why the table's data could not be read; ignored where there are experiments.
     """
-    done = list(experiments.read_all(out / "cells"))
+    done = list(experiments.read_all(out / "experiments"))
     blocks = [f"# {table.title}: the paper's table, reproduced", *_opening(table, done)]
     for results in gather(done):
         blocks += _section(out, table, results, figures)
@@ -64,7 +64,7 @@ def check(out: Path) -> None:
 def _opening(table: tables.Table, done: Sequence[Result]) -> list[str]:
     epoch = "Every number is of the last epoch"
     if any(one.content["options"].get("keep", "last") != "last" for one in done):
-        epoch = "Numbers are of the last epoch, or of the best on held-out training images where `keep` says so"
+        epoch = "Numbers are of the last epoch, or of the best on validation images where `keep` says so"
     trained = sum(one.done for one in done)
     failed = f", {len(done) - trained:,} that failed" if trained < len(done) else ""
     return [
@@ -127,8 +127,8 @@ def _printed(table: tables.Table) -> str:
 def _numbers(table: str, done: Sequence[Result]) -> str:
     """Returns results.json: every experiment without its curves, small enough to keep and to compare.
 
-    `groups` hold what their experiments share (settings, protocol per seed, machine, versions, command) and `cells`,
-    one experiment per line, with the numbers of each code length.
+    `groups` hold what their experiments share (settings, protocol per seed, machine, versions, command) and
+    `experiments`, one per line, with the numbers of each code length.
     """
     groups: dict[str, dict[str, Any]] = {}
     for one in done:
@@ -136,13 +136,13 @@ def _numbers(table: str, done: Sequence[Result]) -> str:
         names = ("recipe", "backbone", "freeze", "versions", "machine", "revision", "command")
         shared = {name: content[name] for name in names}
         shared["images"] = {name: content["dataset"][name] for name in ("images", "sha256")}
-        group = groups.setdefault(json.dumps(shared), {**shared, "protocols": {}, "cells": []})
+        group = groups.setdefault(json.dumps(shared), {**shared, "protocols": {}, "experiments": []})
         if protocol := content["protocol"]:
             group["protocols"][str(one.seed)] = {name: protocol[name] for name in ("name", "sha256")}
         row = {name: content[name] for name in ("method", "seed", "variant", "status", "reason", "seconds", "options")}
         row["options"] = {name: value for name, value in content["options"].items() if name != "data"}
         row["numbers"] = {str(bits): _single(evaluation.to_dict()) for bits, evaluation in one.evaluations.items()}
-        group["cells"].append(row)
+        group["experiments"].append(row)
     text = json.dumps({"table": table, "groups": list(groups.values())}, allow_nan=False)
     return re.sub(r'\{(?="recipe"|"method": "[^"]*", "seed")', "\n{", text) + "\n"
 

@@ -1,6 +1,6 @@
 """Trains the missing experiments one after the other. It can be stopped at any time and continues later.
 
-DIR/cells/NAME.json   a finished experiment, see experiments.py
+DIR/experiments/NAME.json   a finished experiment, see experiments.py
 DIR/runs/NAME/        the files of idcwh-train while it runs; deleted at its end, unless they are to be kept
 """
 
@@ -58,7 +58,7 @@ class Runner:
     ) -> None:
         self.out, self.dataset, self.device, self.cache, self.command = out, dataset, device, cache, command
         self.fingerprint = dataset.fingerprint()
-        self.folder = out / "cells"
+        self.folder = out / "experiments"
 
     def find(self, planned: Planned) -> Result | None:
         """Returns the result, if there is one of the same options and dataset."""

@@ -169,12 +169,13 @@ def _quality(outcome: Any, options: Options) -> list[str]:
     """Returns notes about MAP on images that did not train, as far as it was measured."""
     from .engine.epoch_log import named
 
-    if outcome.held and options.keep == "last":
+    if outcome.validation and options.keep == "last":
         maps = {bits: outcome.record.get(named("map", bits, options.bits)) for bits in options.bits}
-        on = f"{counted(outcome.held, 'held-out image')} searched among {counted(outcome.trained, 'training image')}"
+        queries, searched = counted(outcome.validation, "validation image"), counted(outcome.trained, "training image")
+        on = f"{queries} searched among {searched}"
         return [f"MAP {value:.4f} at {bits} bits: {on}" for bits, value in maps.items() if value is not None]
-    if not outcome.held and not outcome.evaluations:
-        return ["the model was not measured: no image was held out (--validation SHARE holds some out)"]
+    if not outcome.validation and not outcome.evaluations:
+        return ["the model was not measured: there are no validation images (--validation SHARE)"]
     return []
 
 

@@ -42,8 +42,8 @@ class Options:
         None, _COUNT, "classes that do not train, of protocol unseen", _DATA, unset="a quarter"
     )
     seed: int = option(0, whole(0), "seed of split, weights and batches", _RUN)
-    validation: float = option(0.0, SHARE, "share of training images held out", _DATA)
-    keep: str = option("last", one_of("last", "best"), "epoch to save; best by held-out MAP", _RUN)
+    validation: float = option(0.0, SHARE, "share of training images for validation", _DATA)
+    keep: str = option("last", one_of("last", "best"), "epoch to save; best by validation MAP", _RUN)
 
     backbone: str = option("googlenet", TEXT, "network of torchvision, timm:NAME or compact", _NETWORK, metavar="NAME")
     weights: str = option("imagenet", NAME, "first weights: imagenet, none or a file", _NETWORK, metavar="FILE")
@@ -102,7 +102,7 @@ class Options:
         if self.backbone == COMPACT and self.weights == "imagenet":
             raise ValueError("weights: compact has none of ImageNet; expected none, or a file")
         if self.keep == "best" and not self.validation:
-            raise ValueError("keep: best needs held-out images (--validation SHARE); the queries never choose")
+            raise ValueError("keep: best needs validation images (--validation SHARE); the queries never choose")
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
             raise ValueError("nesterov: needs sgd with momentum")
 

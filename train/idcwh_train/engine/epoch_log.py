@@ -27,10 +27,11 @@ def line(record: Record, epochs: int, lengths: Sequence[int]) -> str:
             return record.get(named(name, bits, lengths))
 
         terms = [f"{name} {of(name):.4g}" for name in ("loss", "L1", "L2", "Q") if of(name) is not None]
-        held = [f"MAP {of('map'):.4f} on held-out images"] if of("map") is not None else []
+        validation = [f"MAP {of('map'):.4f} on validation images"] if of("map") is not None else []
         codes = []
         if of("distinct_codes") is not None:
             codes = [f"{of('distinct_codes'):,} distinct codes, bit bias {of('bit_bias'):.2f}"]
         length = [] if len(lengths) == 1 else [f"[{bits} bits]"]
-        said.append(" ".join([*length, ", ".join([" ".join(terms), *held, *codes] if terms else [*held, *codes])]))
+        parts = [*([" ".join(terms)] if terms else []), *validation, *codes]
+        said.append(" ".join([*length, ", ".join(parts)]))
     return " ".join(said)

@@ -80,8 +80,8 @@ class ModelWriter:
         }
 
     def _trained(self) -> np.ndarray:
-        """Returns positions of the training images, including held-out ones: `--keep best` chose by them."""
-        return torch.cat([self.setup.train, self.setup.held]).sort().values.numpy()
+        """Returns positions of the training images, including validation ones: `--keep best` chose by them."""
+        return torch.cat([self.setup.train, self.setup.validation]).sort().values.numpy()
 
     def _centers(self, method: Method) -> torch.Tensor | None:
         """Returns the class centers; NaN for a class without a training image, which has only its first values."""

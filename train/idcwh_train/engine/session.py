@@ -59,7 +59,7 @@ class Outcome:
     variants: the same for the other splits of the protocol's family (protocols.variants), by title.
     unmeasured: the reasons why a split has no evaluation, by title.
     left_out: files of the dataset's folder that are not among its images.
-    trained, held: numbers of training images, and of held-out images.
+    trained, validation: numbers of training images, and of validation images.
     """
 
     finished: bool
@@ -70,7 +70,7 @@ class Outcome:
     unmeasured: dict[str, str]
     left_out: LeftOut
     trained: int
-    held: int
+    validation: int
 
 
 def train(
@@ -173,7 +173,7 @@ def _outcome(setup: TrainingSetup, session: Session, finished: bool) -> Outcome:
             unmeasured[title] = str(why)
     failed = dict(sorted(setup.workers.gather_dict(setup.source.failed).items()))
     own = _title(setup.splits, setup.split)
-    counts = len(setup.train), len(setup.held)
+    counts = len(setup.train), len(setup.validation)
     evaluations = found.pop(own, {})
     return Outcome(
         finished, session.record, failed, evaluations, found, unmeasured, setup.dataset.left_out, *counts
@@ -295,7 +295,7 @@ class Session:
             kept = best["epoch"]
             trainer.load(self.setup.network, best["weights"])
             trainer.load_methods(best["methods"])
-            note(f"kept epoch {kept}, MAP {best['map']:.4f} on held-out images")
+            note(f"kept epoch {kept}, MAP {best['map']:.4f} on validation images")
         elif trainer.average is not None:
             trainer.load(self.setup.network, trainer.weights(trainer.result))
         models = ModelWriter(self.setup, trainer, self.options, self.record, kept)

@@ -19,8 +19,8 @@ from idcwh_search.errors import InvalidInputError, UsageError
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits.protocols import Split
 
-from ..data.holdout import hold_out
 from ..data.loader import Batch, read_one
+from ..data.validation_split import validation_split
 from ..frozen.features import extract, joined
 from ..methods.base import Method, create
 from ..models.backbones import Backbone
@@ -42,7 +42,7 @@ class TrainingSetup:
     network, methods: a hash layer and a method per code length, on the device.
     source: its `size` images, known by their positions; `rows` of the dataset, ascending, int64 [size].
     labels: those of the source's images, int64 [size] or bool [size, C].
-    train, held: positions of the images that train, and of those that are held out.
+    train, validation: positions of the images that train, and of the validation images.
 
     splits: by title, the splits that are evaluated at the end, so that their images are in the source as well.
     """
@@ -66,9 +66,9 @@ class TrainingSetup:
             raise InvalidInputError(
                 f"has no label on any of {counted(len(split.train), 'training image')}", path=dataset.spec
             )
-        train, held = hold_out(dataset, rows, options.validation, options.seed)
-        if options.validation and not len(held):
-            why = f"no images are held out: {options.validation:g} of the largest class is less than one image"
+        train, validation = validation_split(dataset, rows, options.validation, options.seed)
+        if options.validation and not len(validation):
+            why = f"no validation images: {options.validation:g} of the largest class is less than one image"
             if options.keep == "best":
                 raise UsageError(why, path="--keep", found="best", hint="raise --validation, or leave --keep out")
             note(why)
@@ -79,7 +79,7 @@ class TrainingSetup:
             wanted = np.union1d(wanted, np.union1d(of.query, of.database))
         self.source, self.rows = self._source(rows, np.setdiff1d(wanted, rows), cache, workers)
         self.labels = torch.from_numpy(dataset.labels[self.rows])
-        self.train, self.held = self.positions(train), self.positions(held)
+        self.train, self.validation = self.positions(train), self.positions(validation)
         self._check_readable(splits)
         at_once = min(options.batch_size, len(train)) // workers.count
         if at_once < self.source.min_batch:

@@ -1,4 +1,4 @@
-"""curves.png: loss, codes and held-out MAP over the epochs of log.jsonl."""
+"""curves.png: loss, codes and validation MAP over the epochs of log.jsonl."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def draw(folder: Path) -> Path | None:
 def plot(records: list[dict[str, Any]]) -> Any:
     """Returns a matplotlib figure of the records of log.jsonl: terms of the loss, statistics of the codes, MAP."""
     lengths = _lengths(records)
-    watched = [f"map{of}" for of in lengths if any(f"map{of}" in record for record in records)]
-    figure, axes = new_figure(14.5 if watched else 10, 4.4, columns=3 if watched else 2)
+    validation = [f"map{of}" for of in lengths if any(f"map{of}" in record for record in records)]
+    figure, axes = new_figure(14.5 if validation else 10, 4.4, columns=3 if validation else 2)
     terms = dict.fromkeys(name.split("@")[0] for record in records for name in record if _is_term(name))
     _panel(axes[0], records, lengths, dict(zip(terms, cycle(DASHES), strict=False)))
     axes[0].set(title="Terms of the loss", ylabel="mean over the epoch", yscale="symlog", xlabel="epoch")
     _panel(axes[1], records, lengths, {"bit_bias": "-", "distinct": "--"})
     axes[1].set(title="Training codes", ylim=(-0.02, 1.02), xlabel="epoch")
     axes[1].set_ylabel("bit bias (0 is best, 1 constant); share of distinct codes", fontsize=9)
-    if watched:
+    if validation:
         _panel(axes[2], records, lengths, {"map": "o-"})
-        axes[2].set(title="MAP of held-out images", ylim=(-0.02, 1.02), xlabel="epoch")
+        axes[2].set(title="MAP of validation images", ylim=(-0.02, 1.02), xlabel="epoch")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""MAP on held-out training images, and the weights with the best one. The protocol's queries are not used here."""
+"""MAP on validation images, and the weights with the best one. The protocol's queries are not used here."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Validation:
         self.best: dict[str, Any] | None = None
 
     def measure(self, record: Record) -> None:
-        """Adds the MAP of the held-out images to the record of an epoch."""
+        """Adds the MAP of the validation images to the record of an epoch."""
         setup, trainer = self.setup, self.trainer
-        if not len(setup.held):
+        if not len(setup.validation):
             return
-        found = held_out_map(setup.source, trainer.result, setup.train, setup.held, setup.labels.numpy())
+        found = validation_map(setup.source, trainer.result, setup.train, setup.validation, setup.labels.numpy())
         record.update({named("map", bits, setup.network.lengths): value for bits, value in found.items()})
         mean = sum(found.values()) / len(found) if found else 0.0
         if setup.options.keep == "best" and (self.best is None or mean > self.best["map"]):
@@ -46,14 +46,16 @@ class Validation:
         self.best = best
 
 
-def held_out_map(source: Source, network: Network, train: Tensor, held: Tensor, labels: np.ndarray) -> dict[int, float]:
-    """Returns the tie-aware MAP of held-out images against training images for each code length.
+def validation_map(
+    source: Source, network: Network, train: Tensor, validation: Tensor, labels: np.ndarray
+) -> dict[int, float]:
+    """Returns the tie-aware MAP of validation images against training images for each code length.
 
     Both are positions in the source, whose labels are `labels`. Returns nothing if no query has a relevant image.
     """
     picked = torch.linspace(0, len(train) - 1, min(len(train), _DATABASE)).long()
     try:
-        found = evaluate(source, network, held[:_QUERIES], train[picked], labels, at=())
+        found = evaluate(source, network, validation[:_QUERIES], train[picked], labels, at=())
     except EvaluationError:
         return {}
     return {bits: of.map for bits, of in found.items()}

@@ -130,14 +130,14 @@ def create(
     Args:
         classes, bits, images: numbers of classes, bits and training images.
         options: those that differ from the defaults.
-        multi_label: whether an image may have several labels, if that is known; default of the option `several`.
+        multi_label: whether an image may have several labels, if that is known; default of the option `multi_label`.
 
     Raises IdcwhError for an unknown name; TypeError for an unknown option and ValueError for an invalid value, both
     with the method's name.
     """
     method = find(name)
-    if multi_label is not None and "several" in declared(method):
-        options = {"several": multi_label, **options}
+    if multi_label is not None and "multi_label" in declared(method):
+        options = {"multi_label": multi_label, **options}
     try:
         return method(classes, bits, images, **options)
     except (TypeError, ValueError) as error:

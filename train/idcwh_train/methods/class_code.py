@@ -21,13 +21,13 @@ from .hash_centers import spread
 
 
 class ClassCode(Method):
-    """A classifier. An image of several labels shares the cross-entropy among them unless `several` is on."""
+    """A classifier. An image of several labels shares the cross-entropy among them unless `multi_label` is on."""
 
     name: ClassVar[str] = "class-code"
 
     codes: Tensor  # int8 [classes, bits]; also in the head
 
-    several: bool = option(False, SWITCH, "an image may have several labels: binary cross-entropy")
+    multi_label: bool = option(False, SWITCH, "an image may have several labels: binary cross-entropy")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)
@@ -37,14 +37,14 @@ class ClassCode(Method):
         return self.codes.float()
 
     def head(self, features: int) -> nn.Module:
-        head = heads.ClassCode(features, self.bits, self.classes, self.several)
+        head = heads.ClassCode(features, self.bits, self.classes, self.multi_label)
         head.codes.copy_(self.codes)
         return head
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         """Returns the cross-entropy; h are the classifier's scores [n, classes]."""
         labels = y.to(h.dtype)
-        if self.several:
+        if self.multi_label:
             bce = F.binary_cross_entropy_with_logits(h, labels, reduction="none")
             return {"BCE": bce.sum(dim=1).mean()}
         return {"CE": F.cross_entropy(h, labels / labels.sum(dim=1, keepdim=True))}

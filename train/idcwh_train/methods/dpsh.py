@@ -30,11 +30,11 @@ class DPSH(Method):
     name: ClassVar[str] = "dpsh"
 
     eta: float = option(10.0, AT_LEAST_0, "weight of the quantization term, 10 to 100 in the paper")
-    several: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
+    multi_label: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)
-        self.memory = Memory(images, bits, classes, self.several)
+        self.memory = Memory(images, bits, classes, self.multi_label)
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         self.memory.refresh(rows, h.detach(), y)

@@ -39,11 +39,11 @@ class DSDH(Method):
     nu: float = option(2e-5, AT_LEAST_0, "weight of the classifier's norm")
     eta: float = option(0.011, AT_LEAST_0, "weight of the quantization term")
     sweeps: int = option(10, whole(1), "largest number of sweeps over the bits in an update of B")
-    several: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
+    multi_label: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)
-        self.memory = Memory(images, bits, classes, self.several)
+        self.memory = Memory(images, bits, classes, self.multi_label)
         self.register_buffer("codes", torch.zeros(images, bits, dtype=torch.int8))
         self.register_buffer("classifier", torch.zeros(bits, classes))
 

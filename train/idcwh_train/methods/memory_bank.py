@@ -11,43 +11,43 @@ from .pairwise import similar
 class Memory(nn.Module):
     """Outputs u float32 [images, bits], 0 for an image not seen yet, and labels.
 
-    Labels are numbers (-1: not seen) for single labels, and rows of a matrix for `several`. For 50,000 images of 40,000
-    classes that is 0.4 MB or 2 GB.
+    Labels are numbers (-1: not seen) for single labels, and rows of a matrix for `multi_label`. For 50,000 images of
+    40,000 classes that is 0.4 MB or 2 GB.
     """
 
     u: Tensor
     labels: Tensor
 
-    def __init__(self, images: int, bits: int, classes: int, several: bool) -> None:
+    def __init__(self, images: int, bits: int, classes: int, multi_label: bool) -> None:
         super().__init__()
-        self.several = several
+        self.multi_label = multi_label
         self.register_buffer("u", torch.zeros(images, bits))
-        none = torch.zeros(images, classes, dtype=torch.bool) if several else torch.full((images,), -1)
+        none = torch.zeros(images, classes, dtype=torch.bool) if multi_label else torch.full((images,), -1)
         self.register_buffer("labels", none)
 
     @torch.no_grad()
     def refresh(self, rows: Tensor, u: Tensor, y: Tensor) -> None:
         """Stores the outputs u [n, bits] and labels y, bool [n, classes], of images `rows`."""
         self.u[rows] = u.to(self.u.dtype)
-        self.labels[rows] = y if self.several else y.int().argmax(dim=1)
+        self.labels[rows] = y if self.multi_label else y.int().argmax(dim=1)
 
     def similar(self, y: Tensor) -> Tensor:
         """Returns S bool [n, images] for labels y; false for an image not seen yet."""
-        if self.several:
+        if self.multi_label:
             present = y.any(dim=0)
             return similar(y[:, present], self.labels[:, present])
         return y.int().argmax(dim=1)[:, None] == self.labels
 
     def times(self, w: Tensor) -> Tensor:
         """Returns Y w [images, k] for w [classes, k]; 0 for an image not seen yet."""
-        if self.several:
+        if self.multi_label:
             return torch.cat([block.to(w.dtype) @ w for block in self.labels.split(self._rows())])
         return w[self.labels.clamp(min=0)].masked_fill((self.labels < 0)[:, None], 0)
 
     def gathered(self, b: Tensor, classes: int) -> Tensor:
         """Returns Y' b [classes, k] for b [images, k]: the sum over the images of each class."""
         sums = b.new_zeros(classes, b.shape[1])
-        if self.several:
+        if self.multi_label:
             for labels, part in zip(self.labels.split(self._rows()), b.split(self._rows()), strict=True):
                 sums += labels.T.to(b.dtype) @ part
             return sums

@@ -101,15 +101,15 @@ class RBF(nn.Module):
 
 class ClassCode(nn.Module):
     """A classifier, and a code for each class. Training mode: its scores [n, classes]. Eval mode: the code of the best
-    class as +1 and -1; with `several` labels an image, the sum of the codes of all classes whose probability
+    class as +1 and -1; with `multi_label`, the sum of the codes of all classes whose probability
     (a sigmoid's) is at least 1/2, and of the best one in any case.
     """
 
     codes: Tensor  # int8 [classes, bits] of +1 and -1
 
-    def __init__(self, features: int, bits: int, classes: int, several: bool = False) -> None:
+    def __init__(self, features: int, bits: int, classes: int, multi_label: bool = False) -> None:
         super().__init__()
-        self.several = several
+        self.multi_label = multi_label
         self.linear = linear(features, classes)
         self.register_buffer("codes", torch.ones(classes, bits, dtype=torch.int8))
 
@@ -117,7 +117,7 @@ class ClassCode(nn.Module):
         scores: Tensor = self.linear(x)
         if self.training:
             return scores
-        if not self.several:
+        if not self.multi_label:
             return self.codes[scores.argmax(dim=1)].float()
         chosen = scores >= scores.amax(dim=1, keepdim=True).clamp(max=0)
         return chosen.float() @ self.codes.float()
@@ -135,7 +135,7 @@ def config(head: nn.Module) -> dict[str, Any]:
         case RBF():
             return {"kind": "rbf", "anchors": len(head.anchors)}
         case ClassCode():
-            return {"kind": "class-code", "classes": len(head.codes), "several": head.several}
+            return {"kind": "class-code", "classes": len(head.codes), "multi_label": head.multi_label}
     raise TypeError(f"not a head: {type(head).__name__}")
 
 
@@ -150,8 +150,11 @@ def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
             return Normed(features, bits)
         case {"kind": "rbf", "anchors": int(anchors)} if anchors > 0:
             return RBF(features, bits, anchors)
-        case {"kind": "class-code", "classes": int(classes), "several": bool(several)} if classes > 0:
-            return ClassCode(features, bits, classes, several)
+        case (
+            {"kind": "class-code", "classes": int(classes), "multi_label": bool(multi_label)}
+            | {"kind": "class-code", "classes": int(classes), "several": bool(multi_label)}  # the key until 0.1
+        ) if classes > 0:
+            return ClassCode(features, bits, classes, multi_label)
     raise NotSupportedError("its head is not supported by this version", found=repr(config)[:200])
 
 
