@@ -52,6 +52,11 @@ def test_stored_and_built_again(kind):
     assert head(x).shape == (50, BITS) and head(x).dtype == torch.float32
 
 
+def test_class_code_is_built_from_its_key_until_0_1():
+    head = heads.build({"kind": "class-code", "classes": 5, "several": True}, FEATURES, BITS)
+    assert isinstance(head, heads.ClassCode) and head.multi_label
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_plain_is_the_head_in_eval_mode(kind):
     head = drawn(kind).train()

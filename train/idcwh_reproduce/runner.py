@@ -1,7 +1,7 @@
 """Trains the missing experiments one after the other. It can be stopped at any time and continues later.
 
 DIR/experiments/NAME.json   a finished experiment, see experiments.py
-DIR/runs/NAME/        the files of idcwh-train while it runs; deleted at its end, unless they are to be kept
+DIR/runs/NAME/               the files of idcwh-train while it runs; deleted at its end, unless they are to be kept
 """
 
 from __future__ import annotations

@@ -40,15 +40,15 @@ std::optional<Mark> read_mark(const File& file, const Header& header, std::uint6
 
 Commit parse(const Record& record) {
     const RecordHead& head = record.head();
-    if (head.b > max_next_id) record.fail("says that ids go on from " + std::to_string(head.b));
-    const Section& directory = record.section(Part::directory);
-    if (head.kind != Kind::commit || directory.size() % 8 || head.c != head.commit) record.fail("is no commit");
+    if (head.next_id() > max_next_id) record.fail("says that ids go on from " + std::to_string(head.next_id()));
+    const Section& directory = record.section(SectionKind::directory);
+    if (head.kind != Kind::commit || directory.size() % 8 || head.number() != head.commit) record.fail("is no commit");
     Commit commit;
-    commit.number = head.c;
+    commit.number = head.number();
     commit.offset = head.offset;
     commit.end = head.offset + head.length;
-    commit.items = head.a;
-    commit.next_id = head.b;
+    commit.items = head.items();
+    commit.next_id = head.next_id();
     const auto* records = directory.all<std::uint64_t>();
     commit.records.assign(records, records + directory.size() / 8);
     return commit;

@@ -42,18 +42,21 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
         auto record = Record::read(file, header.crc, offset, size, identity_);
         const RecordHead& head = record->head();
         if (head.kind == Kind::manifest) {
-            record->section(Part::json);  // or it fails
+            record->section(SectionKind::json);  // or it fails
             manifest_record_ = std::move(record);
         } else if (head.kind == Kind::items) {
             entries_.push_back({std::make_shared<const Items>(std::move(record), bits), {}, 0, nullptr, false});
         } else if (head.kind == Kind::removals) {
-            const auto target = std::find_if(entries_.begin(), entries_.end(),
-                                             [&](const Entry& entry) { return entry.items->offset() == head.b; });
+            const auto target = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+                return entry.items->offset() == head.segment_offset();
+            });
             if (target == entries_.end())
-                record->fail("removes rows of a record at byte " + std::to_string(head.b) + ", which is not in force");
-            if (head.a > target->items->rows() - target->dead || record->section(Part::rows).size() != 4 * head.a)
-                record->fail("claims " + std::to_string(head.a) + " rows");
-            target->dead += static_cast<std::size_t>(head.a);
+                record->fail("removes rows of a record at byte " + std::to_string(head.segment_offset()) +
+                             ", which is not in force");
+            if (head.rows() > target->items->rows() - target->dead ||
+                record->section(SectionKind::rows).size() != 4 * head.rows())
+                record->fail("claims " + std::to_string(head.rows()) + " rows");
+            target->dead += static_cast<std::size_t>(head.rows());
             target->removals.push_back(std::move(record));
         }  // Others are of later versions, and may be ignored.
     }
@@ -89,8 +92,8 @@ void FileView::load_alive() const {
         alive[i].assign((rows + 63) / 64, ~std::uint64_t{0});
         if (rows % 64) alive[i].back() = (std::uint64_t{1} << rows % 64) - 1;
         for (const auto& record : entry.removals) {
-            const auto* removed = record->section(Part::rows).all<std::uint32_t>();
-            for (std::uint64_t r = 0; r < record->head().a; ++r) {
+            const auto* removed = record->section(SectionKind::rows).all<std::uint32_t>();
+            for (std::uint64_t r = 0; r < record->head().rows(); ++r) {
                 if (removed[r] >= rows || !(alive[i][removed[r] / 64] >> removed[r] % 64 & 1))
                     record->fail("removes row " + std::to_string(removed[r]) + ", which is not there");
                 alive[i][removed[r] / 64] &= ~(std::uint64_t{1} << removed[r] % 64);
@@ -166,7 +169,7 @@ const std::string& FileView::manifest() const {
     if (!manifest_loaded_.load(std::memory_order_acquire)) {
         const std::lock_guard turn(loading_);
         if (!manifest_loaded_.load(std::memory_order_relaxed)) {
-            const Section& json = manifest_record_->section(Part::json);
+            const Section& json = manifest_record_->section(SectionKind::json);
             manifest_.assign(json.all<char>(), json.size());
             check();
             manifest_loaded_.store(true, std::memory_order_release);
@@ -175,16 +178,16 @@ const std::string& FileView::manifest() const {
     return manifest_;
 }
 
-std::optional<FileView::Place> FileView::find(std::int64_t id) const {
+std::optional<FileView::RowRef> FileView::find(std::int64_t id) const {
     const auto segments = id_segments();
-    std::optional<Place> place;
+    std::optional<RowRef> place;
     for (std::size_t i = 0; i < segments.size() && !place; ++i)
-        if (const auto row = segments[i].row_of(id)) place = Place{i, *row};
+        if (const auto row = segments[i].row_of(id)) place = RowRef{i, *row};
     check();
     return place;
 }
 
-FileView::Place FileView::at(std::int64_t id) const {
+FileView::RowRef FileView::at(std::int64_t id) const {
     const auto place = find(id);
     if (!place)
         throw Error(

@@ -47,11 +47,11 @@ public:
     // A bit for each row of an entry; null: all are alive.
     const std::uint64_t* alive(std::size_t entry) const;
 
-    struct Place {
+    struct RowRef {
         std::size_t entry, row;
     };
-    std::optional<Place> find(std::int64_t id) const;
-    Place at(std::int64_t id) const;  // or Error(not_found)
+    std::optional<RowRef> find(std::int64_t id) const;
+    RowRef at(std::int64_t id) const;  // or Error(not_found)
 
     // Faults of everything in force, and how many items are in entries without any.
     std::size_t verify(std::vector<Fault>& faults, unsigned threads) const;

@@ -49,11 +49,18 @@ struct RecordHead {
     std::uint64_t commit;  // number of the commit that it was written for
     std::uint32_t head_length;
     std::uint32_t sections;
-    std::uint64_t a, b, c;  // by kind
+    std::uint64_t a, b, c;  // by kind, under the names below
+
+    std::uint64_t items() const { return a; }           // of items, and of a commit
+    std::uint64_t first_id() const { return b; }        // of items
+    std::uint64_t rows() const { return a; }            // of removals
+    std::uint64_t segment_offset() const { return b; }  // of removals: the items that they are rows of
+    std::uint64_t next_id() const { return b; }         // of a commit
+    std::uint64_t number() const { return c; }          // of a commit
 };  // then the sections, then a CRC of all of it, seeded with the header's
 static_assert(sizeof(RecordHead) == 64);
 
-enum class Part : std::uint32_t {
+enum class SectionKind : std::uint32_t {
     codes = 1,
     ids = 2,
     key_ends = 3,
@@ -70,7 +77,7 @@ enum class Part : std::uint32_t {
 };
 
 struct SectionHead {
-    Part part;
+    SectionKind kind;
     std::uint32_t table_crc;
     std::uint64_t offset;  // from the start of the record
     std::uint64_t length;

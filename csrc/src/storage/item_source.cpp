@@ -188,18 +188,18 @@ std::uint64_t write_record(Appender& out, unsigned bits, std::uint64_t commit, c
     const Labels labels(slices);
     const bool labelled = !labels.texts.empty();
 
-    Sizes sizes{{Part::codes, items * code_bytes(bits)}};
+    Sizes sizes{{SectionKind::codes, items * code_bytes(bits)}};
     if (ids.as_runs)
-        sizes.emplace_back(Part::id_runs, ids.as_runs->size());
+        sizes.emplace_back(SectionKind::id_runs, ids.as_runs->size());
     else if (!ids.consecutive)
-        sizes.push_back(ids.close ? Sizes::value_type{Part::id_offsets, 4 * items}
-                                  : Sizes::value_type{Part::ids, 8 * items});
-    if (keys) sizes.insert(sizes.end(), {{Part::key_ends, 4 * items}, {Part::keys, key_bytes}});
+        sizes.push_back(ids.close ? Sizes::value_type{SectionKind::id_offsets, 4 * items}
+                                  : Sizes::value_type{SectionKind::ids, 8 * items});
+    if (keys) sizes.insert(sizes.end(), {{SectionKind::key_ends, 4 * items}, {SectionKind::keys, key_bytes}});
     if (labelled)
-        sizes.insert(sizes.end(),
-                     {{Part::labels, 4 * items}, {Part::label_table, 4 + 4 * labels.texts.size() + labels.bytes}});
-    if (mtime_signatures) sizes.push_back({Part::mtime_signatures, 4 * items});
-    if (checksums) sizes.push_back({Part::checksums, sizeof(Checksum) * items});
+        sizes.insert(sizes.end(), {{SectionKind::labels, 4 * items},
+                                   {SectionKind::label_table, 4 + 4 * labels.texts.size() + labels.bytes}});
+    if (mtime_signatures) sizes.push_back({SectionKind::mtime_signatures, 4 * items});
+    if (checksums) sizes.push_back({SectionKind::checksums, sizeof(Checksum) * items});
 
     RecordWriter record(out, Kind::items, commit, sizes, items, ids.first, ids.ascending ? ids_ascend : 0);
     for (const Slice& slice : slices)

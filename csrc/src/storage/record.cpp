@@ -12,21 +12,21 @@
 namespace idcwh::storage {
 namespace {
 
-const char* name_of(Part part) {
-    switch (part) {
-        case Part::codes: return "codes";
-        case Part::ids: return "ids";
-        case Part::key_ends: return "key ends";
-        case Part::keys: return "keys";
-        case Part::labels: return "labels";
-        case Part::label_table: return "label table";
-        case Part::json: return "manifest";
-        case Part::rows: return "rows";
-        case Part::directory: return "directory";
-        case Part::id_offsets: return "id offsets";
-        case Part::mtime_signatures: return "mtime signatures";
-        case Part::id_runs: return "id runs";
-        case Part::checksums: return "checksums";
+const char* name_of(SectionKind kind) {
+    switch (kind) {
+        case SectionKind::codes: return "codes";
+        case SectionKind::ids: return "ids";
+        case SectionKind::key_ends: return "key ends";
+        case SectionKind::keys: return "keys";
+        case SectionKind::labels: return "labels";
+        case SectionKind::label_table: return "label table";
+        case SectionKind::json: return "manifest";
+        case SectionKind::rows: return "rows";
+        case SectionKind::directory: return "directory";
+        case SectionKind::id_offsets: return "id offsets";
+        case SectionKind::mtime_signatures: return "mtime signatures";
+        case SectionKind::id_runs: return "id runs";
+        case SectionKind::checksums: return "checksums";
     }
     return "unknown section";
 }
@@ -37,13 +37,13 @@ constexpr std::uint64_t portion = 64;  // blocks that a thread checks at a time
 std::string wrong_sections(const RecordHead& head, const std::vector<SectionHead>& sections) {
     std::uint64_t taken = head.head_length;
     for (const SectionHead& s : sections) {
-        const std::string name = name_of(s.part);
+        const std::string name = name_of(s.kind);
         if (s.offset < taken || s.offset % alignment || s.offset > head.length || s.length > head.length - s.offset ||
             s.table < s.offset + s.length || s.table % 4 || s.table > head.length ||
             4 * blocks_of(s.length) > head.length - s.table)
             return "has " + name + " that lie outside of it";
         taken = s.table + 4 * blocks_of(s.length);
-        if (std::count_if(sections.begin(), sections.end(), [&](const auto& t) { return t.part == s.part; }) > 1)
+        if (std::count_if(sections.begin(), sections.end(), [&](const auto& t) { return t.kind == s.kind; }) > 1)
             return "has " + name + " twice";
     }
     return {};
@@ -105,7 +105,7 @@ Section::Section(const SectionHead& head, std::uint64_t record, const std::strin
                  const std::uint8_t* bytes, const Identity* identity)
     : head_(head),
       record_(record),
-      name_(name + ", " + name_of(head.part)),
+      name_(name + ", " + name_of(head.kind)),
       path_(path),
       data_(bytes + head.offset),
       table_(bytes + head.table),
@@ -203,15 +203,15 @@ std::shared_ptr<const Record> Record::read(const File& file, std::uint32_t seed,
     return record;
 }
 
-const Section* Record::find(Part part) const {
+const Section* Record::find(SectionKind kind) const {
     for (const auto& section : sections_)
-        if (section->part() == part) return section.get();
+        if (section->kind() == kind) return section.get();
     return nullptr;
 }
 
-const Section& Record::section(Part part) const {
-    const Section* found = find(part);
-    if (!found) fail(std::string("has no ") + name_of(part));
+const Section& Record::section(SectionKind kind) const {
+    const Section* found = find(kind);
+    if (!found) fail(std::string("has no ") + name_of(kind));
     return *found;
 }
 

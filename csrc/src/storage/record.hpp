@@ -46,7 +46,7 @@ public:
     Section(const SectionHead& head, std::uint64_t record, const std::string& name, const std::string& path,
             const std::uint8_t* bytes, const Identity* identity);
 
-    Part part() const { return head_.part; }
+    SectionKind kind() const { return head_.kind; }
     std::uint64_t size() const { return head_.length; }
 
     // Bytes [begin, end), which lie within the section. Error(corrupt) names the first block of them that is.
@@ -89,9 +89,9 @@ public:
 
     const RecordHead& head() const { return head_; }
     const std::string& path() const { return path_; }
-    const Section* find(Part part) const;
+    const Section* find(SectionKind kind) const;
     // Error(corrupt) when there is none.
-    const Section& section(Part part) const;
+    const Section& section(SectionKind kind) const;
     // Sections, their tables and the gaps between them.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
     [[noreturn]] void fail(const std::string& what, const std::string& found = {},

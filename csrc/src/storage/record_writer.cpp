@@ -55,9 +55,9 @@ RecordWriter::RecordWriter(Appender& out, Kind kind, std::uint64_t commit, const
     head_.sections = static_cast<std::uint32_t>(sections.size());
     head_.a = a, head_.b = b, head_.c = c;
     std::uint64_t at = aligned(head_.head_length);
-    for (const auto& [part, length] : sections) {
+    for (const auto& [section, length] : sections) {
         const std::uint64_t table = at + (length + 3) / 4 * 4;
-        sections_.push_back({part, 0, at, length, table});
+        sections_.push_back({section, 0, at, length, table});
         at = aligned(table + 4 * blocks_of(length));
     }
     head_.length = at;

@@ -30,7 +30,7 @@ private:
     std::vector<std::uint8_t> buffer_;
 };
 
-using Sizes = std::vector<std::pair<Part, std::uint64_t>>;
+using Sizes = std::vector<std::pair<SectionKind, std::uint64_t>>;
 
 // One record: the sizes of all sections, then the bytes of each in this order.
 class RecordWriter {

@@ -19,18 +19,18 @@ constexpr std::uint64_t ids_end = std::uint64_t{1} << 63;
 Items::Items(std::shared_ptr<const Record> record, unsigned bits)
     : record_(std::move(record)),
       bits_(bits),
-      codes_(record_->find(Part::codes)),
-      ids_(record_->find(Part::ids)),
-      id_offsets_(record_->find(Part::id_offsets)),
-      id_runs_(record_->find(Part::id_runs)),
-      key_ends_(record_->find(Part::key_ends)),
-      keys_(record_->find(Part::keys)),
-      labels_(record_->find(Part::labels)),
-      label_table_(record_->find(Part::label_table)),
-      mtime_signatures_(record_->find(Part::mtime_signatures)),
-      checksums_(record_->find(Part::checksums)),
-      first_id_(record_->head().b) {
-    const std::uint64_t items = record_->head().a;
+      codes_(record_->find(SectionKind::codes)),
+      ids_(record_->find(SectionKind::ids)),
+      id_offsets_(record_->find(SectionKind::id_offsets)),
+      id_runs_(record_->find(SectionKind::id_runs)),
+      key_ends_(record_->find(SectionKind::key_ends)),
+      keys_(record_->find(SectionKind::keys)),
+      labels_(record_->find(SectionKind::labels)),
+      label_table_(record_->find(SectionKind::label_table)),
+      mtime_signatures_(record_->find(SectionKind::mtime_signatures)),
+      checksums_(record_->find(SectionKind::checksums)),
+      first_id_(record_->head().first_id()) {
+    const std::uint64_t items = record_->head().items();
     if (items > max_items) record_->fail("claims " + std::to_string(items) + " items");
     rows_ = static_cast<std::size_t>(items);
     const auto expect = [&](const Section* section, const char* name, std::uint64_t size) {

@@ -41,7 +41,8 @@ struct SegmentChange {
 
 std::uint64_t write_removals(Appender& out, std::uint64_t commit, const Items& items,
                              const std::vector<std::uint32_t>& rows) {
-    RecordWriter record(out, Kind::removals, commit, {{Part::rows, 4 * rows.size()}}, rows.size(), items.offset());
+    RecordWriter record(out, Kind::removals, commit, {{SectionKind::rows, 4 * rows.size()}}, rows.size(),
+                        items.offset());
     record.put(rows.data(), 4 * rows.size());
     return record.finish();
 }
@@ -131,14 +132,14 @@ void keep_segment(Appender& out, Commit& commit, const SegmentChange& segment) {
     const auto& removals = segment.entry->removals;
     commit.records.push_back(segment.entry->items->offset());
     std::vector<std::size_t> sizes;
-    for (const auto& record : removals) sizes.push_back(static_cast<std::size_t>(record->head().a));
+    for (const auto& record : removals) sizes.push_back(static_cast<std::size_t>(record->head().rows()));
     const std::size_t merged = segment.removed.empty() ? 0 : tail_to_merge(sizes, segment.removed.size());
     const std::size_t kept = sizes.size() - merged;
     for (std::size_t r = 0; r < kept; ++r) commit.records.push_back(removals[r]->head().offset);
     if (segment.removed.empty()) return;
     std::vector<std::uint32_t> rows = segment.removed;
     for (std::size_t r = kept; r < sizes.size(); ++r) {
-        const auto* more = removals[r]->section(Part::rows).all<std::uint32_t>();
+        const auto* more = removals[r]->section(SectionKind::rows).all<std::uint32_t>();
         rows.insert(rows.end(), more, more + sizes[r]);
     }
     std::sort(rows.begin(), rows.end());
@@ -186,7 +187,7 @@ void write_header(File& file, const Header& header) {
 }
 
 std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_view json) {
-    RecordWriter record(out, Kind::manifest, commit, {{Part::json, json.size()}});
+    RecordWriter record(out, Kind::manifest, commit, {{SectionKind::json, json.size()}});
     record.put(json.data(), json.size());
     return record.finish();
 }
@@ -195,8 +196,8 @@ std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_vi
 void write_commit(File& file, Appender& out, Commit& commit) {
     out.flush();
     file.sync();
-    RecordWriter record(out, Kind::commit, commit.number, {{Part::directory, 8 * commit.records.size()}}, commit.items,
-                        commit.next_id, commit.number);
+    RecordWriter record(out, Kind::commit, commit.number, {{SectionKind::directory, 8 * commit.records.size()}},
+                        commit.items, commit.next_id, commit.number);
     record.put(commit.records.data(), 8 * commit.records.size());
     commit.offset = record.finish();
     commit.end = out.end();

@@ -15,7 +15,7 @@
 namespace idcwh::storage {
 
 struct Change {
-    std::vector<FileView::Place> removed;  // each once
+    std::vector<FileView::RowRef> removed;  // each once
     const Source* added = nullptr;
     std::optional<std::string_view> manifest;
 };
