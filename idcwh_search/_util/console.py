@@ -39,18 +39,18 @@ def one_line(text: str) -> str:
     return text.replace("\\", "\\\\").translate({ord(c): ascii(c)[1:-1] for c in escaped})
 
 
-_hushed = False
+_quiet = False
 
 
-def hush() -> None:
+def set_quiet() -> None:
     """Discards the notes and bars of this process: it is one of several that would write the same."""
-    global _hushed
-    _hushed = True
+    global _quiet
+    _quiet = True
 
 
 def note(message: str) -> None:
     """Writes a note for people to stderr: everything that is not data goes there."""
-    if not _hushed:
+    if not _quiet:
         write_line(message)
 
 
@@ -77,4 +77,4 @@ def note_all(messages: Iterable[str]) -> None:
 
 def progress_bar(**options: Any) -> Any:
     """Returns what counts long work on stderr, with desc, total and unit (a singular noun): see `progress.bar`."""
-    return progress.bar(note, _hushed, **{**options, "desc": one_line(options["desc"])})
+    return progress.bar(note, _quiet, **{**options, "desc": one_line(options["desc"])})

@@ -20,7 +20,7 @@ from .content import checksums, is_gone, signature
 
 if TYPE_CHECKING:
     from ..encoder.encoder import Encoder
-    from .inputs import Listing
+    from .inputs import ImageInputs
 
 BATCH = 512  # images per write: a crash loses no more of them
 
@@ -45,7 +45,7 @@ class Changes:
     def __init__(
         self,
         database: Database,
-        listing: Listing,
+        listing: ImageInputs,
         keys: list[str],
         root: Path,
         *,
@@ -184,10 +184,10 @@ class Changes:
 
     # ------------------------------------------------------------------------------------------------------ writing
 
-    def write(self, encoder: Encoder) -> encoding.Encoding:
+    def write(self, encoder: Encoder) -> encoding.EncodeProgress:
         """Brings the database up to date: first all that needs no code, then one write per encoded batch."""
         self._write_known()
-        work = encoding.Encoding(
+        work = encoding.EncodeProgress(
             encoder, [self._listing.paths[i] for i in self._todo], len(self._keys) - len(self._todo)
         )
         codes: list[np.ndarray] = []

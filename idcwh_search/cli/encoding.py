@@ -42,7 +42,7 @@ def add_options(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
-class Encoding:
+class EncodeProgress:
     """Encodes files with a progress bar. Unreadable ones are named and kept in `skipped`.
 
     sums: checksums of the files encoded so far, uint64 (n, 2).

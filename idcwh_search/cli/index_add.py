@@ -23,7 +23,7 @@ from ..database.provenance import (
 from ..errors import InvalidInputError, NotFoundError
 from . import common, encoding
 from .changes import Changes
-from .inputs import Listing
+from .inputs import ImageInputs
 
 MOST_PRUNED = 1 / 4  # of the items of a database
 FEW = 10  # items that are encoded again in a moment
@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: Any) -> int:
     with Database.open(options.db, "r+") as database:
-        listing = Listing(options.images, options.labels)
+        listing = ImageInputs(options.images, options.labels)
         console.note_all(listing.left_out.lines())
         root = images_root(database, options.root, listing.root)
         item_keys = database.keys() if options.root is None else keys_below(database, root)
@@ -95,7 +95,7 @@ def run(options: Any) -> int:
         return work.summarise(Path(options.db), options.json, listing.left_out, **counts)
 
 
-def _listed_keys(root: Path, listing: Listing) -> list[str]:
+def _listed_keys(root: Path, listing: ImageInputs) -> list[str]:
     """Returns the keys of a listing relative to the root of a database."""
     top = KeyNames(root)
     here = top.prefix(os.fspath(listing.root))

@@ -13,7 +13,7 @@ from ..errors import IdcwhError, MismatchError
 from . import common, encoding
 from .changes import Changes
 from .content import signature
-from .inputs import Listing
+from .inputs import ImageInputs
 
 if TYPE_CHECKING:
     from ..encoder.encoder import Encoder
@@ -51,7 +51,7 @@ def run(options: Any) -> int:
     target = Path(options.db)
     check_target(target, CODES_BIN, options.model, None if options.images == "-" else options.images)
     common.refuse_existing(options.db, options.force)
-    listing = Listing(options.images, options.labels)
+    listing = ImageInputs(options.images, options.labels)
     console.note_all(listing.left_out.lines())
     encoder = Encoder(options.model, **common.encoder_options(options))
     count = counted(len(listing.paths), "image")
@@ -63,7 +63,7 @@ def run(options: Any) -> int:
     # Before encoding: an image that changes meanwhile has another signature in the next `add`.
     signatures = [signature(path)[0] for path in listing.paths]
     with writer:
-        work = encoding.Encoding(encoder, listing.paths)
+        work = encoding.EncodeProgress(encoder, listing.paths)
         for rows, codes in work:
             writer.add(
                 codes,
@@ -75,7 +75,7 @@ def run(options: Any) -> int:
     return work.summarise(target, options.json, listing.left_out)
 
 
-def _resumable(target: Path, manifest: dict[str, Any], listing: Listing, encoder: Encoder, options: Any) -> int:
+def _resumable(target: Path, manifest: dict[str, Any], listing: ImageInputs, encoder: Encoder, options: Any) -> int:
     """Writes TARGET.part batch by batch, and renames it to TARGET when it has all images."""
     with locked(target):  # before encoding, and again when it is replaced
         pass

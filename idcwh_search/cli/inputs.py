@@ -11,7 +11,7 @@ from ..images import tar
 from ..images.listing import LeftOut, find_images
 
 
-class Listing:
+class ImageInputs:
     """The images to index: what to open, and the key and label under which each is stored.
 
     `labels_are_given`: by a manifest, not taken from folders. `left_out`: files that are not among the images.

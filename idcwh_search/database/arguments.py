@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import AlreadyExistsError, NotWrittenError
 
 
-class making:
+class creating_file:
     """Context that turns an OSError while a file is made into an error of the toolkit about this path."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -23,7 +23,7 @@ from ..codes import check_bits
 from ..errors import CorruptFileError
 from ..search.base import Ids, Searchable, read_only
 from ..search.where import as_id_list
-from .arguments import json_bytes, making, path_bytes
+from .arguments import creating_file, json_bytes, path_bytes
 from .items import Checksums, MtimeSignatures, NewItems, Texts, class_names, text_list
 
 FORMAT = 1
@@ -163,7 +163,7 @@ class Database(_Readable):
             raise TypeError("Database is not called; use Database.open, Database.create or Database.build")
         self.path = path
         self._database = database
-        errors: contextlib.AbstractContextManager[None, None] = making(path) if building else contextlib.nullcontext()
+        errors = creating_file(path) if building else contextlib.nullcontext()
         self._errors = errors
 
     @classmethod
@@ -187,7 +187,7 @@ class Database(_Readable):
         unless `replace` is set, which replaces a codes.bin or an empty file and nothing else. The new file has the
         permissions of the old one; a link is followed.
         """
-        with making(path):
+        with creating_file(path):
             database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace)
         return cls(Path(path), database)
 
@@ -200,7 +200,7 @@ class Database(_Readable):
         Arguments are those of `create`. Changes are not synced, which is faster: the way to add many items. `discard`,
         and leaving a `with` block by an exception, leave nothing behind.
         """
-        with making(path):
+        with creating_file(path):
             database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace, True)
         return cls(Path(path), database, building=True)
 

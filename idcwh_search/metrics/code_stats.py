@@ -20,7 +20,7 @@ _CHUNK = 1 << 24  # bits that are unpacked at a time
 
 
 @dataclass(frozen=True, eq=False)
-class CodeHealth:
+class CodeStatistics:
     """Properties of the database codes (and of the queries where it says so).
 
     distinct_database, distinct_queries   number of different codes
@@ -72,14 +72,14 @@ def code_health(
     within: Ints,
     between: Ints,
     threads: int | None = None,
-) -> CodeHealth:
+) -> CodeStatistics:
     """Returns the statistics of packed codes uint8 [n, ceil(bits/8)], with the distances counted for the metrics."""
     n, ones = len(database), _ones(database, bits)
     changing = np.flatnonzero((ones > 0) & (ones < n))
     chosen = changing
     if len(changing) > MOST_CORRELATED:
         chosen = changing[np.linspace(0, len(changing) - 1, MOST_CORRELATED).round().astype(np.int64)]
-    return CodeHealth(
+    return CodeStatistics(
         distinct_database=_core.count_distinct(database, bits),
         distinct_queries=_core.count_distinct(queries, bits),
         bit_balance=ones / n,

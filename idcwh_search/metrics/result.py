@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .code_stats import CodeHealth
+from .code_stats import CodeStatistics
 from .table import table
 
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ class Evaluation:
     lookup: Lookup = field(repr=False)
     ranking: Ranking = field(repr=False)
     pr_curve: PrecisionRecall = field(repr=False)
-    health: CodeHealth = field(repr=False)
+    health: CodeStatistics = field(repr=False)
     average_precision: Floats = field(repr=False)
     """Tie-aware AP of each query, float64 [queries], NaN where the query has no relevant item; for paired tests."""
 
@@ -153,7 +153,7 @@ class Evaluation:
     def from_dict(cls, content: dict[str, Any]) -> Evaluation:
         """Returns the evaluation of a `to_dict`. It lacks the AP of each query: `average_precision` is empty."""
         health = {**content["health"], "bit_correlation": _or_nan(content["health"]["bit_correlation"])}
-        given = {**content, "average_precision": [], "health": _arrays(CodeHealth, health)}
+        given = {**content, "average_precision": [], "health": _arrays(CodeStatistics, health)}
         for name, kind in (("lookup", Lookup), ("ranking", Ranking), ("pr_curve", PrecisionRecall)):
             given[name] = _arrays(kind, content[name])
         given["map_at"] = {int(k): MapAtK(**v) for k, v in content["map_at"].items()}

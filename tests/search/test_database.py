@@ -215,6 +215,7 @@ def test_add_is_visible_at_once(tmp_path: Path) -> None:
         db.verify()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_closed_database_raises_everywhere(small: Path) -> None:
     query, ids = random_codes(1, 20), [0]
     given: dict[str, tuple] = {

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from idcwh_search import datasets
-from idcwh_search.cli.inputs import Listing
+from idcwh_search.cli.inputs import ImageInputs
 from idcwh_search.errors import InvalidInputError, NotSupportedError
 from idcwh_search.images import tar
 from idcwh_search.images.decoding import UnreadableImage
@@ -96,7 +96,7 @@ def test_split_of_links_into_an_ignored_folder(tmp_path: Path) -> None:
 def test_unreadable_folder_raises_in_every_lister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     touch(tmp_path, "airplane/0.png", "bird/1.png", "bird/sub/2.png")
     deny(monkeypatch, name)
-    for read in (list_images, lambda path: Listing(str(path), "folder"), lambda path: datasets.load(str(path))):
+    for read in (list_images, lambda path: ImageInputs(str(path), "folder"), lambda path: datasets.load(str(path))):
         with pytest.raises(PermissionError, match=name):
             read(tmp_path)
 

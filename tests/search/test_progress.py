@@ -43,8 +43,8 @@ def test_progress_of_short_work_writes_nothing(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_progress_of_a_hushed_process_writes_nothing(clock, capsys, monkeypatch):
-    monkeypatch.setattr(console, "_hushed", True)
+def test_progress_of_a_quiet_process_writes_nothing(clock, capsys, monkeypatch):
+    monkeypatch.setattr(console, "_quiet", True)
     bar = console.progress_bar(total=9, desc="encoding", unit="image")
     clock[0] += 99
     bar.update(1)

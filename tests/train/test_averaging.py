@@ -20,7 +20,7 @@ def test_what_is_kept_of_a_mean(limit, steps, expected):
 
 def test_batch_norm_forgets_what_it_starts_with():
     layers = nn.Sequential(nn.BatchNorm1d(2, momentum=0.01), nn.BatchNorm1d(2, momentum=None))
-    fresh = averaging.FreshStatistics(layers)
+    fresh = averaging.BatchNormWarmup(layers)
     expected = torch.tensor([0.0, 0.0], dtype=torch.float64)
     for step in range(30):
         x = torch.tensor([[5.0, -3.0], [7.0, 1.0]]) + step / 10

@@ -350,7 +350,7 @@ def test_triplets_taken_by_chance_are_triplets():
     y = torch.from_numpy(np.eye(3, dtype=bool)[rng.integers(0, 3, 200)])
     s = similar(y, y)
     number = torch.arange(200.0)
-    qp, qn, valid = triplets(200 * number[:, None] + number, s, most=7)  # values that name their pair
+    qp, qn, valid = triplets(200 * number[:, None] + number, s, max_pairs=7)  # values that name their pair
     assert valid.shape == (200, 7, 7) and valid.all()
     for value, alike in ((qp[:, :, 0], True), (qn[:, 0, :], False)):
         q, other = (value // 200).long(), (value % 200).long()
@@ -358,7 +358,7 @@ def test_triplets_taken_by_chance_are_triplets():
         assert (s[q, other] == alike).all()
         assert all(len(set(row.tolist())) == 7 for row in other)
     torch.manual_seed(5)
-    a = triplets(200 * number[:, None] + number, s, most=7)[0]
+    a = triplets(200 * number[:, None] + number, s, max_pairs=7)[0]
     torch.manual_seed(5)
-    b = triplets(200 * number[:, None] + number, s, most=7)[0]
+    b = triplets(200 * number[:, None] + number, s, max_pairs=7)[0]
     assert torch.equal(a, b) and not torch.equal(a, qp)

@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
         with p.checking():  # before the device is reported
             session.check(options)
     if distributed.number():
-        console.hush()
+        console.set_quiet()
     here = distributed.local_device(device(arguments["device"]))
     cache = Path(arguments["cache"]) if "cache" in arguments else features.default_cache()
     with distributed.joined(here) as workers:

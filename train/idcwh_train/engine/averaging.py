@@ -29,7 +29,7 @@ def of_weights(network: nn.Module, limit: float) -> AveragedModel:
     return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
 
 
-class FreshStatistics:
+class BatchNormWarmup:
     """The running statistics of batch norm in a network that trains from scratch.
 
     Their initial values are mean 0 and variance 1. With a constant decay these would dominate the first hundred steps

@@ -91,7 +91,7 @@ class Trainer:
         if options.average and not self.closed_form:
             self.average = averaging.of_weights(network, options.average)
             self.result = cast(Network, self.average.module)
-        self.fresh = averaging.FreshStatistics(network) if options.weights == "none" else None
+        self.warmup = averaging.BatchNormWarmup(network) if options.weights == "none" else None
 
     @property
     def finished(self) -> bool:
@@ -158,8 +158,8 @@ class Trainer:
             return
         if self.source.min_batch > 1 and self.workers.any_rank(0 < len(own) < self.source.min_batch):
             return  # too few images could be read
-        if self.fresh is not None:
-            self.fresh.before_step(self.position.epoch * self.steps + self.position.step)
+        if self.warmup is not None:
+            self.warmup.before_step(self.position.epoch * self.steps + self.position.step)
         factor = optim.learning_rate_factor(
             self.options, self.position.epoch, self.position.step, self.epochs, self.steps
         )

@@ -34,7 +34,7 @@ class DNNH(Method):
 
     epsilon: float = option(0.3, AT_LEAST_0, "half the width of the linear piece; 0.5: no threshold")
     margin: float = option(1.0, AT_LEAST_0, "margin, 1 in the paper")
-    most: int = option(50, whole(1), "positives and negatives per query in a batch")
+    max_pairs: int = option(50, whole(1), "positives and negatives per query in a batch")
 
     def head(self, features: int) -> nn.Module:
         return heads.Sliced(features, self.bits)
@@ -43,7 +43,7 @@ class DNNH(Method):
         g = self.threshold(torch.sigmoid(h))
         norm = g.square().sum(dim=1)
         distance = norm[:, None] + norm - 2 * g @ g.T
-        d_qp, d_qn, valid = triplets(distance, similar(y, y), self.most)
+        d_qp, d_qn, valid = triplets(distance, similar(y, y), self.max_pairs)
         return {"triplets": mean_where(F.relu(self.margin + d_qp - d_qn), valid)}
 
     def threshold(self, s: Tensor) -> Tensor:

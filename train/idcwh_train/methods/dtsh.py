@@ -29,9 +29,9 @@ class DTSH(Method):
 
     eta: float = option(0.1, AT_LEAST_0, "weight of the quantization term")
     margin: float = option(0.5, AT_LEAST_0, "margin alpha over the code length")
-    most: int = option(50, whole(1), "positives and negatives per query in a batch")
+    max_pairs: int = option(50, whole(1), "positives and negatives per query in a batch")
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
-        theta_qp, theta_qn, valid = triplets(0.5 * h @ h.T, similar(y, y), self.most)
+        theta_qp, theta_qn, valid = triplets(0.5 * h @ h.T, similar(y, y), self.max_pairs)
         loss = F.softplus(theta_qn - theta_qp + self.margin * self.bits)
         return {"triplets": mean_where(loss, valid), "Q": self.eta * quantization(h).mean()}

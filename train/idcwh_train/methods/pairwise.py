@@ -27,18 +27,18 @@ def mean_where(values: Tensor, valid: Tensor) -> Tensor:
     return values.masked_fill(~valid, 0).sum() / valid.sum().clamp(min=1)
 
 
-def triplets(value: Tensor, s: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+def triplets(value: Tensor, s: Tensor, max_pairs: int) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the values of triplets (q, p, n) in a batch with S_qp = 1, p != q, S_qn = 0.
 
     Args:
         value, s: [n, n].
-        most: at most this many random p and n per q; memory is n * most^2.
+        max_pairs: at most this many random p and n per q; memory is n * max_pairs^2.
 
     Returns value_qp [n, P, 1], value_qn [n, 1, Q] and their validity, bool [n, P, Q].
     """
 
     def chosen(which: Tensor) -> tuple[Tensor, Tensor]:
-        most_there = max(1, min(most, int(which.sum(dim=1).max())))
+        most_there = max(1, min(max_pairs, int(which.sum(dim=1).max())))
         chance = torch.rand(which.shape, device=which.device).masked_fill(~which, -1)
         found = chance.topk(most_there, dim=1)
         return value.gather(1, found.indices), found.values >= 0
