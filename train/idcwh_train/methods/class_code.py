@@ -27,7 +27,7 @@ class ClassCode(Method):
 
     codes: Tensor  # int8 [classes, bits]; also in the head
 
-    multi_label: bool = option(False, SWITCH, "an image may have several labels: binary cross-entropy")
+    multi_label: bool = option(False, SWITCH, "multi-label images, by binary cross-entropy")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)

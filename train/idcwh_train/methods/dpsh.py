@@ -30,7 +30,7 @@ class DPSH(Method):
     name: ClassVar[str] = "dpsh"
 
     eta: float = option(10.0, AT_LEAST_0, "weight of the quantization term, 10 to 100 in the paper")
-    multi_label: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
+    multi_label: bool = option(True, SWITCH, "multi-label images; off saves memory")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)

@@ -39,7 +39,7 @@ class DSDH(Method):
     nu: float = option(2e-5, AT_LEAST_0, "weight of the classifier's norm")
     eta: float = option(0.011, AT_LEAST_0, "weight of the quantization term")
     sweeps: int = option(10, whole(1), "largest number of sweeps over the bits in an update of B")
-    multi_label: bool = option(True, SWITCH, "an image may have several labels; off saves memory")
+    multi_label: bool = option(True, SWITCH, "multi-label images; off saves memory")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)
