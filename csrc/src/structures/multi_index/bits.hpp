@@ -10,13 +10,13 @@
 
 namespace idcwh::multi {
 
-inline constexpr unsigned max_chunk = 26;  // bits of a chunk: 2^26 buckets at most
+inline constexpr unsigned max_substring_bits = 26;  // 2^26 buckets at most
 
 constexpr std::uint64_t low_mask(unsigned bits) {
     return bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
 }
 
-// Not std::popcount: without -mpopcnt that is a call, and this is inlined in loops that are not worth a kernel.
+// Counts the bits set. Without -mpopcnt std::popcount is a call, too expensive for short loops without a kernel.
 inline unsigned ones(std::uint64_t x) {
     x -= (x >> 1) & 0x5555555555555555u;
     x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
@@ -24,7 +24,7 @@ inline unsigned ones(std::uint64_t x) {
     return static_cast<unsigned>(x * 0x0101010101010101u >> 56);
 }
 
-// Reads bits [offset, offset + width) of codes, bit 0 the lowest; offset % 8 + width <= 64.
+// Reads bits [offset, offset + width) of codes, where bit 0 is the lowest and offset % 8 + width <= 64.
 class Field {
 public:
     Field(unsigned bits, unsigned offset, unsigned width)
@@ -55,11 +55,11 @@ private:
     std::uint64_t mask_;
 };
 
-// choose(n, k) for n up to max_chunk: how many buckets differ from one in k of n bits.
+// Returns n over k, for n up to max_substring_bits: how many values of n bits differ from one in k bits.
 inline double choose(unsigned n, unsigned k) {
     static constexpr auto table = [] {
-        std::array<std::array<std::uint32_t, max_chunk + 2>, max_chunk + 1> c{};
-        for (unsigned i = 0; i <= max_chunk; ++i) {
+        std::array<std::array<std::uint32_t, max_substring_bits + 2>, max_substring_bits + 1> c{};
+        for (unsigned i = 0; i <= max_substring_bits; ++i) {
             c[i][0] = 1;
             for (unsigned j = 1; j <= i; ++j) c[i][j] = c[i - 1][j - 1] + c[i - 1][j];
         }

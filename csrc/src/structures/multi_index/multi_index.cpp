@@ -1,4 +1,4 @@
-// See multi_index.hpp. What searches cost is measured when the tables have been built, on a sample of the codes.
+// See multi_index.hpp. The cost of a search is measured on a sample of the codes, when the tables have been built.
 #include "structures/multi_index/multi_index.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t least_size = 65536;
 constexpr unsigned least_bits = 8;
 constexpr std::size_t samples = 16;
-constexpr double patient = 0.6;  // of a scan, that a query of the sample may cost
+constexpr double patience_share = 0.6;  // of a scan: what a sampled query spends before it may give up
 
 }  // namespace
 
@@ -25,10 +25,10 @@ std::unique_ptr<MultiIndex> MultiIndex::build(const Codes& codes, std::size_t me
                                               const Interrupt* interrupt) {
     check(codes, nullptr, 0, {});
     if (codes.size < least_size || std::uint64_t{codes.size} >> 32 || codes.bits < least_bits) return nullptr;
-    const auto chunks = multi::cut(codes.bits, codes.size, memory);
-    if (chunks.empty()) return nullptr;
+    const auto substrings = multi::cut(codes.bits, codes.size, memory);
+    if (substrings.empty()) return nullptr;
     auto index = std::make_unique<MultiIndex>();
-    index->tables_ = multi::build_tables(codes, chunks, threads ? threads : pool::available_threads(), interrupt);
+    index->tables_ = multi::build_tables(codes, substrings, threads ? threads : pool::available_threads(), interrupt);
     index->sample(codes);
     return index;
 }
@@ -49,7 +49,7 @@ bool MultiIndex::run(const Codes& codes, const std::uint8_t* query, multi::Recei
     return complete;
 }
 
-// Searches for some of the codes, counting what each step costs.
+// Searches for some of the codes and adds up the cost of each step.
 void MultiIndex::sample(const Codes& codes) {
     const double scan = cost::scan_ns(codes, 1);
     struct TopkSink {
@@ -63,7 +63,7 @@ void MultiIndex::sample(const Codes& codes) {
         std::int32_t limit() const { return radius; }
         void take(std::size_t, std::int32_t) {}
     };
-    // The mean cost of a query; a query that gives up costs a scan as well.
+    // Returns the mean cost of a query. A query that gives up costs a scan as well.
     const auto mean = [&](auto sink_of, double patience) {
         double sum = 0;
         for (std::size_t i = 0; i < samples; ++i) {
@@ -78,7 +78,7 @@ void MultiIndex::sample(const Codes& codes) {
         return sum / samples;
     };
     for (std::size_t k = 1; k <= codes.size / 100; k *= 10) {
-        topk_ns_.push_back(mean([&] { return TopkSink{KBest(k, codes.bits)}; }, patient * scan));
+        topk_ns_.push_back(mean([&] { return TopkSink{KBest(k, codes.bits)}; }, patience_share * scan));
         if (topk_ns_.back() >= scan) break;
     }
     for (int radius = 0; radius <= static_cast<int>(codes.bits); ++radius) {
@@ -88,43 +88,44 @@ void MultiIndex::sample(const Codes& codes) {
 }
 
 double MultiIndex::expected_ns_topk(std::size_t k, std::size_t eligible) const {
-    // A filter lets a share of the candidates through: as many more have to be visited.
+    // A filter keeps only a share of the candidates, so more of them have to be visited.
     if (eligible < size())
         k = static_cast<std::size_t>(static_cast<double>(k) * static_cast<double>(size()) /
                                      static_cast<double>(std::max<std::size_t>(eligible, 1)));
     const double at = std::log10(static_cast<double>(std::max<std::size_t>(k, 1)));
     const auto below = static_cast<std::size_t>(at);
     const double share = at - static_cast<double>(below);
-    const double low = below < topk_ns_.size() ? topk_ns_[below] : dear();
-    const double high = below + 1 < topk_ns_.size() ? topk_ns_[below + 1] : std::max(low, dear());
+    const double low = below < topk_ns_.size() ? topk_ns_[below] : unsampled_ns();
+    const double high = below + 1 < topk_ns_.size() ? topk_ns_[below + 1] : std::max(low, unsampled_ns());
     return low * (1 - share) + high * share;
 }
 
 double MultiIndex::expected_ns_radius(unsigned radius) const {
-    return radius < radius_ns_.size() ? radius_ns_[radius] : std::max(radius_ns_.back(), dear());
+    return radius < radius_ns_.size() ? radius_ns_[radius] : std::max(radius_ns_.back(), unsampled_ns());
 }
 
-// Of what the sample has left out, because it costs as much as a scan at least.
-double MultiIndex::dear() const { return 2 * cost::scan_ns({nullptr, tables_.size, tables_.bits}, 1); }
+// The cost of a search that the sample has left out, because it costs at least as much as a scan.
+double MultiIndex::unsampled_ns() const { return 2 * cost::scan_ns({nullptr, tables_.size, tables_.bits}, 1); }
 
 std::string MultiIndex::describe() const {
     const auto& primary = tables_.table[0];
-    std::string text = "chunks of ";
+    std::string text = "substrings of ";
     for (const auto& table : tables_.table) {
         if (&table != &primary) text += "+";
-        text += std::to_string(table.chunk.width);
+        text += std::to_string(table.substring.width);
     }
     const auto n = static_cast<double>(tables_.size);
-    // How many codes share the value of a code's chunk 0, against how many would if all values were as frequent.
+    // The mean size of a code's bucket in the primary, beside the size for uniform codes.
     double squares = 0;
     for (std::size_t b = 0; b + 1 < primary.begins.size(); ++b) {
         const double size = primary.begins[b + 1] - primary.begins[b];
         squares += size * size;
     }
     char numbers[160];
-    std::snprintf(numbers, sizeof numbers, " bits, %.1f bytes a code, %.1f codes in a code's bucket (%.1f if uniform)",
+    std::snprintf(numbers, sizeof numbers,
+                  " bits, %.1f bytes per code, %.1f codes in a code's bucket (%.1f if uniform)",
                   static_cast<double>(memory()) / n, squares / n,
-                  1 + std::ldexp(n - 1, -static_cast<int>(primary.chunk.width)));
+                  1 + std::ldexp(n - 1, -static_cast<int>(primary.substring.width)));
     return text + numbers;
 }
 

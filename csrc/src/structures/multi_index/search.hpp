@@ -1,5 +1,5 @@
-// One query over the tables of a multi-index: shells of growing distance around the query's chunks, in the order of
-// their cost. What a search keeps is the business of its sink; here it is only told what to look for.
+// One query over the tables of a multi-index: shells of growing radius around the query's substrings, in the order of
+// their cost. The caller's sink decides which of the results are kept.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "structures/multi_index/budget.hpp"
 #include "structures/multi_index/table.hpp"
 
 namespace idcwh::multi {
@@ -16,7 +17,7 @@ struct Found {
     std::int32_t distance;
 };
 
-// A sink, for code that is not a template. See MultiIndex::search.
+// The interface of a sink for code that is not a template. See MultiIndex::search.
 class Receiver {
 public:
     virtual std::int32_t limit() const = 0;
@@ -47,15 +48,9 @@ private:
     Sink& sink_;
 };
 
-// False when it gave up. The codes are read only where they have more than 64 bits.
-//   scan_ns      what a scan of the same rows costs: a search that looks as expensive is not continued
-//   most_ns      no more is spent than this
-//   patience_ns  so much is spent without asking how expensive the rest looks
-//   spent_ns     receives what the search did, in the nanoseconds of cost.hpp
-struct Budget {
-    double scan_ns, most_ns, patience_ns = 0;
-};
+// Searches until nothing unseen is within receiver.limit(), or gives up and returns false. spent_ns receives the cost
+// of its work. The codes are read only where they have more than 64 bits.
 bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
-            const Budget& budget, double& spent_ns);
+            const CostLimits& limits, double& spent_ns);
 
 }  // namespace idcwh::multi

@@ -1,4 +1,4 @@
-// See multi_index_shells.hpp.
+// See shells.hpp.
 #include "structures/multi_index/shells.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double counted_buckets = 400;  // shells up to this size are counted before one is chosen
 
-// The share of random values of `width` bits that lie within `radius` of one.
+// Returns the share of all values of `width` bits that are within `radius` of one.
 double share_within(unsigned width, int radius) {
     double sum = 0;
     for (int d = 0; d <= std::min<int>(radius, static_cast<int>(width)); ++d)
@@ -28,17 +28,19 @@ Shells::Shells(const Tables& tables, const std::uint32_t* values) : tables_(tabl
     }
 }
 
-// Near the query there is more than elsewhere when the codes form clusters: density falls with each shell, to the mean.
+// Returns the expected entries per bucket. Near a query inside a cluster buckets are fuller: density falls with each
+// shell, down to the mean.
 double Shells::density(std::size_t t, double known, int shells_further) const {
-    const double mean = std::ldexp(static_cast<double>(tables_.size), -static_cast<int>(tables_.table[t].chunk.width));
+    const double mean =
+        std::ldexp(static_cast<double>(tables_.size), -static_cast<int>(tables_.table[t].substring.width));
     return std::max(mean, std::ldexp(known, -4 * shells_further));
 }
 
 double Shells::cost(std::size_t t, int shell, double entries, std::int32_t limit) const {
-    const double buckets = choose(tables_.table[t].chunk.width, static_cast<unsigned>(shell));
+    const double buckets = choose(tables_.table[t].substring.width, static_cast<unsigned>(shell));
     double ns = buckets * bucket_ns + entries * entry_ns;
     if (t) {
-        const unsigned width = tables_.table[0].chunk.width;
+        const unsigned width = tables_.table[0].substring.width;
         const int within = limit - shell - elsewhere(t);
         const double share = share_within(width, within) - share_within(width, state_[0].done);
         ns += std::max(share, 0.0) * entries * lookup_ns;
@@ -49,7 +51,7 @@ double Shells::cost(std::size_t t, int shell, double entries, std::int32_t limit
 void Shells::count_next(std::size_t t) {
     State& state = state_[t];
     const Table& table = tables_.table[t];
-    Shell shell(state.value, table.chunk.width, static_cast<unsigned>(state.done + 1));
+    Shell shell(state.value, table.substring.width, static_cast<unsigned>(state.done + 1));
     std::uint32_t values[512];
     std::size_t entries = 0;
     const std::size_t count = shell.next(values, 512);
@@ -66,9 +68,9 @@ std::size_t Shells::cheapest(std::int32_t limit) {
         bool counted = false;
         for (std::size_t t = 0; t < state_.size(); ++t) {
             const int shell = state_[t].done + 1;
-            const double buckets = choose(tables_.table[t].chunk.width, static_cast<unsigned>(shell));
+            const double buckets = choose(tables_.table[t].substring.width, static_cast<unsigned>(shell));
             const bool known = state_[t].entries >= 0 || buckets > counted_buckets;
-            // What is not known yet looks cheap until it has been counted.
+            // An uncounted shell looks cheap until it has been counted.
             const double entries = state_[t].entries >= 0 ? state_[t].entries
                                    : known                ? buckets * density(t, state_[t].density, 1)
                                                           : 0;
@@ -84,7 +86,7 @@ void Shells::finish(std::size_t t, std::size_t entries) {
     State& state = state_[t];
     ++state.done;
     ++covered_;
-    const unsigned width = tables_.table[t].chunk.width;
+    const unsigned width = tables_.table[t].substring.width;
     state.density = static_cast<double>(entries) / choose(width, static_cast<unsigned>(state.done));
     state.entries = -1;
     if (state.done == static_cast<int>(width)) all_seen_ = true;
@@ -96,7 +98,7 @@ double Shells::rest_ns(std::int32_t limit, std::size_t t, double partly, double 
         const int shell = state.done + 1 + further;
         const double entries = further == 0 && state.entries >= 0
                                    ? state.entries
-                                   : choose(tables_.table[i].chunk.width, static_cast<unsigned>(shell)) *
+                                   : choose(tables_.table[i].substring.width, static_cast<unsigned>(shell)) *
                                          density(i, state.density, 1 + further);
         return cost(i, shell, entries, limit);
     };
@@ -108,7 +110,7 @@ double Shells::rest_ns(std::int32_t limit, std::size_t t, double partly, double 
     next[t] = next_cost(t, ++further[t]);
     for (int covered = covered_ + 1; covered <= limit && ns < enough; ++covered) {
         const auto best = static_cast<std::size_t>(std::min_element(next.begin(), next.end()) - next.begin());
-        if (state_[best].done + 1 + further[best] > static_cast<int>(tables_.table[best].chunk.width)) break;
+        if (state_[best].done + 1 + further[best] > static_cast<int>(tables_.table[best].substring.width)) break;
         ns += next[best];
         next[best] = next_cost(best, ++further[best]);
     }

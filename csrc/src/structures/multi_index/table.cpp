@@ -1,4 +1,4 @@
-// See multi_index_table.hpp.
+// See table.hpp.
 #include "structures/multi_index/table.hpp"
 
 #include <algorithm>
@@ -11,42 +11,41 @@
 namespace idcwh::multi {
 namespace {
 
-constexpr unsigned widest_primary = 24;     // 64 MiB of begins; and of a 64-bit code five whole bytes are left
-constexpr std::size_t portion = 512;        // rows whose places are prefetched together
-constexpr std::size_t look = 64 * portion;  // rows between two looks at the interrupt
+constexpr unsigned widest_primary = 24;  // 64 MiB of begins, and an entry of a 64-bit code has five whole bytes
+constexpr std::size_t portion = 512;     // rows whose places are prefetched together
+constexpr std::size_t check_rows = 64 * portion;  // rows between two checks of the interrupt
 
 std::size_t bytes_for(unsigned bits) { return (bits + 7) / 8; }
 
-unsigned primary_entry_bits(unsigned bits, const Chunk& primary) { return std::min(bits, 64u) - primary.width; }
+unsigned primary_entry_bits(unsigned bits, const Substring& primary) { return std::min(bits, 64u) - primary.width; }
 
-// The low bytes of a word. A copy of unknown length would be a call.
+// Stores the low bytes of a word. A memcpy of unknown length would be a call.
 inline void store(std::uint8_t* to, std::uint64_t word, std::size_t bytes) {
     if (bytes & 4) std::memcpy(to, &word, 4), to += 4, word >>= 32;
     if (bytes & 2) std::memcpy(to, &word, 2), to += 2, word >>= 16;
     if (bytes & 1) *to = static_cast<std::uint8_t>(word);
 }
 
-// The part of a counting sort that one task does: the buckets [part << shift, (part + 1) << shift). No two tasks write
-// to the same memory, and each sees the rows in their order.
+// One task's part of a counting sort: the buckets [number << shift, (number + 1) << shift). No two tasks write to the
+// same memory, and each reads the rows in order.
 struct Part {
     const Codes& codes;
     Table& table;
-    Field chunk;
+    Field substring;
     std::size_t number;
     unsigned shift;
     Stop& stop;
 
-    // Calls use(buckets, rows, count) for the rows of this part, a portion at a time, with counters[bucket] on its way
-    // to the cache.
+    // Calls use(buckets, rows, count) for the rows of this part, a portion at a time. It prefetches counters[bucket].
     template <class Use>
     void each(const std::uint32_t* counters, const Use& use) const {
         std::uint32_t buckets[portion], rows[portion];
         for (std::size_t begin = 0; begin < codes.size; begin += portion) {
-            if (begin % look == 0) stop.check();
+            if (begin % check_rows == 0) stop.check();
             const std::size_t end = std::min(codes.size, begin + portion);
             std::size_t count = 0;
             for (std::size_t row = begin; row < end; ++row) {  // no branch: it would be mispredicted half of the time
-                const auto bucket = static_cast<std::uint32_t>(chunk.of_row(codes, row));
+                const auto bucket = static_cast<std::uint32_t>(substring.of_row(codes, row));
                 buckets[count] = bucket;
                 rows[count] = static_cast<std::uint32_t>(row);
                 count += bucket >> shift == number;
@@ -59,48 +58,50 @@ struct Part {
 
 }  // namespace
 
-std::vector<Chunk> cut(unsigned bits, std::size_t n) {
-    const double widest = std::min<double>(max_chunk, std::log2(static_cast<double>(n)) - 1);
+std::vector<Substring> cut(unsigned bits, std::size_t n) {
+    const double widest = std::min<double>(max_substring_bits, std::log2(static_cast<double>(n)) - 1);
     const auto tables = static_cast<unsigned>(std::ceil(bits / widest));
     const auto comfortable = static_cast<unsigned>(std::min<double>(widest_primary, std::floor(widest - 1)));
-    std::vector<Chunk> chunks{{0, std::min(bits, std::max((bits + tables - 1) / tables, comfortable))}};
-    const unsigned rest = bits - chunks[0].width;
-    // A narrow chunk at the end has buckets so large that another shell of the primary is always cheaper.
-    unsigned others = rest < chunks[0].width / 2 ? 0 : std::max(1u, tables - 1);
+    std::vector<Substring> substrings{{0, std::min(bits, std::max((bits + tables - 1) / tables, comfortable))}};
+    const unsigned rest = bits - substrings[0].width;
+    // A narrow substring at the end has buckets so large that another shell of the primary is always cheaper.
+    unsigned others = rest < substrings[0].width / 2 ? 0 : std::max(1u, tables - 1);
     while (others && rest > others * static_cast<unsigned>(widest)) ++others;
-    for (unsigned i = 0, offset = chunks[0].width; i < others; ++i) {
+    for (unsigned i = 0, offset = substrings[0].width; i < others; ++i) {
         const unsigned width = (bits - offset + others - i - 1) / (others - i);
-        chunks.push_back({offset, width});
+        substrings.push_back({offset, width});
         offset += width;
     }
-    return chunks;
+    return substrings;
 }
 
-// Bytes that the tables of n codes take.
-static std::size_t tables_bytes(unsigned bits, std::size_t n, const std::vector<Chunk>& chunks) {
-    std::size_t bytes = n * (bytes_for(primary_entry_bits(bits, chunks[0])) + sizeof(std::uint32_t));
-    bytes += n * bytes_for(chunks[0].width) * (chunks.size() - 1);
-    for (const Chunk& chunk : chunks) bytes += ((std::size_t{1} << chunk.width) + 1) * sizeof(std::uint32_t);
+// Returns the size in bytes of the tables of n codes.
+static std::size_t tables_bytes(unsigned bits, std::size_t n, const std::vector<Substring>& substrings) {
+    std::size_t bytes = n * (bytes_for(primary_entry_bits(bits, substrings[0])) + sizeof(std::uint32_t));
+    bytes += n * bytes_for(substrings[0].width) * (substrings.size() - 1);
+    for (const Substring& substring : substrings)
+        bytes += ((std::size_t{1} << substring.width) + 1) * sizeof(std::uint32_t);
     return bytes;
 }
 
-std::vector<Chunk> cut(unsigned bits, std::size_t n, std::size_t memory) {
-    auto chunks = cut(bits, n);
-    while (tables_bytes(bits, n, chunks) > memory && chunks.size() > least_chunks) chunks.pop_back();
-    if (tables_bytes(bits, n, chunks) > memory) chunks.clear();
-    return chunks;
+std::vector<Substring> cut(unsigned bits, std::size_t n, std::size_t memory) {
+    auto substrings = cut(bits, n);
+    while (tables_bytes(bits, n, substrings) > memory && substrings.size() > least_substrings) substrings.pop_back();
+    if (tables_bytes(bits, n, substrings) > memory) substrings.clear();
+    return substrings;
 }
 
-Tables build_tables(const Codes& codes, const std::vector<Chunk>& chunks, unsigned threads,
+Tables build_tables(const Codes& codes, const std::vector<Substring>& substrings, unsigned threads,
                     const Interrupt* interrupt) {
     Tables tables;
     tables.bits = codes.bits;
     tables.size = codes.size;
     tables.rows = HugeArray<std::uint32_t>(codes.size);
-    for (std::size_t t = 0; t < chunks.size(); ++t) {
-        const unsigned bits = t ? chunks[0].width : primary_entry_bits(codes.bits, chunks[0]);
-        const std::size_t bytes = bytes_for(bits), buckets = std::size_t{1} << chunks[t].width;
-        tables.table.push_back({chunks[t], bits, bytes, HugeArray<std::uint32_t>(buckets + 1, sizeof(std::uint32_t)),
+    for (std::size_t t = 0; t < substrings.size(); ++t) {
+        const unsigned bits = t ? substrings[0].width : primary_entry_bits(codes.bits, substrings[0]);
+        const std::size_t bytes = bytes_for(bits), buckets = std::size_t{1} << substrings[t].width;
+        tables.table.push_back({substrings[t], bits, bytes,
+                                HugeArray<std::uint32_t>(buckets + 1, sizeof(std::uint32_t)),
                                 HugeArray<std::uint8_t>(codes.size * bytes, load_slack)});
     }
 
@@ -108,15 +109,15 @@ Tables build_tables(const Codes& codes, const std::vector<Chunk>& chunks, unsign
     const unsigned parts = std::bit_ceil(std::max(threads, 1u));
     const auto part = [&](std::size_t task) {
         Table& table = tables.table[task / parts];
-        const Chunk chunk = table.chunk;
-        const auto cut_bits = std::min(chunk.width, static_cast<unsigned>(std::countr_zero(parts)));
-        return Part{codes, table, Field(codes.bits, chunk.offset, chunk.width), task % parts, chunk.width - cut_bits,
-                    stop};
+        const Substring substring = table.substring;
+        const auto cut_bits = std::min(substring.width, static_cast<unsigned>(std::countr_zero(parts)));
+        const Field field(codes.bits, substring.offset, substring.width);
+        return Part{codes, table, field, task % parts, substring.width - cut_bits, stop};
     };
     const std::size_t tasks = tables.table.size() * parts;
 
-    // The count of bucket b goes to begins[b + 2], so that begins[b + 1], having been where the next entry of b goes,
-    // is in the end where b + 1 begins.
+    // The count of bucket b is stored in begins[b + 2]. In the last pass begins[b + 1] is the place of the next entry
+    // of b, so that it ends as the begin of bucket b + 1.
     pool::run(tables.table.size(), threads, [&](std::size_t t) {
         auto& begins = tables.table[t].begins;
         std::fill_n(begins.data(), begins.size() + 1, 0u);
@@ -140,7 +141,7 @@ Tables build_tables(const Codes& codes, const std::vector<Chunk>& chunks, unsign
         [&](std::size_t task) {
             const Part mine = part(task);
             const bool primary = task / parts == 0;
-            const unsigned skip = primary ? chunks[0].width : 0;
+            const unsigned skip = primary ? substrings[0].width : 0;
             const Field rest(codes.bits, skip, mine.table.entry_bits);
             const std::size_t bytes = mine.table.entry_bytes;
             std::uint8_t* const entries = mine.table.entries.data();
@@ -164,11 +165,11 @@ Tables build_tables(const Codes& codes, const std::vector<Chunk>& chunks, unsign
     return tables;
 }
 
-std::vector<std::uint32_t> chunk_values(const Tables& tables, const std::uint8_t* code) {
+std::vector<std::uint32_t> substring_values(const Tables& tables, const std::uint8_t* code) {
     std::vector<std::uint32_t> values;
     for (const Table& table : tables.table)
-        values.push_back(
-            static_cast<std::uint32_t>(Field(tables.bits, table.chunk.offset, table.chunk.width).of_code(code)));
+        values.push_back(static_cast<std::uint32_t>(
+            Field(tables.bits, table.substring.offset, table.substring.width).of_code(code)));
     return values;
 }
 
