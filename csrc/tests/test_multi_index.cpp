@@ -226,8 +226,8 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
         }
 }
 
-// The work of searches, counted step by step: it stays within the budget of each, and that of a sequence within 1.1
-// times its scans, though those that give up are scanned as well.
+// The work of a search, counted step by step, stays within its budget. The work of a sequence stays within 1.1 times
+// its scans, including the scans of searches that gave up.
 void work_is_bounded(const char* kind, unsigned bits, std::size_t n) {
     namespace multi = idcwh::multi;
     const Data data = make(kind, n, bits, bits);

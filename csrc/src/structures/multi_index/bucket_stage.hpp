@@ -1,5 +1,5 @@
-// The bucket stage: short buckets of a shell are copied one behind the other, so that the kernels read thousands of
-// entries per call and no branch depends on the length of a bucket. Long buckets are read where they are stored.
+// The bucket stage. Short buckets of a shell are copied one behind the other: the kernels then read thousands of
+// entries per call, and no branch depends on the length of a bucket. Long buckets are read where they are stored.
 //
 // Callbacks are passed by value. Behind a reference, the variables that they capture would be loaded again per bucket,
 // because the copies could have changed them (+4 %: csrc/bench/multi_index.cpp, uniform, radius 8, a million codes).
@@ -100,7 +100,7 @@ private:
     static constexpr std::size_t copy_bytes = 32;       // per copy; at most load_slack
 
     struct Segment {
-        std::uint32_t first, position;  // of a bucket: in the stage, in the table
+        std::uint32_t first, position;  // begin of a bucket in the stage, and in the table
     };
 
     std::size_t scan(const std::uint8_t* entries, std::size_t count, std::size_t bytes,

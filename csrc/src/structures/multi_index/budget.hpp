@@ -45,8 +45,8 @@ public:
     double spent() const { return spent_; }
 
 private:
-    static constexpr double probe_share = 0.05;   // of a scan: spent before the first estimate
-    static constexpr double abandon_share = 0.5;  // of a scan: the estimates may be wrong by a factor of 2
+    static constexpr double probe_share = 0.05;   // share of a scan, spent before the first estimate
+    static constexpr double abandon_share = 0.5;  // share of a scan; the estimates may be wrong by a factor of 2
 
     const double scan_, most_;
     double estimate_at_, spent_ = cost::call_ns;

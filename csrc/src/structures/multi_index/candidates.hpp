@@ -25,7 +25,7 @@ public:
           budget_(budget),
           seen_(seen) {}
 
-    // position: of an entry of the primary; distance: the sum over substring 0 and the entry.
+    // position: index of an entry of the primary; distance: the sum over substring 0 and the entry.
     void add(std::size_t position, int distance) {
         if (count_ == kernels::max_block_rows) deliver();
         candidate_[count_++] = {static_cast<std::uint32_t>(position), distance};

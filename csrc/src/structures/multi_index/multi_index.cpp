@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t least_size = 65536;
 constexpr unsigned least_bits = 8;
 constexpr std::size_t samples = 16;
-constexpr double patience_share = 0.6;  // of a scan: what a sampled query spends before it may give up
+constexpr double patience_share = 0.6;  // share of a scan, spent by a sampled query before it may give up
 
 }  // namespace
 

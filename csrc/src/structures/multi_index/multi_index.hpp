@@ -41,7 +41,7 @@ namespace idcwh {
 class MultiIndex {
 public:
     // Returns null for less than 65,536 codes, 2^32 codes or more, less than 8 bits, or too little memory (bytes).
-    // Of wide codes it indexes as many bits as fit into the memory.
+    // For wide codes it indexes as many bits as fit into the memory.
     static std::unique_ptr<MultiIndex> build(const Codes& codes, std::size_t memory, unsigned threads,
                                              const Interrupt* interrupt);
 
@@ -51,8 +51,8 @@ public:
 
     // Passes each row within sink.limit() of the query to the sink, once, in any order.
     //   std::int32_t limit() const                   the largest distance still wanted; may only shrink
-    //   std::int32_t limit_from(std::size_t) const   optional: the same for this row and all after it; it is smaller
-    //                                                where ties go to earlier rows
+    //   std::int32_t limit_from(std::size_t) const   optional: the same for this row and all after it. Smaller where
+    //                                                ties go to earlier rows
     //   void take(std::size_t row, std::int32_t distance)
     // Returns false when it gave up, and the sink then has a part. It gives up when a scan, which costs scan_ns, looks
     // cheaper, or when the allowance of this index is spent. With infinite scan_ns it never gives up. Before the first

@@ -180,7 +180,7 @@ private:
     // The shell being visited: the values of substring table_ at distance radius_.
     std::size_t table_ = 0;
     int radius_ = 0;
-    std::size_t entries_ = 0;        // of its buckets so far
+    std::size_t entries_ = 0;        // size of its buckets so far
     double buckets_ = 0;             // visited so far
     std::uint64_t query_entry_ = 0;  // compared with its entries
 

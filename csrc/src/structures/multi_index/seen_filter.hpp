@@ -39,7 +39,7 @@ public:
         }
     }
 
-    // True when no finished shell contains the code, as far as an entry of the primary tells.
+    // True when no finished shell contains the code, as far as an entry of the primary shows.
     // difference: the entry XOR the query's.
     bool first_seen_here(std::uint64_t difference) const {
         for (const Check& check : near_) {
@@ -61,7 +61,7 @@ public:
 
 private:
     // An unseen code's distance in one substring is at least `least`. In the shell's own substring it is at most the
-    // shell's radius: entries of the primary may lie in a wider shell, which has its turn later.
+    // shell's radius: an entry of the primary may belong to a wider shell, which is visited later.
     struct Check {
         unsigned shift;
         std::uint64_t mask;

@@ -74,7 +74,7 @@ private:
     struct State {
         std::uint32_t value;
         int done = -1;
-        double entries = -1;  // of the next shell; -1: not counted
+        double entries = -1;  // size of the next shell; -1: not counted
         double density;       // entries per bucket in the last known shell
     };
 

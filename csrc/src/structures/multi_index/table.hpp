@@ -41,7 +41,7 @@ struct Tables {
     unsigned bits = 0;
     std::size_t size = 0;
     std::vector<Table> table;       // [0]: the primary; its entries are the bits behind substring 0, up to bit 64
-    HugeArray<std::uint32_t> rows;  // of the primary's entries
+    HugeArray<std::uint32_t> rows;  // row numbers of the primary's entries
 
     // True when substring 0 and an entry of the primary are all of a code.
     bool whole() const { return bits <= 64; }
