@@ -1,18 +1,23 @@
-// Database: codes with ids, keys and labels in one file, codes.bin, that loses nothing; searched where they lie.
+// Database: codes with ids, keys and labels in one crash-safe file, codes.bin, which is memory-mapped and searched.
 //
 //     auto db = idcwh::Database::open("codes.bin");
-//     const auto view = db.snapshot();                       // what is there now
-//     view.topk(queries, nq, 10, distances, ids);            // as index.hpp says
-//     view.key(ids[0]);                                      // the path of the image
+//     const auto snapshot = db.snapshot();             // the current content
+//     snapshot.topk(queries, nq, 10, distances, ids);  // as in index.hpp
+//     snapshot.key(ids[0]);                            // the path of the image
 //
-// A write has reached the disk when its function returns; after a crash at any moment the file holds what was
-// acknowledged, and nothing of what was not, or all of it. One process writes at a time; any number read. The file is
-// specified byte by byte in docs/codes-bin.md.
+// Durability: a change is on the disk when its function returns. After a crash the file contains every change that had
+// returned. A change that had not returned is contained completely or not at all. docs/codes-bin.md specifies the file.
 //
-// Errors: SystemError for what the operating system refuses; Error(corrupt) for a corrupt file, with the place;
-// Error(locked) when another handle writes to it; Error(unsupported) for a file of a later format version;
-// Error(not_found) and Error(invalid_argument) for arguments. Errors about the file have its path. After an error the
-// database is as it was.
+// Threads and processes: one handle at a time has a file open for writing, any number for reading, in any processes.
+// Any number of threads may take and search snapshots while another thread changes or refreshes the handle.
+//
+// Errors: an error leaves the database unchanged. Errors about the file contain its path.
+//     SystemError              a file operation that failed
+//     Error(corrupt)           a corrupt file; the message contains the position
+//     Error(locked)            another handle has the file open for writing
+//     Error(unsupported)       a later format version
+//     Error(not_found)         an id or key that is missing
+//     Error(invalid_argument)  an invalid argument
 #pragma once
 
 #include <cstddef>
@@ -26,8 +31,8 @@
 
 namespace idcwh {
 
-// Identifies the content behind a key, such as the bytes of an image file, whatever its name and time: its size in
-// bytes and a hash of it. Both 0: none.
+// Size in bytes and hash of the content that a key names, such as an image file. It finds the content again under
+// another name or modification time. Both 0: none.
 struct Checksum {
     std::uint64_t size = 0, hash = 0;
     friend bool operator==(const Checksum&, const Checksum&) = default;
@@ -35,14 +40,14 @@ struct Checksum {
 
 // Items to add: a view of the caller's memory.
 struct NewItems {
-    const std::uint8_t* codes = nullptr;  // size rows of code_bytes(bits)
+    const std::uint8_t* codes = nullptr;  // size rows of code_bytes(bits) bytes
     std::size_t size = 0;
-    const std::int64_t* ids = nullptr;         // >= 0; null: they go on from the largest ever used
-    const std::string_view* keys = nullptr;    // any bytes; an empty one is none. Null: no keys
-    const std::string_view* labels = nullptr;  // any bytes; one without data is none. Null: no labels
-    const std::uint32_t* mtime_signatures =
-        nullptr;                          // what says whether the thing behind the key has changed. Null: all 0
-    const Checksum* checksums = nullptr;  // null: none
+    const std::int64_t* ids = nullptr;       // [size], >= 0, unique; null: they continue from the largest id ever used
+    const std::string_view* keys = nullptr;  // [size], any bytes; empty: the item has no key. Null: no keys
+    const std::string_view* labels = nullptr;  // [size], any bytes; data null: the item has no label. Null: no labels
+    // [size], tell a changed file from an unchanged one. Null: all 0.
+    const std::uint32_t* mtime_signatures = nullptr;
+    const Checksum* checksums = nullptr;  // [size]; null: none
 };
 
 namespace storage {
@@ -50,17 +55,18 @@ class FileView;
 class Writer;
 }  // namespace storage
 
-// What a database held at one moment; see Snapshot. Texts live as long as it does.
+// The content of a database at one moment, which later changes do not affect. Texts live as long as the snapshot.
 class IDCWH_API DatabaseSnapshot : public Snapshot {
 public:
-    std::string_view key(std::int64_t id) const;    // no data: the item has none. Error(not_found)
-    std::string_view label(std::int64_t id) const;  // no data: the item has none
+    // Return the data of an item. Throw Error(not_found) for an id that is missing. Data null: no key or label.
+    std::string_view key(std::int64_t id) const;
+    std::string_view label(std::int64_t id) const;
     std::uint32_t mtime_signature(std::int64_t id) const;
     Checksum checksum(std::int64_t id) const;
     const std::string& manifest() const;  // JSON
-    std::uint64_t commit() const;         // its number: grows with every change
+    std::uint64_t commit() const;         // number of the commit, which grows with every change
 
-    // The ids of the items with one of these keys, ascending.
+    // Returns the ids of the items with one of these keys, ascending.
     std::vector<std::int64_t> find(const std::string_view* keys, std::size_t count) const;
     // Calls item(id, key, label, mtime_signature) for every item, in the order of rows.
     template <class Body>
@@ -69,14 +75,14 @@ public:
                  std::uint32_t mtime_signature) { (*static_cast<Body*>(context))(id, key, label, mtime_signature); },
               &body);
     }
-    // Writes the checksums of all items, in the order of rows: size() of them.
+    // Writes the checksums of all items, in the order of rows: out[size()].
     void checksums(Checksum* out) const;
-    // After texts of key() and label() were read: Error(corrupt) if the file was cut off meanwhile, so that they may be
-    // zeros. All other functions check it themselves.
+    // Throws Error(corrupt) if the file was truncated while mapped. Texts of key() and label() that were read before
+    // may then contain zeros. All other functions check this themselves.
     void check_intact() const;
     [[deprecated("renamed to check_intact()")]] void check() const { check_intact(); }
-    // All codes in one piece where they lie in the file, and null where they do not (several segments, or some
-    // removed); valid as long as the snapshot. size() rows.
+    // Returns a pointer to all codes in the mapped file, size() rows, valid as long as the snapshot. Returns null if
+    // the codes are not contiguous: there are several segments, or removed items.
     const std::uint8_t* codes_in_place() const;
 
 private:
@@ -88,42 +94,43 @@ private:
 };
 
 struct DatabaseInfo {
-    std::size_t items;    // that are there
-    std::size_t removed;  // whose rows are still in the file
+    std::size_t items;    // number of items
+    std::size_t removed;  // removed items whose rows are still in the file
     std::size_t segments;
-    std::uint64_t bytes;   // of the file
-    std::uint64_t unused;  // of these, what compact() would give back
+    std::uint64_t bytes;   // size of the file
+    std::uint64_t unused;  // bytes that compact() would free
     std::uint64_t commit;
     std::uint64_t next_id;
 };
 
 // A corrupt range of the file.
 struct CorruptRange {
-    std::string what;  // record, section, block
+    std::string what;  // name of the record, section or block
     std::uint64_t offset, length;
 };
 
 // The result of Database::check().
 struct Verification {
     std::vector<CorruptRange> corrupt;
-    std::size_t items;       // that the file should hold
-    std::size_t good_items;  // of these, in segments without a corrupt range
-    std::uint64_t torn;      // bytes behind the last commit: of a write that never ended; the next writer removes them
+    std::size_t items;       // number of items according to the last commit
+    std::size_t good_items;  // items in segments without a corrupt range
+    std::uint64_t torn;      // bytes after the last commit, of an unfinished change; the next writer removes them
 };
 
+// An open database file. Changes wait for one another.
 class IDCWH_API Database {
 public:
     enum class Access { read, write };
-    // When what was written reaches the disk: with every change, or when the database is published, which is faster.
+    // The moment at which changes are synced: each when it returns, or all when the database is published (faster).
     enum class Durability { every_change, on_close };
 
-    // Maps the file; nothing but its records' heads is read. Access::write locks it against other writers and removes
-    // what a crashed one has left.
+    // Maps the file and reads only the heads of its records. Access::write locks it against other writers and removes
+    // the unfinished change of a writer that crashed.
     static Database open(const std::string& path, Access access = Access::read);
-    // A new database without items, open for writing. With replace it takes the place, and the permissions, of a
-    // codes.bin or of an empty file; another file is Error(corrupt). A link is followed. With Durability::on_close the
-    // file has a hidden name until publish() or close(), and nothing is at the path before; without them, and after a
-    // crash, nothing is left.
+    // Creates a database without items, open for writing. With `replace` it replaces a codes.bin or an empty file and
+    // keeps its permissions. Any other file at `path` is Error(corrupt). Symbolic links are followed. With
+    // Durability::on_close the file has a hidden name until publish() or close(). Without them, or after a crash, no
+    // file remains.
     static Database create(const std::string& path, unsigned bits, std::string_view manifest = "{}",
                            bool replace = false, Durability durability = Durability::every_change);
     Database(Database&&) noexcept;
@@ -137,30 +144,33 @@ public:
     DatabaseSnapshot snapshot() const;
     DatabaseInfo info() const;
 
-    // Takes up what other processes have written or put in the place of the file since; true when there was something.
+    // Reads the changes of other processes, or the file that has replaced this one. Returns true if there were any.
     bool refresh();
 
-    // Adds items whose ids are new. assigned, where given, receives their ids.
+    // Adds items whose ids are new. `assigned`, which may be null, receives their ids.
     void add(const NewItems& items, std::int64_t* assigned = nullptr);
-    // Removes items by id (Error(not_found) names the first that is not there, and then nothing is removed), and
-    // returns how many; an id given twice counts once.
+    // Removes items by id and returns their number; repeated ids count once. If an id is missing, throws
+    // Error(not_found) with the first and removes nothing.
     std::size_t remove(const std::int64_t* ids, std::size_t count);
-    // Removes every item with one of these keys; Error(not_found) names the first that no item has.
+    // Removes every item with one of these keys and returns their number. If a key is missing, throws Error(not_found)
+    // with the first and removes nothing.
     std::size_t remove_keys(const std::string_view* keys, std::size_t count);
-    // Replaces the items with these ids, all of which are there.
+    // Replaces the items with these ids. If an id is missing, throws Error(not_found) and changes nothing.
     void replace(const NewItems& items);
-    // Removes some, then adds others, in one step: a crash leaves both or neither.
+    // Removes items by id, then adds others, in one change. A crash leaves both or neither.
     void update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                 std::int64_t* assigned = nullptr);
     void set_manifest(std::string_view json);
 
-    // Writes what is in force into a new file, which takes the place of the old one.
+    // Writes the current items to a new file, which replaces the old one.
     void compact();
-    // Compacts by itself when more than half of a file of some size is out of use. On unless switched off.
+    // Turns automatic compaction on (initially) or off. It runs after a change that leaves more than half of a file,
+    // above a minimum size, unused.
     void set_auto_compact(bool on);
 
-    // As Index::optimize, over the segments of the file: built in memory, for this handle, open for reading or writing.
-    // What is added or taken up later is scanned until it is much, then it is covered as well, within the same memory.
+    // Builds structures like Index::optimize, over the segments of the file, open for reading or writing. They are in
+    // memory and belong to this handle. Later items are scanned until there are enough to extend the structures, within
+    // the same memory limit.
     void optimize(const OptimizeOptions& options = {});
     void drop_structures();
 
@@ -168,11 +178,11 @@ public:
     Verification check(unsigned threads = 0) const;
     [[deprecated("renamed to check()")]] Verification verify(unsigned threads = 0) const { return check(threads); }
 
-    // Gives a database of Durability::on_close its path, compact and synced; later changes are durable one by one. An
-    // error when another file is at the path meanwhile, unless it may be replaced; then the database is discarded.
+    // Compacts and syncs a database of Durability::on_close and moves it to its path. Each later change is durable when
+    // it returns. Throws Error and discards the database if there is a file at the path that it may not replace.
     void publish();
-    // Publishes, where that is due, and lets go of the file; snapshots stay as they are. Everything but closing again
-    // is then an error.
+    // Publishes a database of Durability::on_close, then closes the file. Snapshots remain valid. Any later call except
+    // close() is an error.
     void close();
     // Closes without publishing.
     void discard() noexcept;

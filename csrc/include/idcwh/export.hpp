@@ -1,4 +1,4 @@
-// Which symbols leave the library: everything is built with hidden visibility, and what a caller may use is marked.
+// IDCWH_API marks the symbols that the library exports. All others have hidden visibility.
 #pragma once
 
 #if defined(_WIN32)

@@ -1,19 +1,22 @@
-// The engine from C, and from whatever can call C. Everything here is search.hpp, index.hpp, threads.hpp and isa.hpp
-// under plain names; those headers, and docs/cpp.md, say more about each. idcwh_database.h, which comes with it, is
-// database.hpp.
+// The C API of the search library, for programs in C and for languages that can call C.
 //
-// Codes: b bits are (b + 7) / 8 bytes, rows lie one after the other, bit i is in byte i / 8 at position i % 8 (least
-// significant first), and the padding bits of the last byte are zero. Results are ordered by (distance, id), ascending.
+// It mirrors search.hpp, index.hpp, threads.hpp and isa.hpp. Those headers and docs/cpp.md describe each function in
+// more detail. This header includes idcwh_database.h, which mirrors database.hpp.
 //
-// Failure: a function that returns int returns IDCWH_OK or one of the codes below, and then idcwh_last_error() says, on
-// the same thread, what was expected and what came. What a failed call would have written is unspecified, except that
-// handles are set to null. No exception leaves a function, nothing aborts, nothing prints.
+// Codes: a code of b bits has (b + 7) / 8 bytes. Rows follow one another without gaps. Bit i is in byte i / 8 at
+// position i % 8, least significant first. The padding bits of the last byte are zero.
 //
-// Memory: the caller owns every buffer, before and after; none is kept. What a function returns through a pointer to a
-// handle belongs to the caller and goes back through the ..._free of its type, which takes null too. A handle must not
-// be freed while another thread uses it.
+// Results: ordered by (distance, id), ascending.
 //
-// Options: null stands for a structure of zeros, and zeros stand for the defaults.
+// Errors: a function that returns int returns IDCWH_OK or one of the error codes below. After an error,
+// idcwh_last_error() returns the message on the same thread. The outputs of a failed call are unspecified, except that
+// handles are null. No exception leaves a function. The library never aborts and never prints.
+//
+// Memory: the caller owns every buffer, and the library keeps no pointer to it. A handle that a function creates
+// belongs to the caller, who passes it to the ..._free function of its type. These functions accept null. A handle must
+// not be freed while another thread uses it.
+//
+// Options: a null pointer means a structure of zeros, and zeros mean the defaults.
 #pragma once
 
 #include <stddef.h>
@@ -27,52 +30,54 @@ extern "C" {
 
 enum {
     IDCWH_OK = 0,
-    IDCWH_INVALID_ARGUMENT = 1,  // a pointer, size, range or value that cannot be
-    IDCWH_UNSUPPORTED = 2,       // a valid wish that this machine or build cannot fulfil
-    IDCWH_NOT_FOUND = 3,         // an id or key that is not there
-    IDCWH_INTERRUPTED = 4,       // the caller's interrupt said so
-    IDCWH_SYSTEM = 5,            // the system refused a file operation: idcwh_last_errno
-    IDCWH_CORRUPT = 6,           // a file that is not what it should be: the message says where
-    IDCWH_LOCKED = 7,            // somebody else is writing to the database
+    IDCWH_INVALID_ARGUMENT = 1,  // an invalid pointer, size, range or value
+    IDCWH_UNSUPPORTED = 2,       // a valid request that this machine or build does not support
+    IDCWH_NOT_FOUND = 3,         // an id or key that is missing
+    IDCWH_INTERRUPTED = 4,       // a search that the caller's interrupt ended
+    IDCWH_SYSTEM = 5,            // a file operation that failed; see idcwh_last_errno()
+    IDCWH_CORRUPT = 6,           // a corrupt file; the message contains the position
+    IDCWH_LOCKED = 7,            // a database that another handle or process has open for writing
     IDCWH_OUT_OF_MEMORY = 100,
-    IDCWH_FAILED = 101,  // what the standard library reports beyond that (a lock or a thread refused by the system)
+    IDCWH_FAILED = 101,  // any other error of the standard library, such as a thread that cannot be created
 };
 
-// The message of the last call that failed on this thread, "" before the first; valid until the next failure on it.
+// Returns the message of the last call that failed on this thread, or "" if none has. Valid until the next failure on
+// this thread.
 IDCWH_API const char* idcwh_last_error(void);
 
-// The file that the error of that call is about, or "".
+// Returns the file that this error concerns, or "".
 IDCWH_API const char* idcwh_last_error_path(void);
 
-// The errno of that call where it failed with IDCWH_SYSTEM, and else 0.
+// Returns the errno of this error if it is IDCWH_SYSTEM, else 0.
 IDCWH_API int idcwh_last_errno(void);
 
-// "0.1.0": the version of the library that is linked, which a program can compare with the header's (version.hpp).
+// Returns the version of the linked library, such as "0.1.0". version.hpp has that of the headers.
 IDCWH_API const char* idcwh_version(void);
 
-// The instruction set that searches run on ("avx2", ...; a constant string). Null, with a message, when the environment
-// variable IDCWH_ISA names one that is not there.
+// Returns the active instruction set, such as "avx2", as a constant string. Returns null, with a message, if the
+// environment variable IDCWH_ISA names one that is unknown or that this machine does not support.
 IDCWH_API const char* idcwh_isa(void);
 
-// Makes another one active for the searches that start from now on; "auto": the best there is.
-// IDCWH_INVALID_ARGUMENT: an unknown name. IDCWH_UNSUPPORTED: the machine lacks it.
+// Activates an instruction set for searches that start from now on. "auto" selects the fastest supported one.
+// Returns IDCWH_INVALID_ARGUMENT for an unknown name, IDCWH_UNSUPPORTED for one that this machine does not support.
 IDCWH_API int idcwh_isa_force(const char* name);
 
-// Asked every few milliseconds of a long search, on the thread that called; not zero ends the search with
-// IDCWH_INTERRUPTED.
+// Returns nonzero to end the search with IDCWH_INTERRUPTED. Called every few milliseconds of a long search, on the
+// thread that started it.
 typedef int (*idcwh_interrupt)(void* context);
 
-// Results of which each query has its own number: those of query i are at [limits[i], limits[i + 1]).
+// Results of varying number per query: those of query i are at [limits[i], limits[i + 1]). The arrays live as long as
+// the handle.
 typedef struct idcwh_hits idcwh_hits;
 IDCWH_API size_t idcwh_hits_queries(const idcwh_hits* hits);
-IDCWH_API const int64_t* idcwh_hits_limits(const idcwh_hits* hits);  // [queries + 1]; as long as the handle lives
+IDCWH_API const int64_t* idcwh_hits_limits(const idcwh_hits* hits);  // [queries + 1]
 IDCWH_API const int32_t* idcwh_hits_distances(const idcwh_hits* hits);
 IDCWH_API const int64_t* idcwh_hits_ids(const idcwh_hits* hits);
 IDCWH_API void idcwh_hits_free(idcwh_hits* hits);
 
-// ---- Codes in the caller's memory -----------------------------------------------------------------------------------
+// ---- Codes in the caller's memory ----
 //
-// Any number of threads may search at once, as long as nobody changes the memory that is read.
+// Any number of threads may search at once, as long as no thread changes the memory that is read.
 
 typedef struct idcwh_codes {
     const uint8_t* data;  // size rows of (bits + 7) / 8 bytes, at any address
@@ -80,16 +85,16 @@ typedef struct idcwh_codes {
     unsigned bits;  // 1 to 65535
 } idcwh_codes;
 
-// Which rows a search may return.
+// The rows that a search may return: a view of the caller's memory.
 enum {
     IDCWH_ROWS_ALL = 0,
-    IDCWH_ROWS_RANGE = 1,   // rows [begin, end), cut to the rows there are; begin is not after end
-    IDCWH_ROWS_LIST = 2,    // the count rows of list: ascending, none twice, all below size
-    IDCWH_ROWS_BITMAP = 3,  // bit r % 64 of bitmap[r / 64] for row r
-    IDCWH_ROWS_BYTES = 4,   // bytes[r] is not zero
+    IDCWH_ROWS_RANGE = 1,   // rows [begin, end), begin <= end; an end above size means size
+    IDCWH_ROWS_LIST = 2,    // the `count` rows of list: ascending, unique, all below size
+    IDCWH_ROWS_BITMAP = 3,  // row r if bit r % 64 of bitmap[r / 64] is set, lowest first
+    IDCWH_ROWS_BYTES = 4,   // row r if bytes[r] is nonzero
 };
 typedef struct idcwh_rows {
-    int kind;
+    int kind;  // IDCWH_ROWS_...; the other kinds' fields are ignored
     size_t begin, end;
     const int64_t* list;
     size_t count;
@@ -98,113 +103,117 @@ typedef struct idcwh_rows {
 } idcwh_rows;
 
 typedef struct idcwh_search_options {
-    const int64_t* ids;  // [size] unique, in any order; null: the id of a row is its number
+    const int64_t* ids;  // [size], unique, in any order; null: the id of a row is its row number
     idcwh_rows rows;
-    unsigned threads;  // 0: as many as the process may use; at most 1024
-    idcwh_interrupt interrupt;
-    void* interrupt_context;
+    unsigned threads;           // at most 1024; 0: idcwh_threads()
+    idcwh_interrupt interrupt;  // null: none
+    void* interrupt_context;    // passed to it
 } idcwh_search_options;
 
-// How many rows a search can return at most.
+// Writes the number of rows that a search may return.
 IDCWH_API int idcwh_eligible(const idcwh_codes* codes, const idcwh_search_options* options, size_t* count);
 
-// The k nearest of each of nq queries. kept (may be null) becomes min(k, eligible); distances and ids have room for
-// nq * kept and are filled query after query.
+// Writes the k nearest rows of each of nq queries. `kept`, which may be null, receives min(k, eligible). distances and
+// ids are arrays [nq][kept].
 IDCWH_API int idcwh_topk(const idcwh_codes* codes, const uint8_t* queries, size_t nq, size_t k,
                          const idcwh_search_options* options, int32_t* distances, int64_t* ids, size_t* kept);
 
-// The k nearest, and whatever is as near as the k-th.
+// Finds the k nearest rows, and every other row at the distance of the k-th.
 IDCWH_API int idcwh_topk_ties(const idcwh_codes* codes, const uint8_t* queries, size_t nq, size_t k,
                               const idcwh_search_options* options, idcwh_hits** hits);
 
-// Everything within radius, the radius included.
+// Finds every row at a distance of at most `radius`.
 IDCWH_API int idcwh_radius(const idcwh_codes* codes, const uint8_t* queries, size_t nq, unsigned radius,
                            const idcwh_search_options* options, idcwh_hits** hits);
 
-// How many rows lie within radius of each query: counts[nq].
+// Counts the rows at a distance of at most `radius`: counts[nq].
 IDCWH_API int idcwh_count(const idcwh_codes* codes, const uint8_t* queries, size_t nq, unsigned radius,
                           const idcwh_search_options* options, int64_t* counts);
 
-// How many rows lie at each distance of each query: counts[nq][bits + 1].
+// Counts the rows at each distance: counts[nq][bits + 1].
 IDCWH_API int idcwh_histogram(const idcwh_codes* codes, const uint8_t* queries, size_t nq,
                               const idcwh_search_options* options, int64_t* counts);
 
-// Every eligible row for each query, nearest first. distances and ids have room for nq * eligible; kept (may be null)
-// becomes eligible.
+// Writes every eligible row, nearest first. distances and ids are arrays [nq][eligible]. `kept`, which may be null,
+// receives the number of eligible rows.
 IDCWH_API int idcwh_rank(const idcwh_codes* codes, const uint8_t* queries, size_t nq,
                          const idcwh_search_options* options, int32_t* distances, int64_t* ids, size_t* kept);
 
-// result becomes 1 when the padding bits of every row are zero, as they must be, and else 0. Searches do not look.
+// Writes 1 if the padding bits of every row are zero, as they must be, else 0. Searches do not check them.
 IDCWH_API int idcwh_padding_is_zero(const idcwh_codes* codes, int* result);
 
-// ---- Threads --------------------------------------------------------------------------------------------------------
+// ---- Threads ----
 
-// How many threads a search uses that does not say; 0: back to IDCWH_THREADS or the process's affinity. At most 1024.
+// Sets the default number of threads, at most 1024, for searches that do not set one. 0 restores the initial default:
+// the environment variable IDCWH_THREADS, else the cores that the process may use.
 IDCWH_API int idcwh_set_threads(unsigned threads);
 IDCWH_API unsigned idcwh_threads(void);
 
-// Lends the searches threads of the caller's: must call body(work, 0) .. body(work, tasks - 1), each once, on up to
-// `threads` threads (the calling one may be among them), and return when all are done. Called from many threads at
-// once; must not throw or jump out. A null executor goes back to the library's own threads.
+// Calls body(work, 0) .. body(work, tasks - 1), each once, and returns when all have finished. It uses up to `threads`
+// threads; the calling thread may be one of them. Several threads may call an executor at the same time. It must not
+// throw or longjmp.
 typedef void (*idcwh_body)(void* work, size_t task);
 typedef void (*idcwh_executor)(void* context, size_t tasks, unsigned threads, idcwh_body body, void* work);
+
+// Runs the searches on the caller's threads. A null executor restores the library's own threads.
 IDCWH_API int idcwh_set_executor(idcwh_executor executor, void* context);
 
-// ---- Index: codes with ids that come and go -------------------------------------------------------------------------
+// ---- Index: codes with ids, in memory ----
 //
-// Searches run on snapshots, from any number of threads, and never wait for a writer; writers take turns among
-// themselves. After an error the index is as it was.
+// Any number of threads may search snapshots, and they never wait for a writer. Writers wait for one another. An error
+// leaves the index unchanged.
 
 typedef struct idcwh_index idcwh_index;
 typedef struct idcwh_snapshot idcwh_snapshot;
 
 IDCWH_API int idcwh_index_create(unsigned bits, idcwh_index** index);
-IDCWH_API void idcwh_index_free(idcwh_index* index);  // snapshots that were taken stay as they are
+IDCWH_API void idcwh_index_free(idcwh_index* index);  // its snapshots remain valid
 IDCWH_API unsigned idcwh_index_bits(const idcwh_index* index);
 IDCWH_API size_t idcwh_index_size(const idcwh_index* index);
 
-// Adds n codes. ids: >= 0, none twice, none that is there already; null: they go on from the largest ever used.
-// assigned, where it is not null, receives the n ids.
+// Adds n codes. The ids are >= 0, unique and new. If `ids` is null, they continue from the largest id ever used.
+// `assigned`, which may be null, receives the n ids.
 IDCWH_API int idcwh_index_add(idcwh_index* index, const uint8_t* codes, size_t n, const int64_t* ids,
                               int64_t* assigned);
 
-// Removes the codes with these ids; removed (may be null) becomes their number, an id given twice counted once.
-// IDCWH_NOT_FOUND names the first that is not there, and then nothing is removed.
+// Removes the codes with these ids. `removed`, which may be null, receives their number; repeated ids count once.
+// Returns IDCWH_NOT_FOUND and removes nothing if an id is missing. The message names the first.
 IDCWH_API int idcwh_index_remove(idcwh_index* index, const int64_t* ids, size_t count, size_t* removed);
 
-// Makes room for this many codes in all.
+// Allocates memory for `size` codes in total.
 IDCWH_API int idcwh_index_reserve(idcwh_index* index, size_t size);
 
-// Builds what makes searches faster and never changes a result, within `memory` bytes beyond the codes and ids, and
-// drops what was built before.
+// Builds structures that make searches faster, in place of earlier ones. Results do not change.
 typedef struct idcwh_optimize_options {
-    size_t memory;  // 0: 128 bytes per code and 1 MiB
-    unsigned threads;
+    size_t memory;     // limit in bytes, besides codes and ids; 0: 128 bytes per code plus 1 MiB
+    unsigned threads;  // 0: idcwh_threads()
     idcwh_interrupt interrupt;
     void* interrupt_context;
 } idcwh_optimize_options;
 IDCWH_API int idcwh_index_optimize(idcwh_index* index, const idcwh_optimize_options* options);
 IDCWH_API int idcwh_index_drop_structures(idcwh_index* index);
 
-// Threads of a search of this index that does not say; 0: idcwh_threads().
+// Sets the default number of threads for searches of this index. 0: idcwh_threads().
 IDCWH_API int idcwh_index_set_threads(idcwh_index* index, unsigned threads);
 
-// What the index holds at this moment: it stays so, costs nothing to take, and may outlive the index.
+// Creates a snapshot: the current content of the index, which no later change affects. It costs no copy and may outlive
+// the index.
 IDCWH_API int idcwh_index_snapshot(const idcwh_index* index, idcwh_snapshot** snapshot);
 IDCWH_API void idcwh_snapshot_free(idcwh_snapshot* snapshot);
 IDCWH_API unsigned idcwh_snapshot_bits(const idcwh_snapshot* snapshot);
 IDCWH_API size_t idcwh_snapshot_size(const idcwh_snapshot* snapshot);
 
-// What a search may return.
+// The codes that a search may return, by id or by position: a view of the caller's memory. Positions are those of the
+// order in which codes were added.
 enum {
     IDCWH_WHERE_ALL = 0,
-    IDCWH_WHERE_IDS = 1,       // the count ids of ids, in any order; those that are not there select nothing
+    IDCWH_WHERE_IDS = 1,       // the `count` ids of ids, in any order; missing ids select nothing
     IDCWH_WHERE_ID_RANGE = 2,  // ids in [first, last)
-    IDCWH_WHERE_BYTES = 3,     // bytes[i] is not zero, for the i-th code in the order they were added; count: the size
-    IDCWH_WHERE_BITMAP = 4,    // the same as bits, 64 a word, lowest first; count: the size
+    IDCWH_WHERE_BYTES = 3,     // position i if bytes[i] is nonzero; `count` is the snapshot's size
+    IDCWH_WHERE_BITMAP = 4,    // position i if bit i % 64 of bitmap[i / 64] is set; `count` is the snapshot's size
 };
 typedef struct idcwh_where {
-    int kind;
+    int kind;  // IDCWH_WHERE_...; the other kinds' fields are ignored
     const int64_t* ids;
     size_t count;
     int64_t first, last;
@@ -214,12 +223,12 @@ typedef struct idcwh_where {
 
 typedef struct idcwh_query_options {
     idcwh_where where;
-    unsigned threads;
+    unsigned threads;  // 0: the default of the index
     idcwh_interrupt interrupt;
     void* interrupt_context;
 } idcwh_query_options;
 
-// As above, over a snapshot.
+// Search a snapshot, like the functions without _snapshot.
 IDCWH_API int idcwh_snapshot_eligible(const idcwh_snapshot* snapshot, const idcwh_where* where, size_t* count);
 IDCWH_API int idcwh_snapshot_topk(const idcwh_snapshot* snapshot, const uint8_t* queries, size_t nq, size_t k,
                                   const idcwh_query_options* options, int32_t* distances, int64_t* ids, size_t* kept);
@@ -234,25 +243,27 @@ IDCWH_API int idcwh_snapshot_histogram(const idcwh_snapshot* snapshot, const uin
 IDCWH_API int idcwh_snapshot_rank(const idcwh_snapshot* snapshot, const uint8_t* queries, size_t nq,
                                   const idcwh_query_options* options, int32_t* distances, int64_t* ids, size_t* kept);
 
-// found becomes 1 or 0.
+// Writes 1 if the snapshot contains the id, else 0.
 IDCWH_API int idcwh_snapshot_contains(const idcwh_snapshot* snapshot, int64_t id, int* found);
 
-// Copies the codes of these ids to out, count rows. IDCWH_NOT_FOUND names the first that is missing.
+// Copies the codes of these ids to `out`, one row per id. Returns IDCWH_NOT_FOUND if an id is missing. The message
+// names the first.
 IDCWH_API int idcwh_snapshot_get(const idcwh_snapshot* snapshot, const int64_t* ids, size_t count, uint8_t* out);
 
-// Copies all codes and all ids, in the order they were added. Either may be null.
+// Copies all codes and all ids, in the order in which they were added. Either pointer may be null.
 IDCWH_API int idcwh_snapshot_copy(const idcwh_snapshot* snapshot, uint8_t* codes, int64_t* ids);
 
-// Bytes that codes, ids and structures take, room to grow included.
+// Writes the bytes that codes, ids and structures take, spare capacity included.
 IDCWH_API int idcwh_snapshot_memory(const idcwh_snapshot* snapshot, size_t* bytes);
 
-// How a search would run and why, as text with an end: at most capacity - 1 characters of it. length (may be null)
-// becomes the length of the whole, the end not counted; with capacity 0, text may be null.
+// Write how a search would run, and why. The text receives at most capacity - 1 characters and a terminating zero.
+// length, which may be null, receives the length of the whole text without that zero. If capacity is 0, text may be
+// null.
 IDCWH_API int idcwh_snapshot_explain_topk(const idcwh_snapshot* snapshot, size_t k, size_t nq, const idcwh_where* where,
                                           char* text, size_t capacity, size_t* length);
 IDCWH_API int idcwh_snapshot_explain_radius(const idcwh_snapshot* snapshot, unsigned radius, size_t nq,
                                             const idcwh_where* where, char* text, size_t capacity, size_t* length);
-// What optimize has built: for each structure a line with its name, codes, bytes and parameters.
+// Writes one line per structure that idcwh_index_optimize has built: name, codes, bytes and parameters.
 IDCWH_API int idcwh_snapshot_structures(const idcwh_snapshot* snapshot, char* text, size_t capacity, size_t* length);
 
 #ifdef __cplusplus

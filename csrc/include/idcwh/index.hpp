@@ -1,11 +1,11 @@
-// Index: codes with ids that come and go, searched exactly by any number of threads while one adds and removes.
+// Index: codes with ids in memory, for exact search. Any number of threads search while another adds and removes.
 //
 //     idcwh::Index index(64);
-//     index.add(codes, n);                                   // ids 0 .. n - 1
-//     auto view = index.snapshot();                          // what is there now, however long it is looked at
-//     view.topk(queries, nq, 10, distances, ids);
+//     index.add(codes, n);               // ids 0 .. n - 1
+//     auto snapshot = index.snapshot();  // the current content, which stays constant
+//     snapshot.topk(queries, nq, 10, distances, ids);
 //
-// The memory of codes, ids and results is laid out as search.hpp says, and every result has its order.
+// search.hpp defines the layout of codes and results, and the order of results.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,16 @@
 
 namespace idcwh {
 
-// What a search may return, by id or by position: a view of the caller's memory.
+// The codes that a search may return, by id or by position: a view of the caller's memory. Positions are those of the
+// order in which codes were added.
 struct Where {
     enum class Kind { all, ids, id_range, bytes, bitmap };
     Kind kind = Kind::all;
-    const std::int64_t* ids = nullptr;  // in any order, repeats allowed; those that are not in the index select nothing
-    std::size_t count = 0;              // of ids, bytes, or bits of the bitmap; these two must equal size()
-    std::int64_t first = 0, last = 0;   // id_range: ids in [first, last)
-    const std::uint8_t* bytes = nullptr;    // a byte for each code, in the order they were added; not zero: eligible
-    const std::uint64_t* bitmap = nullptr;  // the same as bits (64 a word, lowest first)
+    const std::int64_t* ids = nullptr;      // in any order, repeats allowed; ids that are missing select nothing
+    std::size_t count = 0;                  // number of ids, or of bytes or bits, which must equal size()
+    std::int64_t first = 0, last = 0;       // id_range: ids in [first, last)
+    const std::uint8_t* bytes = nullptr;    // one per position, nonzero: eligible
+    const std::uint64_t* bitmap = nullptr;  // one bit per position, 64 per word, lowest first
 
     static Where all() { return {}; }
     static Where of_ids(const std::int64_t* ids, std::size_t count) {
@@ -53,35 +54,35 @@ struct Where {
 
 struct QueryOptions {
     Where where;
-    unsigned threads = 0;  // 0: what the index says (Index::set_threads)
+    unsigned threads = 0;  // 0: the default of the index (Index::set_threads)
     const Interrupt* interrupt = nullptr;
 };
 
-// One way in which a search could run.
+// A search path: one of the ways in which a search can run.
 struct Path {
-    std::string name;     // "scan", "groups", "table", "multi-index"
-    double nanoseconds;   // expected for one query
-    std::string because;  // the statistics that the estimate rests on
+    std::string name;     // "scan", "groups", "table" or "multi-index"
+    double nanoseconds;   // expected time per query
+    std::string because;  // the statistics on which the estimate is based
 };
 
 struct Explanation {
     Path chosen;
-    std::vector<Path> others;  // that were there, but look slower
-    std::string text() const;  // all of it for a person, a line each
+    std::vector<Path> others;  // available paths with a longer expected time
+    std::string text() const;  // readable form, one line per path
 };
 
 // A structure that optimize() has built.
 struct StructureInfo {
     std::string name;
-    std::size_t codes;   // that it covers; later ones are scanned
-    std::size_t bytes;   // of memory, beyond the codes and ids themselves
+    std::size_t codes;   // number of codes that it covers; later ones are scanned
+    std::size_t bytes;   // memory besides codes and ids
     std::string detail;  // its parameters and statistics
 };
 
 struct OptimizeOptions {
-    static constexpr std::size_t default_memory = static_cast<std::size_t>(-1);  // 128 bytes per code and 1 MiB
-    std::size_t memory = default_memory;  // bytes that structures may take, beyond the codes and ids
-    unsigned threads = 0;
+    static constexpr std::size_t default_memory = static_cast<std::size_t>(-1);  // 128 bytes per code plus 1 MiB
+    std::size_t memory = default_memory;  // limit in bytes, besides codes and ids
+    unsigned threads = 0;                 // 0: the default of the index
     const Interrupt* interrupt = nullptr;
 };
 
@@ -90,11 +91,12 @@ class IndexState;
 struct View;
 }  // namespace detail
 
-// What an index held at one moment. Cheap to take, never waits for a writer, and stays as it is: its searches see all
-// of an add or a remove, or nothing of it. It may outlive the index. Its functions may be called from many threads.
+// The content of an index at one moment, which later changes do not affect. Creating it copies no codes and waits for
+// no writer. A change is contained completely or not at all. A snapshot may outlive the index. Its functions are
+// thread-safe.
 class IDCWH_API Snapshot {
 public:
-    // For the library itself, which knows what it looks at.
+    // Only for the library itself.
     explicit Snapshot(std::shared_ptr<const detail::View> view);
     Snapshot(Snapshot&& other) noexcept;
     Snapshot& operator=(Snapshot&& other) noexcept;
@@ -103,7 +105,7 @@ public:
     unsigned bits() const;
     std::size_t size() const;
 
-    // As in search.hpp.
+    // These behave like the functions of search.hpp.
     std::size_t eligible(const Where& where) const;
     std::size_t topk(const std::uint8_t* queries, std::size_t nq, std::size_t k, std::int32_t* distances,
                      std::int64_t* ids, const QueryOptions& options = {}) const;
@@ -117,22 +119,25 @@ public:
                      const QueryOptions& options = {}) const;
 
     bool contains(std::int64_t id) const;
-    // Copies the codes of these ids to out, count x code_bytes(bits). Error(not_found) names the first that is missing.
+    // Copies the codes of these ids to out [count][code_bytes(bits)]. Throws Error(not_found) with the first id that is
+    // missing.
     void get(const std::int64_t* ids, std::size_t count, std::uint8_t* out) const;
-    // Copies all codes and ids, in the order they were added: size() x code_bytes(bits) and size(). Either may be null.
+    // Copies all codes [size()][code_bytes(bits)] and all ids [size()], in the order in which they were added. Either
+    // pointer may be null.
     void copy(std::uint8_t* codes, std::int64_t* ids) const;
 
-    // How a top-k search of nq queries would run, and why; explain_radius the same for a search within a radius.
+    // Return how a search of nq queries would run, and why.
     Explanation explain_topk(std::size_t k, std::size_t nq = 1, const Where& where = {}) const;
     Explanation explain_radius(unsigned radius, std::size_t nq = 1, const Where& where = {}) const;
     std::vector<StructureInfo> structures() const;
-    std::size_t memory() const;  // bytes that codes, ids and structures take, room to grow included
+    std::size_t memory() const;  // bytes that codes, ids and structures take, spare capacity included
 
 private:
     std::shared_ptr<const detail::View> view_;
 };
 
-// Readers take snapshots; writers take turns among themselves. After an error the index is as it was.
+// A changing collection of codes. Its functions are thread-safe: changes wait for one another, and searches run on
+// snapshots. An error leaves the index unchanged.
 class IDCWH_API Index {
 public:
     explicit Index(unsigned bits);
@@ -144,24 +149,23 @@ public:
     std::size_t size() const;
     Snapshot snapshot() const;
 
-    // Adds n codes. ids: >= 0, none twice and none that is here already; null: they go on from the largest id ever
-    // used. assigned, where given, receives the n ids.
+    // Adds n codes. The ids are >= 0, unique and new. If `ids` is null, they continue from the largest id ever used.
+    // `assigned`, which may be null, receives the n ids.
     void add(const std::uint8_t* codes, std::size_t n, const std::int64_t* ids = nullptr,
              std::int64_t* assigned = nullptr);
-    // Removes the codes with these ids and returns how many (an id given twice counts once). Error(not_found) names the
-    // first that is not here, and then nothing is removed.
+    // Removes the codes with these ids and returns their number; repeated ids count once. If an id is missing, throws
+    // Error(not_found) with the first and removes nothing.
     std::size_t remove(const std::int64_t* ids, std::size_t count);
-    // Makes room for this many codes in all.
+    // Allocates memory for `size` codes in total.
     void reserve(std::size_t size);
 
-    // Builds what makes searches faster, within the memory given, and drops what was built before. Results do not
-    // change. Later adds and removes keep it up to date: new codes are scanned until they are many, then it is built
-    // anew.
+    // Builds structures that make searches faster, in place of earlier ones. Results do not change. Codes that are
+    // added later are scanned until there are enough to build the structures again.
     void optimize(const OptimizeOptions& options = {});
-    // Gives the memory of all structures back.
+    // Frees all structures.
     void drop_structures();
 
-    // Threads that a search of this index may use when it does not say; 0: as many as the process may (threads.hpp).
+    // Sets the default number of threads for searches of this index. 0: threads() of threads.hpp.
     void set_threads(unsigned threads);
 
 private:

@@ -1,4 +1,4 @@
-// Which instruction set the engine runs on: chosen by the processor on first use, or forced.
+// The instruction set of the search kernels: selected by the processor on first use, or forced.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 namespace idcwh {
 
 struct Isa {
-    std::string name;  // "portable", "popcnt", "avx2", "avx512", "avx512vpopcnt"; "portable", "neon"
+    std::string name;  // x86-64: "portable", "popcnt", "avx2", "avx512", "avx512vpopcnt"; ARM: "portable", "neon"
     bool supported;    // by this processor and operating system
-    bool active;       // the one that searches run on
+    bool active;       // true for the one that searches use
 };
 
-// Every instruction set compiled in, slowest first. Throws Error(unsupported) when the environment variable IDCWH_ISA
-// names one that is unknown or that this machine lacks.
+// Returns every instruction set that the library was compiled with, slowest first. Throws Error(unsupported) if the
+// environment variable IDCWH_ISA names one that is unknown or that this machine does not support.
 IDCWH_API std::vector<Isa> isa_list();
 
-// The name of the active one. Throws as isa_list does.
+// Returns the name of the active instruction set. Throws like isa_list().
 IDCWH_API std::string isa_active();
 
-// Makes one of them active for the searches that start from now on; "auto" means the best that this machine has.
-// Throws Error(invalid_argument) for an unknown name, Error(unsupported) for one that this machine lacks.
+// Activates an instruction set for searches that start from now on. "auto" selects the fastest supported one.
+// Throws Error(invalid_argument) for an unknown name, Error(unsupported) for one that this machine does not support.
 IDCWH_API void isa_force(const std::string& name);
 
 }  // namespace idcwh

@@ -1,12 +1,13 @@
-// Preprocess: how a decoded image becomes the pixels that a model sees, byte for byte as in Python (Pillow).
+// Preprocess: turns a decoded image into the pixels that a model expects, byte for byte as in Python (Pillow).
 //
-//     const auto preprocess = idcwh::Preprocess::from_json(R"({"resize": 240, "crop": 224, "interpolation":
-//     "bilinear"})"); preprocess({rgb, width, height}, pixels);              // uint8 [224][224][3]
+//     const idcwh::Preprocess preprocess(240, 224);
+//     std::vector<std::uint8_t> pixels(preprocess.bytes());  // [224][224][3]
+//     preprocess({rgb, width, height}, pixels.data());
 //
-// Decoding is the caller's: the first frame, upright (EXIF), 8-bit RGB, transparency laid over white. docs/cpp.md has
-// the rules one by one; other pixels give other codes.
+// The caller decodes: first frame, upright (EXIF), 8-bit RGB, transparency composited on white. docs/cpp.md lists these
+// rules. Pixels that are decoded otherwise yield other codes.
 //
-// In the library idcwh_encoder (target idcwh::encoder, -lidcwh_encoder).
+// Library: idcwh_encoder (target idcwh::encoder, -lidcwh_encoder).
 #pragma once
 
 #include <cstddef>
@@ -20,40 +21,45 @@
 
 namespace idcwh {
 
-// A decoded image in the caller's memory: height rows of width pixels, a pixel is the bytes red, green, blue.
+// A view of a decoded image in the caller's memory: `height` rows of `width` pixels, each of the bytes red, green,
+// blue.
 struct Image {
-    const std::uint8_t* data = nullptr;  // the first byte of the upper row
+    const std::uint8_t* data = nullptr;  // first byte of the top row
     std::size_t width = 0, height = 0;
-    std::ptrdiff_t stride =
-        0;  // bytes from a row to the one below, negative for an image stored from below; 0: 3 * width
+    // Bytes from one row to the row below. Negative for images stored bottom-up. 0 means 3 * width.
+    std::ptrdiff_t stride = 0;
 };
 
-enum class Interpolation { bilinear, bicubic, lanczos, box };  // always antialiased
+// The filters of Pillow of the same names, always antialiased.
+enum class Interpolation { bilinear, bicubic, lanczos, box };
 
-IDCWH_API Interpolation interpolation_of(std::string_view name);  // "bilinear", ...; Error(invalid_argument)
+// Returns the filter of this name, such as "bilinear". Throws Error(invalid_argument) for an unknown name.
+IDCWH_API Interpolation interpolation_of(std::string_view name);
 
-// The centred square whose side is crop / resize of the shorter side, resampled to crop x crop: the shorter side scaled
-// to `resize` and the centre cut out, in one step. Any number of threads may use one at the same time.
+// Resizes the shorter side to `resize`, then cuts out the centre square of side `crop`, in one step. The square covers
+// crop / resize of the shorter side. Thread-safe.
 class IDCWH_API Preprocess {
 public:
-    // More pixels than this are refused, as they are in Python.
+    // The largest number of pixels of an image, as in Python.
     static constexpr std::size_t max_pixels = 178956970;
 
-    // Error(invalid_argument) unless 1 <= crop <= resize <= 8192.
+    // Throws Error(invalid_argument) unless 1 <= crop <= resize <= 8192.
     explicit Preprocess(unsigned resize = 240, unsigned crop = 224,
                         Interpolation interpolation = Interpolation::bilinear);
-    // The dictionary that models and databases carry (idcwh_preprocess in model.onnx). Error(invalid_argument) for
-    // anything else, a field that is not known included: it might change pixels in a way unknown here.
+
+    // Parses the JSON object that models and databases contain (idcwh_preprocess in model.onnx):
+    //     {"resize": 240, "crop": 224, "interpolation": "bilinear"}
+    // Throws Error(invalid_argument) for any other text. An unknown field is an error because it may change pixels.
     static Preprocess from_json(std::string_view json);
     std::string to_json() const;
 
     unsigned resize() const { return resize_; }
     unsigned crop() const { return crop_; }
     Interpolation interpolation() const { return interpolation_; }
-    std::size_t bytes() const { return std::size_t{3} * crop_ * crop_; }  // of the pixels
+    std::size_t bytes() const { return std::size_t{3} * crop_ * crop_; }  // size of the pixels
 
-    // Writes bytes() bytes, uint8 [crop][crop][3]. Memory beyond that: less than 5 MB, whatever the image's size.
-    // Error(invalid_argument) for an image without pixels, with more than max_pixels, or with rows that overlap.
+    // Writes bytes() bytes, uint8 [crop][crop][3]. Needs less than 5 MB of memory besides, for an image of any size.
+    // Throws Error(invalid_argument) for an image without pixels, above max_pixels, or with overlapping rows.
     void operator()(const Image& image, std::uint8_t* pixels) const;
     std::vector<std::uint8_t> operator()(const Image& image) const;
 

@@ -1,4 +1,4 @@
-// The version of the headers a program was compiled with. CMakeLists.txt reads it from here.
+// The version of these headers. CMakeLists.txt reads it from here.
 #pragma once
 
 #define IDCWH_VERSION_MAJOR 0
