@@ -1,6 +1,6 @@
-"""The exceptions of the toolkit. A wrong argument of a function stays ValueError or TypeError.
+"""The exceptions for errors that a user can correct. An invalid argument of a function raises ValueError or TypeError.
 
-Every message is `<path>: <problem> (found X, expected Y); <what to do>`, with the parts that are given.
+Every message is `<path>: <problem> (found X, expected Y); <hint>`. Parts that are None are left out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class IdcwhError(Exception):
 
     Attributes:
         path: the file, folder or option that the error is about, or None.
-        problem: what is wrong with it; each subclass has a default.
-        found, expected: what is there and what should be there, or None.
-        hint: what to do about it, or None.
+        problem: the fault as a verb phrase, such as "is missing"; each subclass has a default.
+        found, expected: the actual and the required value, or None.
+        hint: the action that corrects it, or None.
     """
 
     default: ClassVar[str] = "is invalid"
@@ -47,12 +47,12 @@ class IdcwhError(Exception):
         return f"{where}{self.problem}{what}" + (f"; {self.hint}" if self.hint else "")
 
     def about(self, path: str | os.PathLike[str] | None = None, *, hint: str | None = None) -> Self:
-        """Returns the same error with this path, unless it has one, and with this hint, if one is given."""
+        """Returns a copy of the error, with `path` if it has none, and with `hint` if it is given."""
         named = self.path if self.path is not None or path is None else os.fspath(path)
         return _rebuilt(type(self), {**self.__dict__, "path": named, "hint": hint or self.hint})
 
     def __reduce__(self) -> Any:
-        """Returns how to build the error again, for processes that pass errors on."""
+        """Returns what pickle needs to build the error again, with its fields, in another process."""
         return _rebuilt, (type(self), self.__dict__)
 
 
@@ -63,25 +63,25 @@ class NotFoundError(IdcwhError):
 
 
 class AlreadyExistsError(IdcwhError):
-    """An output that exists and must not be replaced."""
+    """An output path at which a file of another kind exists."""
 
     default = "already exists"
 
 
 class NotWrittenError(IdcwhError):
-    """A place that cannot be written, or a full disk. What was to be written is correct."""
+    """An output path that cannot be written, or a full disk."""
 
     default = "cannot be written"
 
 
 class CorruptFileError(IdcwhError):
-    """A file whose content is not what its format requires: a wrong checksum, a cut end, another format."""
+    """A file whose content violates its format: a wrong checksum, a truncated file, another format."""
 
     default = "is corrupt"
 
 
 class LockedError(IdcwhError):
-    """A database or a folder that another process writes to."""
+    """A database or a folder that another process has locked for writing."""
 
     default = "is locked by another process"
 
@@ -93,7 +93,7 @@ class MismatchError(IdcwhError):
 
 
 class ModelMismatchError(MismatchError):
-    """A database and a model that did not make its codes."""
+    """A database and a model that did not compute its codes."""
 
 
 class NotSupportedError(IdcwhError):
@@ -103,7 +103,7 @@ class NotSupportedError(IdcwhError):
 
 
 class NotInstalledError(NotSupportedError):
-    """A package that is not installed, or cannot be loaded."""
+    """A package that is not installed or cannot be imported."""
 
     default = "is not installed"
 
@@ -122,7 +122,7 @@ def _rebuilt(kind: type[_Error], fields: dict[str, Any]) -> _Error:
 
 
 class UsageError(IdcwhError):
-    """Options that the data does not allow: a command ends with the exit code of wrong usage."""
+    """Options that do not fit the data. A command ends with exit code 2, that of wrong usage."""
 
 
 _EXTRAS = {
@@ -138,11 +138,11 @@ _EXTRAS = {
     "torch": "train",
     "torchvision": "train",
 }
-"""The extra of idcwh that installs a package."""
+"""Package name -> the extra of idcwh that installs it."""
 
 
 def not_installed(error: ImportError, extra: str | None = None) -> NotInstalledError:
-    """Returns the error about a package after a failed import, with the command that installs it."""
+    """Returns the error for a failed import, with the command that installs the package as the hint."""
     name = (error.name or "").partition(".")[0] or "a package"
     extra = extra or _EXTRAS.get(name)
     package = f"'idcwh[{extra}]'" if extra else name

@@ -1,4 +1,4 @@
-"""Validators of arguments that several modules take."""
+"""Validators of integer arguments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Returns a whole number as an int.
+    """Returns an integer of any type as an int.
 
     Raises:
-        TypeError: the value is not a whole number; True and False are none.
+        TypeError: the value is not an integer. True and False are refused, too.
         ValueError: the number is below `least` or above `most`.
     """
-    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+    limits = f">= {least}" if most is None else f"from {least} to {most}"
     problem = f"{name} must be a whole number {limits}, not {reprlib.repr(value)}"
     try:
         if isinstance(value, bool):
@@ -28,5 +28,5 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 
 
 def whole_or_none(name: str, value: Any, least: int, most: int | None = None) -> int | None:
-    """Returns None for None, and otherwise as `whole`."""
+    """Returns None for None, and `whole(...)` for any other value."""
     return None if value is None else whole(name, value, least, most)

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole, and replace nothing but an older one of their kind."""
+"""Atomic writes of files: a file appears at its path only when complete, and replaces only a file of its own kind."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ StrPath = str | os.PathLike[str]
 
 
 class Kind(NamedTuple):
-    """A kind of file: its name in messages, and whether an open file is one."""
+    """A kind of file: its name in messages, and a test of an open file."""
 
     name: str
     fits: Callable[[BinaryIO], bool]
 
 
 def begins_with(name: str, pattern: bytes) -> Kind:
-    """Returns the kind of files whose first 4096 bytes begin with a regular expression."""
+    """Returns the kind of files whose first bytes, at most 4096, match a regular expression."""
     expression = re.compile(pattern, re.DOTALL)
     return Kind(name, lambda file: expression.match(file.read(4096)) is not None)
 
@@ -34,25 +34,26 @@ CODES_BIN = begins_with("codes.bin database", rb"\x89IDCWH\r\n")  # docs/codes-b
 NPY = begins_with(".npy array", rb"\x93NUMPY")
 NPZ = begins_with(".npz archive of arrays", rb"PK\x03\x04.{26}[^/\0]{1,200}\.npy")
 PNG = begins_with("PNG image", rb"\x89PNG\r\n\x1a\n")
-# Files that nothing tells from others, such as raw codes: only an empty file is replaced.
-UNRECOGNIZABLE = Kind("file that can be recognized as codes", lambda file: False)
-# Names that only this toolkit gives, in a folder of its own: there is nothing else to replace.
+# Files without a signature, such as raw codes. Only an empty file is replaced.
+UNRECOGNIZABLE = Kind("empty file", lambda file: False)
+# File names that only this toolkit uses, in a folder of its own. Any file is replaced.
 OWN_NAME = Kind("file of a run", lambda file: True)
 
 
 @contextlib.contextmanager
 def replacing(path: StrPath, kind: Kind) -> Iterator[BinaryIO]:
-    """Opens a file that takes the place of `path`, synced, when the block ends; an exception leaves no trace.
+    """Opens a temporary file that replaces `path`, synced to disk, when the block ends. An exception removes it.
 
-    A link is followed, and the file behind it replaced. A file that is replaced keeps its permissions.
+    A symbolic link is followed, and the file that it points to is replaced. A replaced file keeps its permissions.
 
     Raises:
-        IdcwhError: `path` exists and is not of this kind, and not empty; before any work is done, and again after it.
-        NotWrittenError: the place cannot be written, named before any work is done.
+        AlreadyExistsError: `path` exists, is not empty and is not of this kind. The check runs before and after the
+            block.
+        NotWrittenError: `path` cannot be written. This check, too, runs before the block.
     """
     target = _checked(path, kind)
     try:
-        with _temporary_beside(target) as file:  # open, and so locked, until it has its name
+        with _temporary_beside(target) as file:  # open, and therefore locked, until it is renamed
             try:
                 yield file
                 file.flush()
@@ -64,15 +65,24 @@ def replacing(path: StrPath, kind: Kind) -> Iterator[BinaryIO]:
 
 
 def check_target(path: StrPath, kind: Kind, *inputs: StrPath | None) -> None:
-    """Raises IdcwhError unless `replacing(path, kind)` would succeed and `path` is none of `inputs`; for commands,
-    before their long work."""
+    """Raises IdcwhError unless `replacing(path, kind)` would succeed and `path` is not among `inputs`.
+
+    Commands call it before long work.
+    """
     target = _checked(path, kind, *inputs)
     with _temporary_beside(target) as file:
         Path(file.name).unlink()
 
 
 def move_into_place(source: StrPath, path: StrPath, kind: Kind, file: BinaryIO | None = None) -> None:
-    """Gives the file at `source`, which may be open as `file`, the name `path`, durably; raises as `replacing` does."""
+    """Renames the file at `source` to `path`, synced to disk. Raises the errors of `replacing`.
+
+    Args:
+        source: path of the file.
+        path: its new path.
+        kind: the kind of file that may be replaced.
+        file: the same file if it is open already.
+    """
     target = _checked(path, kind)
     with contextlib.nullcontext(file) if file else open(source, "rb") as opened:  # noqa: PTH123
         with contextlib.suppress(FileNotFoundError):
@@ -84,16 +94,16 @@ def move_into_place(source: StrPath, path: StrPath, kind: Kind, file: BinaryIO |
 
 @contextlib.contextmanager
 def locked(path: StrPath) -> Iterator[None]:
-    """Holds the lock of the database at `path`, which its writer holds as well; there need not be one.
+    """Holds the writer's lock of the database at `path` during the block. Does nothing if there is no database.
 
-    Raises LockedError if another process has the lock.
+    Raises LockedError if another process holds the lock.
     """
     target = resolved(path)
     with contextlib.ExitStack() as stack:
         while target.is_file():
             try:
                 file = stack.enter_context(target.open("rb"))
-            except FileNotFoundError:  # removed meanwhile
+            except FileNotFoundError:  # removed after is_file()
                 continue
             except OSError as error:
                 raise _not_written(Path(path), error) from error
@@ -101,34 +111,34 @@ def locked(path: StrPath) -> Iterator[None]:
                 raise LockedError(path=path, hint="try again when it is closed")
             if is_at(file.fileno(), target):
                 break
-            stack.pop_all().close()  # it was replaced between opening and locking
+            stack.pop_all().close()  # the file was replaced between opening and locking
         yield
 
 
 def beside(path: StrPath, suffix: str) -> Path:
-    """Returns `path`, links followed, with `suffix` behind its name, which is cut where that would be too long."""
+    """Returns `path` with links followed and `suffix` appended. A name that would be too long is cut first."""
     target = resolved(path)
     return target.with_name(_cut(target, len(suffix)) + suffix)
 
 
 def resolved(path: StrPath) -> Path:
-    """Returns the path of what a write to `path` replaces; NotWrittenError for a link that leads nowhere."""
+    """Returns the path of the file that a write to `path` replaces. Raises NotWrittenError for a broken link."""
     target = Path(path)
-    if not os.path.islink(target):  # noqa: PTH114 - which raises nothing
+    if not os.path.islink(target):  # noqa: PTH114 - Path.is_symlink may raise
         return target
     try:
         return target.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
         raise NotWrittenError(
-            "is a link that leads nowhere",
+            "is invalid",
             path=target,
-            found=target.readlink(),
+            found=f"a broken link to {target.readlink()}",
             hint="remove it or choose another name",
         ) from error
 
 
 def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
-    """Returns what `path` leads to, which may be replaced by a file of this kind."""
+    """Returns the resolved `path`, after a check that a file of this kind may replace it."""
     target = resolved(path)
     try:
         mode = None
@@ -146,8 +156,8 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
             raise NotWrittenError(path=path, found="a device or a pipe", expected="the name of a regular file")
         with target.open("rb") as file:
             if target.stat().st_size and not kind.fits(file):
-                problem, hint = f"already exists and is no {kind.name}", "remove it or choose another name"
-                raise AlreadyExistsError(problem, path=path, hint=hint)
+                hint = "remove it or choose another name"
+                raise AlreadyExistsError(path=path, found="another file", expected=f"no file or {kind.name}", hint=hint)
     except OSError as error:
         raise _not_written(Path(path), error) from error
     return target
@@ -159,7 +169,7 @@ def _not_written(target: Path, error: OSError) -> NotWrittenError:
 
 
 def _cut(target: Path, more: int) -> str:
-    """Returns the name of `target` or its beginning, such that `more` bytes fit behind it."""
+    """Returns the name of `target`, cut so that `more` bytes can be appended."""
     longest = 255
     with contextlib.suppress(OSError, ValueError):
         longest = os.pathconf(target.parent, "PC_NAME_MAX")
@@ -169,14 +179,15 @@ def _cut(target: Path, more: int) -> str:
     return name
 
 
-_RANDOM = ".xxxxxxxx.tmp"  # behind a dot and the name
+_RANDOM = ".xxxxxxxx.tmp"  # suffix of a temporary file, whose name begins with a dot
 
 
 def _temporary_beside(target: Path) -> BinaryIO:
-    """Returns a new hidden file in the folder of `target`, open for writing and reading; its `name` is its full path.
+    """Returns a new hidden file in the folder of `target`, open for reading and writing. Its `name` is its full path.
 
-    It is locked while it is open. Those without a lock were left by processes that were killed, and go. Until the file
-    has its name it is private where what it replaces may be; else it has the permissions that the umask leaves.
+    The file is locked while it is open. Temporary files without a lock belong to killed processes and are removed.
+    If `target` exists, only the owner may read the new file, because `target` may be private. Otherwise the umask
+    decides.
     """
     prefix = f".{_cut(target, 1 + len(_RANDOM))}."
     try:
@@ -188,7 +199,7 @@ def _temporary_beside(target: Path) -> BinaryIO:
                 file = open(name, "x+b", opener=lambda path, flags: os.open(path, flags, mode))  # noqa: SIM115
             except FileExistsError:
                 continue
-            # Before it was locked, another process may have removed it as an abandoned one.
+            # Another process may have removed the file as abandoned before it was locked.
             if try_lock(file.fileno()) is not False and is_at(file.fileno(), name):
                 return file
             file.close()
@@ -200,7 +211,7 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
     ours = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}\.tmp")
     try:
         found = [entry.path for entry in os.scandir(folder) if ours.fullmatch(entry.name)]
-    except OSError:  # whether one can write there is not for this to say
+    except OSError:  # the caller reports a folder that cannot be written
         return
     for path in found:
         with contextlib.suppress(OSError), open(path, "r+b") as file:  # noqa: PTH123
@@ -209,7 +220,7 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
 
 
 def cache_folder(name: str) -> Path | None:
-    """Returns a folder in the user's cache folder; None for a user who has none: no HOME, and no entry in passwd."""
+    """Returns a folder in the user's cache folder; None for a user without a home folder."""
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "idcwh" / name
     except RuntimeError:
@@ -217,14 +228,17 @@ def cache_folder(name: str) -> Path | None:
 
 
 def is_at(handle: int, path: StrPath) -> bool:
-    """Returns whether an open file is still the one at `path`, which may have been removed or replaced."""
+    """Returns True if an open file is still the one at `path`, False if that was removed or replaced."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(handle), os.stat(path))  # noqa: PTH116
     return False
 
 
 def try_lock(handle: int) -> bool | None:
-    """Locks an open file until it is closed. Returns False if another process has the lock, None without locks."""
+    """Locks an open file until it is closed and returns True.
+
+    Returns False if another process holds the lock, and None if the file system does not support locks.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -235,7 +249,7 @@ def try_lock(handle: int) -> bool | None:
 
 
 def _sync_directory(folder: Path) -> None:
-    """Makes a rename in this folder durable."""
+    """Syncs a folder to disk, which makes a rename in it durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

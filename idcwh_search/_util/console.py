@@ -1,4 +1,4 @@
-"""Messages and progress bars on standard error, and text from files made safe for a terminal."""
+"""Messages and progress bars on standard error, and the escaping of text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from . import progress
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an exception of ONNX Runtime as one line without its source file and status code."""
+    """Returns the message of an exception as one line. The source file and status of ONNX Runtime are removed."""
     text = " ".join(str(error).split())
     return text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text or type(error).__name__
 
 
 def describe(error: BaseException) -> str:
-    """Returns one line for an exception; an OSError names its file first, as the shell does."""
+    """Returns one line for an exception. For an OSError the line begins with the path, as in a shell."""
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
     if isinstance(error, MemoryError):
@@ -25,12 +25,12 @@ def describe(error: BaseException) -> str:
     return one_line(first_line(error))
 
 
-_ESCAPED = {"Cc", "Cf", "Zl", "Zp"}  # controls, format characters (of direction, without width), line separators
-_JOINERS = "\u200c\u200d"  # which words of several languages need
+_ESCAPED = {"Cc", "Cf", "Zl", "Zp"}  # control, format (direction, zero width) and line separator characters
+_JOINERS = "\u200c\u200d"  # zero-width characters that words of several languages contain
 
 
 def one_line(text: str) -> str:
-    """Returns text for a terminal; what would break the line, move the cursor or reverse the direction is escaped."""
+    """Returns text for one line of a terminal. Line breaks, control and direction characters are escaped."""
     if text.isprintable():
         return text
     escaped = [c for c in text if unicodedata.category(c) in _ESCAPED and c not in _JOINERS]
@@ -43,19 +43,19 @@ _quiet = False
 
 
 def set_quiet() -> None:
-    """Discards the notes and bars of this process: it is one of several that would write the same."""
+    """Discards notes and bars of this process, for one of several processes that would write the same."""
     global _quiet
     _quiet = True
 
 
 def note(message: str) -> None:
-    """Writes a note for people to stderr: everything that is not data goes there."""
+    """Writes a message to stderr, unless `set_quiet` was called. stdout is for data only."""
     if not _quiet:
         write_line(message)
 
 
 def write_line(message: str) -> None:
-    """Writes a line to stderr, above the progress bars that are shown there."""
+    """Writes a line to stderr, above any progress bars."""
     line = f"{one_line(message)}\n"
     if shown_bars():
         sys.modules["tqdm"].tqdm.write(line, file=sys.stderr, end="")
@@ -65,7 +65,7 @@ def write_line(message: str) -> None:
 
 
 def shown_bars() -> list[Any]:
-    """Returns the progress bars that are shown."""
+    """Returns the visible progress bars."""
     return list(getattr(getattr(sys.modules.get("tqdm"), "tqdm", None), "_instances", []))
 
 
@@ -76,5 +76,5 @@ def note_all(messages: Iterable[str]) -> None:
 
 
 def progress_bar(**options: Any) -> Any:
-    """Returns what counts long work on stderr, with desc, total and unit (a singular noun): see `progress.bar`."""
+    """Returns a progress bar on stderr. Options are those of `progress.bar`: desc, total and unit (a singular noun)."""
     return progress.bar(note, _quiet, **{**options, "desc": one_line(options["desc"])})

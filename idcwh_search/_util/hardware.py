@@ -1,4 +1,4 @@
-"""The machine: cores and memory that this process may use, and the processor and versions that results name."""
+"""Properties of the machine: available cores and memory, the processor, and versions of packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._core import available_cores as available_cores
 
 _MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
-# The flags that decide which kernels run, in our engine, in PyTorch and in ONNX Runtime.
+# CPU flags that select kernels in the engine, in PyTorch and in ONNX Runtime.
 _FLAGS = (
     "popcnt", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni", "avx512_bf16",
     "avx512_vpopcntdq", "avx512_bitalg", "amx_bf16", "amx_int8", "asimd", "bf16", "sve",
@@ -19,10 +19,10 @@ _FLAGS = (
 
 
 def memory() -> int:
-    """Returns the bytes of memory that this process may use: the machine's, or a container's limit."""
+    """Returns the available memory in bytes: that of the machine or the limit of the container."""
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in _MEMORY_LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # "max" where there is none
+        with contextlib.suppress(OSError, ValueError):  # the file has "max" if there is no limit
             limit = min(limit, int(file.read_text(encoding="ascii")))
     return limit
 
@@ -49,7 +49,7 @@ def processor() -> dict[str, Any]:
 
 def version(package: str) -> str:
     """Returns the version of an installed package, or "not installed"."""
-    import importlib.metadata  # takes longer to load than most of idcwh_search
+    import importlib.metadata  # a slow import, needed here only
 
     try:
         return importlib.metadata.version(package)

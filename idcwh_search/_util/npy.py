@@ -1,6 +1,6 @@
-"""Arrays in .npy format, in files of their own and in .npz archives: the one place that reads them.
+"""Reading of arrays in .npy format, from .npy files and from members of .npz archives.
 
-Nothing is unpickled, and nothing is allocated for what a header claims before the claim agrees with the data behind it.
+Nothing is unpickled. Memory is allocated only after the size in the header matches that of the data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 
 from ..errors import CorruptFileError, InvalidInputError
 
-# Version 3 differs from version 2 in the encoding of field names, and arrays with fields are refused.
+# Version 3 differs from version 2 only in the encoding of field names. Arrays with fields are refused.
 _READERS: dict[tuple[int, ...], Any] = {
     (1, 0): npy.read_array_header_1_0,
     (2, 0): npy.read_array_header_2_0,
@@ -27,7 +27,7 @@ _CHUNK = 1 << 24
 
 
 class Header(NamedTuple):
-    """What the header of an array says."""
+    """The header of an array: shape, memory order and dtype."""
 
     shape: tuple[int, ...]
     by_column: bool
@@ -35,12 +35,12 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the data behind the header."""
+        """Size of the data in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(file: Any) -> Header:
-    """Reads the header at the current place of a binary file. ValueError says what is wrong with it."""
+    """Reads the header at the current position of a binary file. Raises ValueError for an invalid one."""
     start = file.read(npy.MAGIC_LEN)
     if start[: len(npy.MAGIC_PREFIX)] != npy.MAGIC_PREFIX:
         raise ValueError("is not an array in .npy format")
@@ -49,24 +49,24 @@ def read_header(file: Any) -> Header:
         raise ValueError(f"is an array in .npy format {'.'.join(map(str, version))}, which is not supported")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's, about headers that are corrupt
+            warnings.simplefilter("ignore")  # Python warns about corrupt headers
             header = Header(*_READERS[version](file))
-    except Exception:  # NumPy evaluates the header as Python, and passes on a dozen kinds
+    except Exception:  # NumPy evaluates the header as Python, which may raise many kinds
         raise ValueError("has a corrupt header") from None
     if header.dtype.hasobject:
-        raise ValueError("holds Python objects, which are never loaded; save plain arrays")
+        raise ValueError("holds Python objects, which are not supported; save plain arrays")
     if header.dtype.kind not in _KINDS or header.dtype.names or min(header.shape, default=0) < 0:
         raise ValueError(f"holds {header.dtype} of shape {list(header.shape)}, expected plain numbers or text")
     return header
 
 
 def read_array(file: Any, size: int) -> np.ndarray:
-    """Reads the array at the current place of a binary file, where `size` bytes are left. ValueError as above."""
+    """Reads the array in the next `size` bytes of a binary file. Raises ValueError for an invalid or truncated one."""
     start = file.tell()
     header = read_header(file)
     left = size - (file.tell() - start)
     if left != header.nbytes:
-        raise ValueError(f"has {left:,} bytes of data, its header says {header.nbytes:,}")
+        raise ValueError(f"has {left:,} bytes of data, expected {header.nbytes:,} by its header")
     array = np.empty(math.prod(header.shape), header.dtype)
     if header.nbytes:
         raw, filled = array.view(np.uint8).data, 0
@@ -78,10 +78,19 @@ def read_array(file: Any, size: int) -> np.ndarray:
 
 
 def load(path: Path, expected: str) -> np.ndarray:
-    """Reads a .npy file. CorruptFileError for a file that is none; `expected` describes the array in the message."""
+    """Reads a .npy file.
+
+    Args:
+        path: the file.
+        expected: description of the array for errors.
+
+    Raises:
+        CorruptFileError: the file is not a .npy file, or is corrupt.
+        InvalidInputError: the path is a folder, a device or a pipe.
+    """
     expected = f"{expected}, as numpy.save writes them"
     if path.exists() and not path.is_file():
-        raise InvalidInputError("is not a file", path=path, expected=expected)
+        raise InvalidInputError(path=path, found="a folder, a device or a pipe", expected=expected)
     with path.open("rb") as file:
         try:
             return read_array(file, os.fstat(file.fileno()).st_size)

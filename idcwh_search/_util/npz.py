@@ -1,6 +1,6 @@
-"""Archives of plain arrays, .npz files: read without running code, each array against the CRC in its archive.
+"""Reading of .npz archives of plain arrays without unpickling, each array checked against its CRC.
 
-`numpy.load` unpickles files that are not archives. The callers check which arrays a file has, and their dtypes.
+`numpy.load` is not used, because it unpickles files that are not archives. Callers check names and dtypes of arrays.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ _SUFFIX = ".npy"
 
 
 def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns those of the arrays `names` that the archive has, and the names of all its arrays.
+    """Returns the requested arrays that the archive has, and the names of all its arrays.
 
     Args:
-        expected: the content of the file, for the error.
+        path: the file.
+        names: names of the arrays to read.
+        expected: description of the content for errors.
 
     Raises:
         CorruptFileError: the file is not an archive, holds Python objects, or is corrupt.
@@ -40,7 +42,7 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
             raise CorruptFileError(path=path, found="one array", expected=f"an .npz archive of {expected}")
         expected = f"{expected}, as numpy.savez writes them"
         if not zipfile.is_zipfile(file):
-            raise CorruptFileError("is not an .npz archive, or is cut off", path=path, expected=expected)
+            raise CorruptFileError(path=path, expected=f"an .npz archive of {expected}")
         try:
             with zipfile.ZipFile(file) as archive:
                 found = [name.removesuffix(_SUFFIX) for name in archive.namelist()]
@@ -49,13 +51,13 @@ def read(path: Path, names: Iterable[str], expected: str) -> tuple[dict[str, np.
                 return {name: _array(archive, member) for name, member in members.items()}, found
         except IdcwhError:
             raise
-        except Exception as error:  # a corrupt archive gives a dozen kinds
+        except Exception as error:  # a corrupt archive may raise many kinds
             cause = " ".join(str(error).split()) or type(error).__name__
             raise CorruptFileError(f"is corrupt: {cause}", path=path, expected=expected) from None
 
 
 def _check_memory(path: Path, size: int) -> None:
-    """Raises InvalidInputError for arrays larger than memory: the system would end the process that unpacks them."""
+    """Raises InvalidInputError for arrays larger than memory. The system would kill the process that unpacks them."""
     limit = hardware.memory()
     if size > limit:
         found, expected = f"{size:,} bytes", f"at most {limit:,}"
@@ -68,5 +70,5 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             array = npy.read_array(file, member.file_size)
         except ValueError as error:
             raise ValueError(f"{member.filename} {error}") from None
-        file.read(1)  # at the end zipfile compares the CRC, so the end has to be reached
+        file.read(1)  # zipfile compares the CRC only at the end of the member
     return array

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, elsewhere a plain line now and then."""
+"""Progress of long work on stderr: a bar on a terminal, otherwise a plain line every SECONDS_BETWEEN_LINES."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 def bar(note: Callable[[str], None], quiet: bool, **options: Any) -> Any:
-    """Returns a tqdm bar where stderr is a terminal, else `Lines`. Both count with `update` and end with the block.
+    """Returns a tqdm bar if stderr is a terminal, otherwise `Lines`. Both are context managers with `update`.
 
     Args:
-        note: writes a line.
-        quiet: shows nothing.
-        options: of tqdm; desc, total, initial and unit (a singular noun) are those of `Lines`, too.
+        note: function that writes a line.
+        quiet: True to show nothing.
+        options: options of tqdm. `Lines` uses desc, total, initial and unit (a singular noun).
     """
     noun = options.pop("unit")
     if sys.stderr is None or not sys.stderr.isatty() or quiet:
@@ -34,24 +34,24 @@ def bar(note: Callable[[str], None], quiet: bool, **options: Any) -> Any:
 class Lines:
     """Progress as lines of text, one every SECONDS_BETWEEN_LINES: counts, rate, and an estimate of the time left."""
 
-    disable = True  # as of a tqdm bar that does not show
+    disable = True  # as on a hidden tqdm bar
 
     def __init__(self, note: Callable[[str], None], desc: str, total: int, noun: str, initial: int = 0) -> None:
         self.n, self.total = initial, total
         self._note, self._desc, self._nouns, self._initial = note, desc, plural(noun), initial
         self._more: dict[str, Any] = {}
-        self._started = self._said = time.monotonic()
+        self._started = self._last_line = time.monotonic()
 
     def update(self, n: int = 1) -> None:
-        """Counts `n` more."""
+        """Adds `n` to the count."""
         self.n += n
         now = time.monotonic()
-        if now - self._said >= SECONDS_BETWEEN_LINES and self.n < self.total:
-            self._said = now
+        if now - self._last_line >= SECONDS_BETWEEN_LINES and self.n < self.total:
+            self._last_line = now
             self._note(self._line(now - self._started))
 
     def set_postfix(self, ordered: dict[str, Any] | None = None, refresh: bool = True, **more: Any) -> None:
-        """Sets what stands at the end of a line."""
+        """Sets the values at the end of a line, as on a tqdm bar."""
         self._more = {**(ordered or {}), **more}
 
     def _line(self, seconds: float) -> str:
@@ -62,7 +62,7 @@ class Lines:
         return f"{self._desc}: {done}, {rate:.3g} {self._nouns}/s{left}{more}"
 
     def close(self) -> None:
-        """Does nothing: a line that was written stays."""
+        """Does nothing, because written lines stay."""
 
     def __enter__(self) -> Lines:
         return self
@@ -74,7 +74,7 @@ class Lines:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time for people, such as "40 s", "12 min" or "3.5 h"."""
+    """Returns a duration as text, such as "40 s", "12 min" or "3.5 h"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

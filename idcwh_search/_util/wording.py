@@ -1,4 +1,4 @@
-"""Numbers in messages for people."""
+"""Numbers with nouns for messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """Returns the plural of a noun, whose last word is regular."""
+    """Returns the plural of a noun whose last word has a regular plural."""
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "sh", "tch")) else f"{noun}s"

@@ -1,1 +1,1 @@
-"""Retrieval metrics: MAP in its definitions, precision and recall, statistics of codes, tables and plots."""
+"""Retrieval metrics: MAP by several definitions, precision, recall, code statistics, tables and plots."""

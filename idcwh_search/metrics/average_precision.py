@@ -1,11 +1,11 @@
-"""Average precision and its kin from histograms alone, ties treated exactly.
+"""Average precision and related metrics from histograms alone, with ties treated exactly.
 
-Notation of a query: at one distance there are n database items, p of them relevant; nearer ones number N, P of them
-relevant. Tie-aware means the exact mean over all orders of the items at equal distance (McSherry and Najork, ECIR
-2008).
+Notation per query and distance: n database items, p of them relevant; N nearer items, P of them relevant. R is the
+number of relevant items in the database. Tie-aware means the exact mean over all orders of the items at equal distance
+(McSherry and Najork, ECIR 2008).
 
-Everything is a sum of (a + b t) / (N + t) over a run of t, that is a multiple of H(N + m) - H(N), H the harmonic
-numbers.
+Every metric is a sum of (a + b t) / (N + t) over t = 1..m. Such a sum is a closed expression in H(N + m) - H(N), where
+H are the harmonic numbers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _H = np.array([0.0, *(float(h) for h in accumulate(Fraction(1, t) for t in range
 
 
 def harmonic_difference(start: Ints, count: Ints) -> Floats:
-    """Returns H(start + count) - H(start), to a relative accuracy near that of float64, for start, count >= 0.
+    """Returns H(start + count) - H(start) for start, count >= 0, with a relative error near that of float64.
 
-    A difference of two tabled H would lose the digits that matter (H(10^6) is 14.4, one step there 10^-6), so: exact
-    values up to 64, and beyond them the expansion H(N) = gamma + ln x + 1/(24 x^2) - 7/(960 x^4) + ..., x = N + 1/2,
-    with the logarithms subtracted as one log1p. The first term left out is 10^-17 at N = 64 and falls as N^-8.
+    Values up to H(64) are tabled. Beyond them H(N) = gamma + ln x + 1/(24 x^2) - 7/(960 x^4) + ..., x = N + 1/2, with
+    the two logarithms subtracted as one log1p. The first omitted term is 10^-17 at N = 64 and falls as N^-8.
+
+    The difference of two tabled values would lose digits for large N: H(10^6) is 14.4, and one more item adds 10^-6.
     """
     stop = start + count
     low, high = np.maximum(start, _TABLED), np.maximum(stop, _TABLED)
@@ -42,9 +43,13 @@ def _correction(n: Ints) -> Floats:
 
 
 class TiedRankings:
-    """The rankings of some queries as far as distances decide them.
+    """Rankings of queries in which items at equal distance have no order.
 
-    items (the n) and relevant (the p): int64 [queries, distances]. Every method returns float64, one row per query.
+    Args:
+        items: n per query and distance, int64 [queries, distances].
+        relevant: p per query and distance, int64 [queries, distances].
+
+    Every public method returns float64, one row per query.
     """
 
     def __init__(self, items: Ints, relevant: Ints) -> None:
@@ -54,22 +59,22 @@ class TiedRankings:
         self.found = np.cumsum(relevant, axis=1)
         """P + p: relevant items up to each distance."""
         self.total = self.found[:, -1]
-        # Most distances hold nothing relevant and add nothing: terms are computed for the others, as flat arrays.
+        # Terms are computed only for distances with relevant items, as flat arrays. Most distances have none.
         self._holders = np.nonzero(relevant)
         n, p, nearer, hits = self._terms = self._take(self._holders)
         self._up_to = self._running(_tied(n, p, nearer, hits, n))
 
     def sum(self) -> Floats:
-        """Returns the mean over all orders of ties of the sum of (relevant so far / rank) over the relevant items.
+        """Returns the sum of (relevant so far / rank) over the relevant items, as the mean over all orders of ties.
 
-        Divided by R it is the tie-aware AP.
+        Divided by R it is the tie-aware AP. The shape is [queries].
         """
         return self._up_to[:, -1]
 
     def sum_at(self, cut: int) -> Floats:
-        """Returns the same over the relevant items in the first `cut`.
+        """Returns `sum` over the relevant items among the first `cut`: [queries].
 
-        Divided by min(R, cut) or R it is the tie-aware AP at a cut.
+        Divided by min(R, cut) or by R it is the tie-aware AP at a cut.
         """
         query = np.arange(len(self.items))
         at = self._holding(np.full((len(query), 1), cut))[:, 0]
@@ -78,31 +83,31 @@ class TiedRankings:
         return whole + _tied(n, p, nearer, hits, np.clip(cut - nearer, 0, n))
 
     def optimistic_sum(self) -> Floats:
-        """Returns `sum` with the relevant items first among equals: the best of all orders."""
+        """Returns `sum` with the relevant items first in each tie, the best of all orders: [queries]."""
         _, p, nearer, hits = self._terms
         return self._running(_run(nearer, hits, p))[:, -1]
 
     def pessimistic_sum(self) -> Floats:
-        """Returns `sum` with the relevant items last among equals: the worst of all orders."""
+        """Returns `sum` with the relevant items last in each tie, the worst of all orders: [queries]."""
         n, p, nearer, hits = self._terms
         return self._running(_run(nearer + n - p, hits, p))[:, -1]
 
     def expected_hits(self, cuts: Ints) -> Floats:
-        """Returns the mean number of relevant items among the first cuts[0], cuts[1], ... over all orders of ties.
+        """Returns the mean number of relevant items at each cut over all orders of ties: [queries, cuts].
 
-        The shape is [queries, cuts]; each cut is >= 1.
+        Each cut is a rank >= 1.
         """
         query = np.arange(len(self.items))[:, None]
         n, p, nearer, hits = self._take((query, self._holding(np.broadcast_to(cuts, (len(query), len(cuts))))))
         return hits + p * (np.clip(cuts - nearer, 0, n) / np.maximum(n, 1))
 
     def precision_at_recall(self, steps: int) -> Floats:
-        """Returns the precision where recall reaches 1/steps, 2/steps, ..., 1: [queries, steps]. Needs R > 0.
+        """Returns the precision where recall reaches 1/steps, 2/steps, ..., 1: [queries, steps]. Requires R > 0.
 
-        The relevant items at one distance are spread evenly among the items there, so the rank at which h of R are
-        found is N + n (h - P) / p and the precision h over that.
+        The p relevant items at one distance are spread evenly among the n items there. The rank of the h-th relevant
+        item is then N + n (h - P) / p, and the precision is h divided by that rank.
         """
-        # product first: a whole number of items must come out whole
+        # The product comes before the division, so that whole numbers of items stay exact.
         part = np.arange(1, steps + 1) * self.total[:, None]
         goal = part / steps
         query = np.arange(len(self.items))[:, None]
@@ -110,24 +115,24 @@ class TiedRankings:
         return goal / (nearer + n * ((goal - hits) / p))
 
     def _holding(self, ranks: Ints) -> Ints:
-        """Returns the distance of the items at these ranks (from 1, at most the last rank): [queries, m]."""
+        """Returns the distances of the items at these ranks: [queries, m]. Ranks start at 1; larger ones are capped."""
         return _first_to_reach(self.within, np.minimum(ranks, self.within[:, -1:]))
 
     def _take(self, index: tuple[Ints, ...]) -> tuple[Ints, Ints, Ints, Ints]:
-        """Returns n, p, N and P of these queries and distances."""
+        """Returns n, p, N and P at an index of queries and distances."""
         n, p = self.items[index], self.relevant[index]
         return n, p, self.within[index] - n, self.found[index] - p
 
     def _running(self, terms: Floats) -> Floats:
-        """Returns the sums of the terms up to each distance: [queries, distances]."""
+        """Returns the cumulative sums of the terms: [queries, distances]."""
         table = np.zeros(self.items.shape)
         table[self._holders] = terms
         return np.cumsum(table, axis=1)
 
 
 def _first_to_reach(running: Ints, goals: Ints) -> Ints:
-    """Returns the position where each row of growing counts first reaches each of its goals: [rows, m]."""
-    # one search for all: each row lifted above the one before
+    """Returns the position where each row of cumulative counts first reaches each of its goals: [rows, m]."""
+    # One searchsorted call serves all rows: each row is shifted above the row before it.
     lift = np.arange(len(running))[:, None] * (running[:, -1].max() + 1)
     at = np.searchsorted((running + lift).ravel(), (goals + lift).ravel()).reshape(goals.shape)
     return at - np.arange(len(running))[:, None] * running.shape[1]
@@ -135,13 +140,13 @@ def _first_to_reach(running: Ints, goals: Ints) -> Ints:
 
 def _tied(n: Ints, p: Ints, nearer: Ints, hits: Ints, m: Ints) -> Floats:
     """Returns the part of the tie-aware sum that the first m of n tied items add."""
-    # b is the chance that another tied item is relevant, given that one is; for n = 1 it has no effect, and 1 keeps a
-    # ranking without ties bit for bit equal to its optimistic and pessimistic readings
+    # b is the probability that another tied item is relevant, given that one is. It has no effect for n = 1. The value
+    # 1 there keeps a ranking without ties bit for bit equal to the optimistic and the pessimistic order.
     b = np.where(n > 1, (p - 1) / np.maximum(n - 1, 1), 1.0)
     inner = b * m + (hits + 1 - b * (nearer + 1)) * harmonic_difference(nearer, m)
     return np.where(p > 0, p / np.maximum(n, 1) * inner, 0.0)
 
 
 def _run(rank: Ints, hits: Ints, length: Ints) -> Floats:
-    """Returns the sum over t = 1..length of (hits + t) / (rank + t): relevant items in a row behind `rank` others."""
+    """Returns the sum over t = 1..length of (hits + t) / (rank + t): consecutive relevant items after `rank` items."""
     return length + (hits - rank) * harmonic_difference(rank, length)

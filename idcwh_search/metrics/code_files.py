@@ -1,6 +1,6 @@
-"""The four arrays that `evaluate` takes, as one object: made from a model and a split, or read from a file.
+"""The arguments of `evaluate` as one object, computed from a model and a split or read from an .npz file.
 
-The file lets codes made anywhere be measured by the same metrics; docs/metrics.md says how to write one.
+With such a file, codes of other programs are evaluated by the same metrics. docs/metrics.md describes its format.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ _ARRAYS = ("query_codes", "query_labels", "database_codes", "database_labels")
 
 @dataclass(frozen=True, eq=False)
 class CodeSet:
-    """Packed codes uint8 [n, ceil(bits/8)] and labels (int64 [n] or bool [n, C]) of the queries and of the database."""
+    """Codes and labels of the queries and of the database.
+
+    Attributes:
+        bits: code length.
+        query_codes, database_codes: packed codes, uint8 [n, ceil(bits/8)].
+        query_labels, database_labels: int64 [n], or bool [n, C] for multi-label images.
+    """
 
     bits: int
     query_codes: np.ndarray
@@ -38,29 +44,32 @@ class CodeSet:
     database_labels: np.ndarray
 
     def evaluate(self, **options: Any) -> Evaluation:
-        """`metrics.evaluate` on these arrays."""
+        """Returns the result of `metrics.evaluate` on these arrays. Options are those of `metrics.evaluate`."""
         return evaluate(*(getattr(self, name) for name in _ARRAYS), bits=self.bits, **options)
 
     def save(self, file: BinaryIO) -> None:
-        """Write what `load` reads: an .npz archive of the arrays and `bits`."""
+        """Writes an .npz archive of the arrays and `bits`, which `load` reads."""
         np.savez_compressed(file, bits=np.int64(self.bits), **{name: getattr(self, name) for name in _ARRAYS})
 
 
 def load(path: str | Path) -> CodeSet:
     """Reads an .npz archive of query_codes, query_labels, database_codes, database_labels and bits.
 
-    Raises CorruptFileError for a file that is no such archive, InvalidInputError for one without an array. `evaluate`
-    compares the arrays with each other.
+    Shapes and dtypes of the four arrays are checked by `evaluate`.
+
+    Raises:
+        CorruptFileError: the file is not an .npz archive of plain arrays, or is corrupt.
+        InvalidInputError: an array is missing, or `bits` is not one integer.
     """
     wanted = (*_ARRAYS, "bits")
     arrays, names = npz.read(Path(path), wanted, f"{', '.join(_ARRAYS)} and bits")
     if missing := [name for name in wanted if name not in arrays]:
         found = ", ".join(names) or "nothing"
-        raise InvalidInputError(f"lacks {', '.join(missing)}", path=path, found=found)
+        raise InvalidInputError(f"array {missing[0]} is missing", path=path, found=found, expected=", ".join(wanted))
     bits = arrays.pop("bits")
     if bits.shape != () or bits.dtype.kind not in "iu":
         found = f"{bits.dtype} {list(bits.shape)}"
-        raise InvalidInputError("has invalid bits", path=path, found=found, expected="one whole number")
+        raise InvalidInputError("array bits is invalid", path=path, found=found, expected="one whole number")
     return CodeSet(int(bits), **arrays)
 
 
@@ -72,10 +81,18 @@ def encode(
     on_skip: Callable[[str, str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[CodeSet, Summary]:
-    """Returns the codes of the split's queries and database. Decoding overlaps with inference.
+    """Returns the codes of the split's queries and database, and counts and times of the run.
 
-    Images that cannot be read are left out, each named to on_skip(key, reason); without it the first is raised.
-    progress gets the number of images done. Raises InvalidInputError when no query or no database image is left.
+    Args:
+        encoder: the model.
+        dataset: the images.
+        split: the rows that are queries and database.
+        on_skip: called as on_skip(key, reason) for each image that cannot be read, and is skipped.
+        progress: called with the number of images encoded or skipped since the last call.
+
+    Raises:
+        InvalidInputError: no query or no database image can be read.
+        UnreadableImage: an image cannot be read, and there is no `on_skip`.
     """
     from ..encoder.batch import encode_loaded
     from ..images.decoding import UnreadableImage
@@ -87,7 +104,7 @@ def encode(
         try:
             return dataset.image(row, encoder.preprocess)
         except UnreadableImage as error:
-            raise UnreadableImage(dataset.keys[row], error.reason) from error  # people know the image by its key
+            raise UnreadableImage(dataset.keys[row], error.reason) from error  # users know the image by its key
 
     run = encode_loaded(encoder, len(rows), pixels, on_skip=on_skip, progress=progress)
     codes = np.zeros((len(rows), encoder.code_bytes), np.uint8)

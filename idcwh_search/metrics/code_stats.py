@@ -1,4 +1,4 @@
-"""Statistics of codes, independent of what they retrieve. A collapsed or wasteful code shows here first."""
+"""Statistics of codes that do not depend on a ranking. They show collapsed and redundant bits."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MOST_CORRELATED = 2048
-"""Bits whose correlation is computed, in every pair of them: memory and time are quadratic in it."""
+"""Maximum number of bits whose pairwise correlation is computed. Memory and time are quadratic in it."""
 
-_CHUNK = 1 << 24  # bits that are unpacked at a time
+_CHUNK = 1 << 24  # bits unpacked at a time
 
 
 @dataclass(frozen=True, eq=False)
 class CodeStatistics:
-    """Properties of the database codes (and of the queries where it says so).
+    """Statistics of database codes, and of query codes where noted.
 
-    distinct_database, distinct_queries   number of different codes
-    bit_balance       float64 [bits]: share of database codes in which the bit is 1; 0.5 carries most
-    constant_bits     bits that never change in the database: 0 is good, `bits` is a collapse
-    bit_correlation   mean |Pearson correlation| of two bits that do change, 0 to 1, small is good; NaN without two.
-                      Of more than MOST_CORRELATED such bits, so many, evenly spaced
-    distances_within  int64 [bits + 1]: (query, database item) pairs at each distance that share a label
-    distances_between int64 [bits + 1]: pairs that do not. Queries without a relevant item are left out of both
+    Queries without a relevant item are left out of both distance histograms.
+
+    Attributes:
+        distinct_database, distinct_queries: numbers of different codes.
+        bit_balance: float64 [bits], share of database codes in which the bit is 1; 0.5 carries the most information.
+        constant_bits: number of bits with one value in the whole database; 0 is best, `bits` is a collapse.
+        bit_correlation: mean |Pearson correlation| over pairs of non-constant bits, 0 to 1, 0 is best. NaN with fewer
+            than two such bits. At most MOST_CORRELATED of them are used, evenly spaced.
+        distances_within: int64 [bits + 1], (query, database item) pairs per distance that share a label.
+        distances_between: int64 [bits + 1], pairs per distance that share no label.
     """
 
     distinct_database: int
@@ -42,16 +45,16 @@ class CodeStatistics:
 
     @property
     def d_w(self) -> float:
-        """Within-class distance: mean over the pairs that share a label, in bits."""
+        """Mean within-class distance in bits, over the pairs that share a label."""
         return _mean_distance(self.distances_within)
 
     @property
     def d_b(self) -> float:
-        """Between-class distance: mean over the pairs that share none, in bits; NaN when there is no such pair."""
+        """Mean between-class distance in bits, over the pairs that share no label; NaN without such a pair."""
         return _mean_distance(self.distances_between)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain Python, for JSON; NaN is None."""
+        """Returns the statistics as plain Python for JSON, with None for NaN."""
         return {
             "distinct_database": self.distinct_database,
             "distinct_queries": self.distinct_queries,
@@ -73,7 +76,14 @@ def code_health(
     between: Ints,
     threads: int | None = None,
 ) -> CodeStatistics:
-    """Returns the statistics of packed codes uint8 [n, ceil(bits/8)], with the distances counted for the metrics."""
+    """Returns the statistics of packed codes.
+
+    Args:
+        queries, database: packed codes, uint8 [n, ceil(bits/8)].
+        bits: code length.
+        within, between: distance histograms, int64 [bits + 1], as in CodeStatistics.
+        threads: number of threads; None for one per core.
+    """
     n, ones = len(database), _ones(database, bits)
     changing = np.flatnonzero((ones > 0) & (ones < n))
     chosen = changing
@@ -100,7 +110,7 @@ def _ones(codes: NDArray[np.uint8], bits: int) -> Ints:
 
 
 def _pairs(codes: NDArray[np.uint8], bits: int, chosen: Ints, threads: int | None) -> Ints:
-    """Returns the number of codes in which both of two `chosen` bits are 1, for each pair of them."""
+    """Returns the number of codes in which both bits of a pair are 1, int64 [m, m], of `chosen`, int64 [m]."""
     if not len(chosen):
         return np.zeros((0, 0), np.int64)
     if len(chosen) < bits:

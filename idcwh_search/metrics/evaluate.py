@@ -1,7 +1,8 @@
 """`evaluate`: retrieval metrics of binary codes under Hamming ranking.
 
-One pass of the engine counts (histograms.py), closed formulas turn the counts into averages (average_precision.py).
-This module checks the arguments and takes the means. result.py has the result, docs/metrics.md the definitions.
+The engine counts items per distance in one pass (histograms.py), and closed formulas turn the counts into metrics
+(average_precision.py). This module checks the arguments and averages over the queries. docs/metrics.md has the
+definitions.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CUTS = (10, 100, 1000, 5000)
-"""Default K and N of MAP@K, P@N and R@N."""
+"""Default cuts K and N of MAP@K, P@N and R@N."""
 
 RECALL_STEPS = 100
-_BLOCK, _BLOCK_COUNTS = 512, 1 << 20  # rows, and counts in them, that are in float64 at a time
+_BLOCK, _BLOCK_COUNTS = 512, 1 << 20  # most rows, and most counts, converted to float64 at a time
 
 
 def evaluate(
@@ -44,16 +45,22 @@ def evaluate(
     radius: int = 2,
     threads: int | None = None,
 ) -> Evaluation:
-    """Returns the retrieval metrics of a ranking by Hamming distance. Relevant items share a label with the query.
+    """Returns the retrieval metrics of a ranking by Hamming distance.
 
-    query_codes, database_codes    packed codes, uint8 [n, ceil(bits/8)], padding bits zero; ids are the row numbers
-    query_labels, database_labels  integers >= 0 [n], or bool [n, C] for items with several labels or none
-    at       the K of MAP@K and the N of P@N and R@N, each >= 1
-    radius   of P@H<=r and R@H<=r, inclusive, >= 0
-    threads  None: as many as there are cores
+    A database item is relevant if it shares a label with the query. Results are exact. Time is O(queries x database)
+    and memory O(queries x bits).
 
-    Exact, in O(queries x database) time and O(queries x bits) memory. ValueError (TypeError for what is not a number)
-    names what was expected and what came; also when no query at all has a relevant item, where no metric is defined.
+    Args:
+        query_codes, database_codes: packed codes, uint8 [n, ceil(bits/8)], padding bits zero. Ids are row numbers.
+        query_labels, database_labels: integers >= 0 [n], or bool [n, C] for multi-label items and items without one.
+        bits: code length.
+        at: cuts K of MAP@K and N of P@N and R@N, each >= 1.
+        radius: inclusive radius r >= 0 of P@H<=r and R@H<=r, in bits.
+        threads: number of threads; None for one per core.
+
+    Raises:
+        ValueError: an argument is invalid, or no query has a relevant item, so that no metric is defined.
+        TypeError: a number is not an integer.
     """
     bits, radius = whole("bits", bits, 1), whole("radius", radius, 0)
     if not isinstance(at, Iterable):
@@ -72,7 +79,7 @@ def evaluate(
     if not len(used):
         raise ValueError(
             f"query_labels: none of the {len(queries)} queries shares a label with a database item; "
-            "are both numbered by the same classes?"
+            "number the classes of both alike"
         )
     repeats = np.bincount(counts.row, minlength=len(total))[used]  # queries that share each row of counts
     within = repeats @ counts.relevant[used]
@@ -93,7 +100,7 @@ def evaluate(
 def _averages(
     counts: Histograms, used: NDArray[np.intp], repeats: Ints, cuts: tuple[int, ...], **given: Any
 ) -> Evaluation:
-    """Returns the means over queries, from the rows of counts `used`, each of which stands for some queries."""
+    """Returns the means over queries, from the rows `used` of the counts. Row used[i] counts for repeats[i] queries."""
     means = _Means(repeats)
     grid = _grid(int(counts.items[0].sum()))
     marks = np.array([min(k, grid[-1]) for k in cuts], np.int64)
@@ -144,17 +151,17 @@ def _averages(
 
 
 def _grid(database: int) -> NDArray[np.int64]:
-    """Returns 1 to the size of the database in some fifty steps of equal ratio."""
+    """Returns at most 50 ranks from 1 to the size of the database, evenly spaced on a logarithmic scale."""
     return np.unique(np.geomspace(1, database, 50).round().astype(np.int64))
 
 
 def _share(part: Floats, whole: Ints | np.int64) -> Floats:
-    """Returns part / whole of each query, at most 1: rounding may leave a perfect one an ulp above."""
+    """Returns part / whole, capped at 1, which rounding may exceed by one ulp."""
     return np.minimum(part / whole, 1.0)
 
 
 class _Means:
-    """Means over queries of values that come a block of rows at a time, each row standing for some queries."""
+    """Means over queries of values that are added in blocks of rows. Row i counts for repeats[i] queries."""
 
     def __init__(self, repeats: Ints) -> None:
         self._repeats = repeats
@@ -171,22 +178,22 @@ class _Means:
 
     def __getitem__(self, name: str) -> float:
         values = np.repeat(self.values(name), self._repeats).tolist()
-        return math.fsum(values) / len(values)  # correctly rounded, so the order of the queries does not show either
+        return math.fsum(values) / len(values)  # correctly rounded: independent of the order of the queries
 
     def add_rows(self, name: str, rows: NDArray[Any]) -> None:
-        """Adds an array per row, [rows, m], and keeps only the sum."""
+        """Adds one array per row, [rows, m], to a sum."""
         start = self._rows[name]
         self._rows[name] += len(rows)
         repeats = self._repeats[start : self._rows[name], None]
         self._sums[name] = self._sums.get(name, 0.0) + (repeats * rows).sum(axis=0)
 
     def rows(self, name: str) -> Floats:
-        """Returns the mean array, [m]."""
+        """Returns the mean of the arrays, [m]."""
         return np.minimum(self._sums[name] / self._repeats.sum(), 1.0)
 
 
 def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:
-    """Returns packed codes as a contiguous array. Raises ValueError."""
+    """Returns packed codes as a contiguous array. Raises ValueError for invalid ones."""
     array = np.asarray(as_array(codes, name))
     width = -(-bits // 8)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
@@ -198,7 +205,7 @@ def _codes(codes: Any, name: str, bits: int) -> NDArray[np.uint8]:
         raise ValueError(f"{name}: expected at least one code, not {describe(array)}")
     if bits % 8 and (wrong := np.flatnonzero(array[:, -1] >> (bits % 8))).size:
         raise ValueError(
-            f"{name}: expected zeros behind bit {bits} of each code, "
-            f"but row {wrong[0]} ends in byte 0x{array[wrong[0], -1]:02x}"
+            f"{name}: expected zero padding after bit {bits - 1} of each code, "
+            f"but the last byte of row {wrong[0]} is 0x{array[wrong[0], -1]:02x}"
         )
     return np.ascontiguousarray(array)

@@ -1,7 +1,4 @@
-"""The counts that every metric is computed from, made by the engine in one pass over queries x database.
-
-average_precision.py and evaluate.py turn them into metrics.
-"""
+"""The counts per distance from which every metric is computed, in one pass of the engine over queries x database."""
 
 from __future__ import annotations
 
@@ -22,12 +19,13 @@ Floats = NDArray[np.float64]
 class Histograms:
     """The counts of one pass. Queries with the same code and the same label share a row.
 
-    row             int64 [queries]: the row of each query in the arrays below
-    items           int64 [rows, bits + 1]: database items at distance 0, 1, ..., bits
-    relevant        int64 [rows, bits + 1]: those of them that are relevant
-    ranked_sum      float64 [rows, cuts + 1]: order by (distance, id); sum over the relevant items in the first K of
-                    (relevant items so far / rank), for each cut K; the last column is uncut
-    ranked_hits     int64 [rows, cuts]: relevant items in the first K of that order
+    Attributes:
+        row: int64 [queries], the row of each query in the other arrays.
+        items: int64 [rows, bits + 1], database items at distance 0, 1, ..., bits.
+        relevant: int64 [rows, bits + 1], relevant items at distance 0, 1, ..., bits.
+        ranked_sum: float64 [rows, cuts + 1], sum of (relevant so far / rank) over the relevant items among the first K
+            in the order (distance, id), per cut K. The last column has no cut.
+        ranked_hits: int64 [rows, cuts], relevant items among the first K in that order.
     """
 
     row: Ints
@@ -45,9 +43,14 @@ def histograms(
     cuts: Sequence[int] = (),
     threads: int | None = None,
 ) -> Histograms:
-    """Returns the counts of packed codes uint8 [n, ceil(bits/8)] whose padding bits are zero; cuts ascend, each >= 1.
+    """Returns the counts of packed codes. Memory is O(rows x bits + database x threads).
 
-    Memory: O(rows x bits + database x threads).
+    Args:
+        queries, database: packed codes, uint8 [n, ceil(bits/8)], padding bits zero.
+        relevance: labels of both.
+        bits: code length.
+        cuts: ascending ranks >= 1.
+        threads: number of threads; None for one per core.
     """
     return Histograms(
         *_core.count_pairs(

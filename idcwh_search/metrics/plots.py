@@ -1,4 +1,4 @@
-"""Plots of evaluations: PNG files by matplotlib, which is imported only when something is drawn."""
+"""Plots of evaluations as PNG files. matplotlib is imported only when a plot is drawn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .._util.atomic import PNG, check_target, replacing
 from ..errors import NotWrittenError, not_installed
 from .result import Evaluation
 
-# Okabe and Ito's colours, told apart with any colour vision and in print together with the dashes; yellow is too pale
-# on white
+# Okabe and Ito's colours are distinct with any colour vision, and the dashes are in black-and-white print. Their yellow
+# is left out: it is too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 DASHES = ("-", "--", "-.", ":")
 STYLE: Any = {
@@ -39,7 +39,13 @@ NAMES = ("map.png", "pr_curve.png", "precision_at_n.png", "within_radius.png", "
 
 
 def prepare(folder: Path, names: Sequence[str] = ()) -> None:
-    """Makes the folder and checks matplotlib and the files to replace, for commands before their work."""
+    """Creates the folder, and checks matplotlib and the files to replace. Commands call it before long work.
+
+    Raises:
+        NotInstalledError: matplotlib is not installed.
+        NotWrittenError: the folder cannot be created or written.
+        AlreadyExistsError: a file of this name exists and is not a PNG image.
+    """
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -53,7 +59,7 @@ def prepare(folder: Path, names: Sequence[str] = ()) -> None:
 
 
 def save(evaluations: Evaluations, folder: Path) -> list[Path]:
-    """Draws every plot into `folder`, which is made if missing. Returns the files, in reading order."""
+    """Draws every plot into `folder`, which is created if missing, and returns the files in the order of NAMES."""
     prepare(folder)
     drawings = (mean_average_precision, precision_recall, precision_at_n, within_radius, distances)
     for name, draw in zip(NAMES, drawings, strict=True):
@@ -78,7 +84,7 @@ def mean_average_precision(evaluations: Evaluations) -> Any:
 
 
 def precision_recall(evaluations: Evaluations) -> Any:
-    """Returns a figure of the PR curve of the Hamming ranking."""
+    """Returns a figure of the precision-recall curve of the Hamming ranking."""
     figure, axes = new_figure()
     for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         axes.plot(evaluation.pr_curve.recall, evaluation.pr_curve.precision, label=name, **style)
@@ -89,7 +95,7 @@ def precision_recall(evaluations: Evaluations) -> Any:
 
 
 def precision_at_n(evaluations: Evaluations) -> Any:
-    """Returns a figure of P@N over N, N on a logarithmic axis."""
+    """Returns a figure of P@N over N on a logarithmic axis."""
     figure, axes = new_figure()
     for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
         axes.plot(evaluation.ranking.n, evaluation.ranking.precision, label=name, **style)
@@ -102,7 +108,7 @@ def precision_at_n(evaluations: Evaluations) -> Any:
 
 
 def within_radius(evaluations: Evaluations) -> Any:
-    """Returns a figure of P@H<=r and R@H<=r over the radius r, up to the first that finds everything."""
+    """Returns a figure of P@H<=r and R@H<=r over the radius r, up to the first radius with recall 1."""
     figure, (left, right) = new_figure(11, 4.6, columns=2)
     reach = max(int(np.argmax(e.lookup.recall >= 1 - 1e-12)) for e in evaluations.values())
     for (name, evaluation), style in zip(evaluations.items(), styles(), strict=False):
@@ -119,9 +125,9 @@ def within_radius(evaluations: Evaluations) -> Any:
 
 
 def distances(evaluations: Evaluations) -> Any:
-    """Returns a figure of the distances of pairs that share a label and of pairs that do not.
+    """Returns a figure of distance histograms: pairs that share a label, and pairs that share none.
 
-    Each set of codes has a panel, and each histogram sums to 1.
+    Each evaluation has a panel, and each histogram sums to 1.
     """
     columns = min(len(evaluations), 2 if len(evaluations) == 4 else 3)
     rows = -(-len(evaluations) // columns)
@@ -152,7 +158,7 @@ def distances(evaluations: Evaluations) -> Any:
 
 
 def new_figure(width: float = 7.0, height: float = 5.0, *, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    """Returns a figure without a window system or global state, and its axes."""
+    """Returns a figure that needs no window system or global state, and its axes. Sizes are in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
@@ -160,7 +166,7 @@ def new_figure(width: float = 7.0, height: float = 5.0, *, rows: int = 1, column
 
 
 def styles() -> Iterator[dict[str, str]]:
-    """Yields colours and dashes: four and seven have no common factor, so 28 curves differ."""
+    """Yields colours and dashes. Seven and four have no common factor, so 28 curves differ."""
     for number in count():
         yield {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 

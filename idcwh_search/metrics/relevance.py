@@ -1,7 +1,6 @@
-"""Who is relevant to whom: labels in their two forms, checked and as the engine takes them.
+"""Labels of queries and database, checked and converted for the engine.
 
-Two items are relevant to each other when they share a label, the convention of every protocol here (single- and
-multi-label).
+Two items are relevant to each other if they share a label, in single- and multi-label datasets.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from ..codes import as_array
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """The labels of queries and database.
+    """Labels of queries and database.
 
-    query, database   one class per item: int64 [n]; else packed sets, uint8 [n, ceil(classes/8)], class c in
-                      byte c // 8 at position c % 8
-    classes           how many classes the sets have; None for one class per item
+    Attributes:
+        query, database: int64 [n], one class per item; or multi-label uint8 [n, ceil(classes/8)], class c in byte
+            c // 8 at position c % 8.
+        classes: number of classes of multi-label items; None for one class per item.
     """
 
     query: NDArray[Any]
@@ -30,11 +30,11 @@ class Relevance:
 
 
 def relevance(query_labels: Any, database_labels: Any) -> Relevance:
-    """Returns both label arrays as the engine takes them, after a check.
+    """Returns both label arrays in the engine's form. Raises ValueError for invalid ones.
 
-    query_labels, database_labels: integers >= 0 of shape [n], one class per item; or booleans (or integers 0 and 1) of
-    shape [n, C], where an all-zero row is an item without a label, relevant to nothing. Both in the same form.
-    Raises ValueError otherwise.
+    Args:
+        query_labels, database_labels: integers >= 0 [n], one class per item; or multi-label booleans (or integers 0
+            and 1) [n, C]. Both have the same form. An all-zero row is an item without a label, relevant to nothing.
     """
     query, database = _labels(query_labels, "query_labels"), _labels(database_labels, "database_labels")
     if query.ndim != database.ndim:
@@ -70,7 +70,7 @@ def _labels(labels: Any, name: str) -> NDArray[Any]:
     if array.size and array.min() < 0:
         raise ValueError(
             f"{name}: expected class numbers >= 0, found {array.min()} "
-            "(items without a label need the [n, C] form, with a row of zeros)"
+            "(an item without a label is a row of zeros in the [n, C] form)"
         )
     if array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{name}: expected class numbers that fit int64, found {array.max()}")
@@ -78,5 +78,5 @@ def _labels(labels: Any, name: str) -> NDArray[Any]:
 
 
 def describe(array: NDArray[Any]) -> str:
-    """Returns dtype and shape, for messages."""
+    """Returns dtype and shape as text for messages."""
     return f"{array.dtype} {list(array.shape)}"

@@ -1,4 +1,4 @@
-"""The result of `evaluate`: the metrics by name. docs/metrics.md defines them, evaluate.py computes them."""
+"""The result of `evaluate`, with one field per metric. docs/metrics.md defines the metrics."""
 
 from __future__ import annotations
 
@@ -16,39 +16,37 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MapAtK:
-    """MAP over the first K items, by the three denominators in use. R: relevant items of a query in the whole database.
+    """MAP over the first K items, by the three denominators in use. R is the number of relevant items in the database.
 
-    The plain three order ties by id. The tie-aware two are exact means over all orders of ties; hits among the first
-    K change with that order, so the first denominator has no such closed mean.
+    The first three order ties by id. The two tie-aware ones are exact means over all orders of ties. `retrieved` has no
+    tie-aware form, because its denominator depends on the order.
     """
 
     retrieved: float
-    """Divided by the relevant items among the first K (0 when there are none): HashNet and most code since."""
+    """Divided by the number of relevant items among the first K (0 without any), as in HashNet and most code since."""
     min_relevant_k: float
-    """Divided by min(R, K): landmark retrieval's."""
+    """Divided by min(R, K), as in landmark retrieval."""
     relevant: float
-    """Divided by R: the textbook's truncated AP."""
+    """Divided by R, the truncated AP of textbooks."""
     min_relevant_k_tie_aware: float
     relevant_tie_aware: float
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Hash lookup: everything within a radius, as arrays over radius 0, 1, ..., bits. P@H<=2 is precision[2]."""
+    """Hash lookup: all items within a radius. Arrays are indexed by the radius, so P@H<=2 is precision[2]."""
 
     precision: Floats
-    """float64 [bits + 1], mean over queries of relevant / found within the radius; a ball with nothing in it
-    counts as 0.
-    """
+    """float64 [bits + 1], mean over queries of the precision within the radius; 0 for a query with no item there."""
     recall: Floats
-    """float64 [bits + 1], mean over queries of relevant found within the radius / R."""
+    """float64 [bits + 1], mean over queries of the recall within the radius."""
     empty: Floats
-    """float64 [bits + 1], share of queries that find nothing within the radius."""
+    """float64 [bits + 1], share of queries with no item within the radius."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """P@N and R@N along the Hamming ranking, tie-aware, at some fifty N from 1 to the whole database."""
+    """P@N and R@N of the Hamming ranking, tie-aware, at about 50 values of N from 1 to the size of the database."""
 
     n: NDArray[np.int64]
     precision: Floats
@@ -57,44 +55,38 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:
-    """PR curve of the Hamming ranking: mean over queries of the precision where each recall is reached, ties
-    spread evenly.
-    """
+    """Precision-recall curve of the Hamming ranking, as means over queries, with ties spread evenly."""
 
     recall: Floats
     """float64 [100]: 0.01, 0.02, ..., 1."""
     precision: Floats
-    """float64 [100]."""
+    """float64 [100], precision where each recall is reached."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Metrics of one set of codes. Every mean is over the queries that have a relevant item in the database."""
+    """Metrics of one evaluation. Every mean is over the queries that have a relevant item in the database."""
 
     bits: int
     queries: int
-    """Queries given; `queries_without_relevant` of them count nowhere."""
+    """Number of queries; `queries_without_relevant` of them are left out of every mean."""
     queries_without_relevant: int
     database: int
 
     map: float
-    """Tie-aware: the exact mean over all orders of items at equal distance. Does not depend on the order of the
-    database.
-    """
+    """Tie-aware MAP, the exact mean over all orders of items at equal distance. Independent of the database order."""
     map_optimistic: float
-    """Relevant items first among equals."""
+    """MAP with the relevant items first in each tie."""
     map_pessimistic: float
-    """Relevant items last among equals."""
+    """MAP with the relevant items last in each tie."""
     map_ranked: float
-    """Ties by id (the row number), what most published code computes; changes when the database is permuted."""
+    """MAP with ties ordered by id (row number), as in most published code. Depends on the database order."""
 
     map_at: dict[int, MapAtK]
     precision_at: dict[int, float]
-    """P@N, tie-aware: expected relevant items among the first N, divided by N (by the database size when that is
-    smaller).
-    """
+    """P@N, tie-aware: expected relevant items among the first N, divided by N or the smaller database size."""
     recall_at: dict[int, float]
-    """R@N, tie-aware: the same divided by R."""
+    """R@N, tie-aware: expected relevant items among the first N, divided by R."""
 
     radius: int
     lookup: Lookup = field(repr=False)
@@ -102,11 +94,11 @@ class Evaluation:
     pr_curve: PrecisionRecall = field(repr=False)
     health: CodeStatistics = field(repr=False)
     average_precision: Floats = field(repr=False)
-    """Tie-aware AP of each query, float64 [queries], NaN where the query has no relevant item; for paired tests."""
+    """Tie-aware AP per query, float64 [queries], for paired tests; NaN for a query without a relevant item."""
 
     @property
     def precision_within(self) -> float:
-        """P@H<=radius; an empty ball counts as 0."""
+        """P@H<=radius; 0 for a query with no item within the radius."""
         return float(self.lookup.precision[min(self.radius, self.bits)])
 
     @property
@@ -116,16 +108,16 @@ class Evaluation:
 
     @property
     def empty_within(self) -> float:
-        """Share of queries that find nothing within the radius, each a 0 in P@H<=radius."""
+        """Share of queries with no item within the radius, each a 0 in P@H<=radius."""
         return float(self.lookup.empty[min(self.radius, self.bits)])
 
     @property
     def spread(self) -> float:
-        """Optimistic minus pessimistic MAP: smaller differences between methods may be the order of ties alone."""
+        """Optimistic minus pessimistic MAP. Ties alone may cause a smaller difference between two methods."""
         return self.map_optimistic - self.map_pessimistic
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns everything but the AP per query, as plain Python that json.dumps takes with allow_nan=False."""
+        """Returns all fields but the AP per query as plain Python, which json.dumps(allow_nan=False) accepts."""
         return {
             "bits": self.bits,
             "queries": self.queries,
@@ -151,7 +143,7 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Evaluation:
-        """Returns the evaluation of a `to_dict`. It lacks the AP of each query: `average_precision` is empty."""
+        """Returns the evaluation from the result of `to_dict`. Its `average_precision` is empty."""
         health = {**content["health"], "bit_correlation": _or_nan(content["health"]["bit_correlation"])}
         given = {**content, "average_precision": [], "health": _arrays(CodeStatistics, health)}
         for name, kind in (("lookup", Lookup), ("ranking", Ranking), ("pr_curve", PrecisionRecall)):
@@ -163,7 +155,7 @@ class Evaluation:
         return result
 
     def table(self) -> str:
-        """Returns the numbers as aligned text, one per line."""
+        """Returns the metrics as aligned text, one per line."""
         return table({f"{self.bits} bits": self})
 
 
@@ -172,7 +164,7 @@ def _lists(curves: Lookup | Ranking | PrecisionRecall) -> dict[str, list[float]]
 
 
 def _arrays(kind: Any, content: dict[str, Any]) -> Any:
-    """Returns an instance of a dataclass, with arrays for lists. Keys that are no fields are left out."""
+    """Returns an instance of a dataclass, with arrays in place of lists. Keys that are not fields are ignored."""
     values = {column.name: content[column.name] for column in fields(kind)}
     return kind(**{name: np.array(v) if isinstance(v, list) else v for name, v in values.items()})
 

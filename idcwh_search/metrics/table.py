@@ -1,4 +1,4 @@
-"""Evaluations as text: one column per set of codes, one line per number, aligned for a terminal."""
+"""Evaluations as aligned text, with one column per evaluation and one row per metric."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Line: TypeAlias = "tuple[str, Callable[[Evaluation], str]]"
 
 
 def table(evaluations: Mapping[str, Evaluation]) -> str:
-    """Returns text without a final line break. Numbers that an evaluation lacks, such as a cut, are left blank."""
+    """Returns text without a final line break. Metrics that an evaluation lacks, such as a cut, are blank."""
     lines = list(_lines(evaluations))
-    columns = [[name, *(cell(evaluation) for _, cell in lines)] for name, evaluation in evaluations.items()]
+    columns = [[name, *(text(evaluation) for _, text in lines)] for name, evaluation in evaluations.items()]
     first = ["", *(label for label, _ in lines)]
     width = max(map(len, first))
     widths = [max(map(len, column)) for column in columns]
     rows = (
-        label.ljust(width) + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
-        for label, *cells in zip(first, *columns, strict=True)
+        label.ljust(width) + "".join(f"  {text:>{w}}" for text, w in zip(texts, widths, strict=True))
+        for label, *texts in zip(first, *columns, strict=True)
     )
     return "\n".join(row.rstrip() for row in rows)
 

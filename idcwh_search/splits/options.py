@@ -1,4 +1,4 @@
-"""The protocols by name, and the options of a split. The rules that split a dataset are in protocols.py."""
+"""Named evaluation protocols and the options of a split. The rules that split a dataset are in protocols.py."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Preset:
-    """A rule with its numbers, and the dataset that the protocol is defined on.
+    """A protocol: its rule, its numbers of images, and the size of the dataset that it is defined on.
 
-    own_split: queries and training images are those that the dataset marks; otherwise they are drawn.
-    counts: the numbers of images it takes, as in SplitOptions.
-    images, classes, tests: size of that dataset, in images with a label, classes and test images; 0 allows any.
+    Attributes:
+        own_split: True if the dataset itself marks queries and training images; otherwise they are drawn.
+        counts: numbers of images, named as in SplitOptions.
+        images, classes, tests: numbers of labelled images, classes and test images of the dataset; 0 allows any.
     """
 
     own_split: bool = False
@@ -33,27 +34,32 @@ PRESETS = {
 }
 
 UNSEEN = {"unseen": "unseen@unseen", "unseen-all": "unseen@all", "seen-all": "seen@all"}
-"""The protocols that share their training images, so that one model is evaluated on all three, and their titles."""
+"""Protocol -> its title. The three share their training images, so that one model is evaluated on all of them."""
 
 NAMES = (*PRESETS, *UNSEEN, "auto")
-"""Every protocol. `auto` is per-class or overall if a number of queries is given, else own."""
+"""Names of all protocols. `auto` is per-class or overall if a number of queries is given, otherwise own."""
 
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """A protocol and its options. None is the protocol's own number, or every image.
+    """A protocol and its options. None stands for the protocol's own number, or for every image.
 
-    query_per_class or query 0: no queries. Every image trains and is in the database, and nothing can be evaluated.
-    query_per_class, train_per_class: for `per-class`, and for `own`, which takes that many of its test and training
-        images per class.
-    query, train: the same over all classes, among images that have a label. For `overall`, for `own`, and for `coco`
-        on a dataset of another size.
-    database_without_train: leaves the training images out of the database.
-    unseen_classes: number of classes that do not train, for the protocols in UNSEEN. By default a quarter, at least
-        one. Otherwise they split as `auto` does. An image of seen and unseen classes neither trains nor is a query; it
-        stays in the whole database.
+    With query_per_class or query 0 there are no queries. Every image then trains and is in the database, and nothing
+    can be evaluated.
 
-    Raises ValueError for an unknown protocol, and for options that contradict it or each other.
+    Attributes:
+        protocol: one of NAMES.
+        query_per_class, train_per_class: images per class, for `per-class` and `own`. `own` draws them from its test
+            and training images.
+        query, train: images over all classes, among those that have a label. For `overall`, for `own`, and for `coco`
+            on a dataset of another size.
+        database_without_train: True leaves the training images out of the database.
+        unseen_classes: number of classes that do not train, for the protocols in UNSEEN (default a quarter, at least
+            one). The rest of the split is that of `auto`. An image with both seen and unseen labels is used neither
+            for training nor as a query. It stays in the database of unseen-all and seen-all.
+
+    Raises:
+        ValueError: the protocol is unknown, or options contradict it or each other.
     """
 
     protocol: str = "auto"
@@ -77,17 +83,17 @@ class SplitOptions:
         if needed and needed not in given:
             raise ValueError(f"{needed}: is missing; the protocol {name} needs it")
         if name == "coco" and per_class:
-            raise ValueError(f"{per_class[0]}: images of coco have several labels; give query and train instead")
+            raise ValueError(f"{per_class[0]}: is not supported for coco, which is multi-label; give query and train")
         if name != "coco" and given and name in PRESETS and PRESETS[name].images:
             raise ValueError(f"{given[0]}: the numbers of {name} are fixed; use the protocol per-class for others")
 
     @classmethod
     def of(cls, source: object) -> SplitOptions:
-        """Returns the options among the attributes of `source`, such as parsed arguments; others are defaults."""
+        """Returns the options that `source`, such as parsed arguments, has as attributes. Missing ones are defaults."""
         return cls(**{name: getattr(source, name) for name in ("protocol", *OPTIONS) if hasattr(source, name)})
 
     def counts(self) -> dict[str, int]:
-        """Returns the numbers of images that are given, by their names."""
+        """Returns the given numbers of images: name -> number."""
         names = ("query_per_class", "train_per_class", "query", "train")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -100,7 +106,7 @@ HELP = {
     "database_without_train": "database without the training images",
     "unseen_classes": "classes that do not train, of protocol unseen (default a quarter)",
 }
-"""The help text of each option of a split in commands."""
+"""Option of a split -> its help text in commands."""
 
 OPTIONS = tuple(HELP)
-"""The options of a protocol beside its seed."""
+"""Names of the options of a split. The protocol and the seed are not among them."""

@@ -1,9 +1,8 @@
-"""The rules of the protocols: they split a labelled dataset into queries, training images and database.
+"""Splits of a labelled dataset into queries, training images and database, by the rules of a protocol.
 
-The images that a seed picks are the first (of their class, or of all) in the order of SHA-256(seed, key). It is the
-same on every machine, for every version of numpy, and in whatever order the files were listed. A query is never in
-training or the database. PRESETS in options.py is the table of the protocols and their numbers, and split.py has the
-result and its file.
+A seed sorts the images by SHA-256(seed, key) and draws the first ones, per class or over all classes. The draw is the
+same on every machine, with every NumPy version, and for every order of the files. A query is never in the training or
+the database part. options.py has the table of protocols, split.py the result and its file.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["NAMES", "OPTIONS", "Split", "SplitOptions", "load", "seeded_order", 
 
 
 def split(dataset: LabelledImages, options: SplitOptions = SplitOptions(), *, seed: int = 0) -> Split:  # noqa: B008
-    """Returns the split of a dataset by a protocol. Raises IdcwhError when the dataset does not fit the protocol."""
+    """Returns the split of a dataset by a protocol. Raises IdcwhError if the dataset does not fit the protocol."""
     if options.protocol in UNSEEN:
         result = _with_unseen_classes(dataset, options, seed)
     else:
@@ -40,10 +39,10 @@ def split(dataset: LabelledImages, options: SplitOptions = SplitOptions(), *, se
 
 
 def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
-    """Returns every split that a model trained on `made.train` is evaluated on, by its title in reports.
+    """Returns the splits on which a model trained on `made.train` is evaluated: title in reports -> split.
 
-    The three of the protocols in UNSEEN, of another protocol itself. Raises MismatchError when their training images
-    differ.
+    For a protocol in UNSEEN they are the splits of all three, for another one `made` alone. Raises MismatchError when
+    their training images differ.
     """
     if made.name not in UNSEEN:
         return {made.name: made}
@@ -53,14 +52,16 @@ def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
         found[title] = split(dataset, SplitOptions(name, **given), seed=made.seed)
         if not np.array_equal(found[title].train, made.train):
             raise MismatchError(
-                f"has other training images than {title}; was it made by another version?",
+                f"does not match {title}",
                 path=f"protocol {made.name}",
+                found="other training images",
+                hint="split the dataset again with this version",
             )
     return found
 
 
 def seeded_order(seed: int, keys: Iterable[str]) -> np.ndarray:
-    """Returns the positions of the keys in the order of SHA-256(seed, key): a shuffle that is the same everywhere."""
+    """Returns the positions of the keys sorted by SHA-256(seed, key), int64 [n]: a shuffle equal on every machine."""
     digests = [hashlib.sha256(f"{seed}/{key}".encode(errors="surrogateescape")).digest() for key in keys]
     return np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64)
 
@@ -84,7 +85,7 @@ def _own(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: in
     """Returns the dataset's own split: test images are queries, train images train, all but the queries are stored."""
     if not dataset.has_split:
         raise InvalidInputError(
-            "has no test images of its own",
+            "has no test images",
             path=dataset.spec,
             expected="train/ and test/ folders, or a split column",
             hint="take queries from each class (--query-per-class)",
@@ -92,7 +93,7 @@ def _own(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: in
     marks = np.array(dataset.split)
     database = np.flatnonzero(marks != "test")
     trains = np.flatnonzero(marks == "train")
-    if not len(trains):  # the source only says which images are queries
+    if not len(trains):  # the source marks queries only
         trains = database
     query = _take(dataset, np.flatnonzero(marks == "test"), seed, counts, "query", "test images")
     train = _take(dataset, trains, seed, counts, "train", "training images")
@@ -100,7 +101,7 @@ def _own(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: in
 
 
 def _drawn(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: int) -> Split:
-    """Returns drawn queries, the rest as the database, and training images drawn from the database."""
+    """Returns a split with drawn queries, all other images as the database, and training images drawn from it."""
     rows = np.arange(len(dataset))
     if PRESETS[name].images:
         rows = _labelled(dataset, rows)
@@ -111,7 +112,7 @@ def _drawn(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: 
 
 
 def _with_unseen_classes(dataset: LabelledImages, options: SplitOptions, seed: int) -> Split:
-    """Returns the split of one of the protocols in UNSEEN: that of `auto` with some classes left out."""
+    """Returns the split of a protocol in UNSEEN: the split of `auto`, without the unseen classes in training."""
     name, classes = options.protocol, len(dataset.classes)
     number = options.unseen_classes or max(1, classes // 4)
     if number >= classes:
@@ -138,15 +139,20 @@ def _with_unseen_classes(dataset: LabelledImages, options: SplitOptions, seed: i
 def _take(
     dataset: LabelledImages, rows: np.ndarray, seed: int, counts: Mapping[str, int], part: str, what: str
 ) -> np.ndarray:
-    """Returns as many of `rows` as `counts` has for this part, per class or over all, ascending; by default all."""
+    """Returns drawn rows of one part, ascending.
+
+    The number is that of `counts`, per class or over all classes. Without one, all rows are returned.
+    """
     per_class = f"{part}_per_class" in counts
     count = counts.get(f"{part}_per_class" if per_class else part)
     if count is None:
         return rows
     if per_class and dataset.multi_label:
         raise InvalidInputError(
-            "has images with several labels or none; numbers per class need one label each",
+            "does not match numbers per class",
             path=dataset.spec,
+            found="a multi-label dataset",
+            expected="one label per image",
             hint="give numbers over all classes instead (--query, --train)",
         )
     if not per_class:
@@ -168,19 +174,19 @@ def _take(
             path=dataset.spec,
             found=int(sizes[short]),
             expected=count,
-            hint="lower the number, or leave such classes out",
+            hint="lower the number, or remove these classes",
         )
     starts = np.cumsum(sizes) - sizes
     return np.sort(by_class[(starts[:, None] + np.arange(count)).ravel()])
 
 
 def _labelled(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
-    """Returns those of the rows that have a label."""
+    """Returns the rows that have a label."""
     return rows[dataset.labels[rows].any(axis=1)] if dataset.multi_label else rows
 
 
 def _only(dataset: LabelledImages, rows: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Returns bool [m]: the rows with a label whose labels are all among the `classes`, bool [C]."""
+    """Returns bool [m]: True for rows with at least one label and no label outside `classes`, bool [C]."""
     labels = dataset.labels[rows]
     if not dataset.multi_label:
         return np.asarray(classes[labels])
@@ -188,14 +194,14 @@ def _only(dataset: LabelledImages, rows: np.ndarray, classes: np.ndarray) -> np.
 
 
 def _check_dataset(dataset: LabelledImages, name: str, preset: Preset) -> None:
-    """Raises InvalidInputError for a dataset of another size than the one that the protocol is defined on."""
+    """Raises InvalidInputError for a dataset whose size is not the one that the protocol is defined on."""
     images = len(_labelled(dataset, np.arange(len(dataset))))
     tests = dataset.split.count("test") if preset.tests else 0
     sizes, expected = ((images, len(dataset.classes), tests), (preset.images, preset.classes, preset.tests))
     if sizes != expected:
         other = "give coco other numbers (--query, --train)" if name == "coco" else "use per-class"
         raise InvalidInputError(
-            f"is not the dataset of {name}",
+            f"does not match the dataset of {name}",
             path=dataset.spec,
             found=_size(*sizes),
             expected=_size(*expected),

@@ -1,4 +1,4 @@
-"""The split of a dataset: the rows that are queries, training images and database, and the file that stores them."""
+"""The split of a dataset into queries, training images and database, and the file that stores it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,25 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "idcwh-protocol", 1
 KIND = begins_with("saved protocol", rb'\s*\{\s*"format":\s*"idcwh-protocol"')
 
+_EXPECTED = f"a saved split of format {FORMAT}"
 _PARTS = ("query", "train", "database")
-_NAMED = 5  # classes that a line of text names
+_NAMED = 5  # class names per line of text
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of a LabelledImages, each int64, ascending, without repetition.
+    """Row numbers of a LabelledImages per part.
 
-    options: those of OPTIONS that were given or that the protocol fixes; unseen: names of classes that must not train.
-    Raises InvalidInputError when a query is in the database or in the training part, or when a part is empty.
+    Attributes:
+        query, train, database: int64 [m] each, ascending, without repetition.
+        name: protocol.
+        seed: seed of the draw.
+        options: options of OPTIONS that were given or that the protocol fixes.
+        unseen: names of the classes that must not train.
+
+    Raises:
+        InvalidInputError: a query is in the database or in the training part, or a part is empty.
+        ValueError: row numbers are not int64, ascending and different.
     """
 
     query: np.ndarray
@@ -48,7 +57,7 @@ class Split:
             if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and rows[0] < 0) or np.any(np.diff(rows) <= 0):
                 raise ValueError(f"{part}: expected ascending int64 row numbers, each once")
             if not len(rows) and not (part == "query" and self.without_queries):
-                hint = None if part == "query" else "give more images, or take fewer queries"
+                hint = None if part == "query" else "give more images or fewer queries"
                 raise InvalidInputError(f"the {part} part has no images", path=self._title, hint=hint)
         for part in ("database", "train"):
             if common := len(np.intersect1d(self.query, getattr(self, part), assume_unique=True)):
@@ -60,11 +69,11 @@ class Split:
 
     @property
     def without_queries(self) -> bool:
-        """True when no queries were requested, so that there is nothing to evaluate."""
+        """True if no queries were requested, so that nothing can be evaluated."""
         return 0 in (self.options.get("query_per_class"), self.options.get("query"))
 
     def describe(self) -> str:
-        """Returns one line for people: the sizes, the training images in the database, the unseen classes."""
+        """Returns one line of text: the sizes, the training images in the database, the unseen classes."""
         overlap = len(np.intersect1d(self.train, self.database, assume_unique=True))
         unseen = f"; {counted(len(self.unseen), 'class')} unseen: {_some(self.unseen)}" if self.unseen else ""
         return (
@@ -73,15 +82,15 @@ class Split:
         )
 
     def remarks(self, dataset: LabelledImages) -> list[str]:
-        """Returns remarks on the split for people, one line each.
+        """Returns warnings about the split, one line each.
 
-        They count queries with nothing relevant in the database, classes that do not train, and training images
+        They count queries without a relevant database image, classes without a training image, and training images
         without a label.
         """
         trained, stored = (_classes(dataset, rows) for rows in (self.train, self.database))
         found = []
         if lost := len(self.query) - int(np.count_nonzero(_of_classes(dataset, self.query, stored))):
-            found.append(f"{counted(lost, 'query')} with nothing relevant in the database: left out of every mean")
+            found.append(f"{counted(lost, 'query')} without a relevant database image: left out of every mean")
         never = [name for name, ok in zip(dataset.classes, trained, strict=True) if not ok and name not in self.unseen]
         if never:
             found.append(f"{counted(len(never), 'class')} without a training image: {_some(never)}")
@@ -94,7 +103,7 @@ class Split:
         return {part: hashlib.sha256(getattr(self, part).astype("<i8").tobytes()).hexdigest() for part in _PARTS}
 
     def save(self, path: str | os.PathLike[str], dataset: LabelledImages) -> None:
-        """Writes the lists as JSON, with the keys of the images and the hashes. Never leaves half a file."""
+        """Writes the split as JSON, with image keys and checksums. The file appears only when it is complete."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -110,16 +119,23 @@ class Split:
             },
         }
         with replacing(path, KIND) as file:
-            # A name of a file that is not UTF-8 holds half surrogates, which JSON writes as \udcXX.
+            # File names that are not UTF-8 contain lone surrogates, which JSON writes as \udcXX.
             file.write(json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace"))
 
 
 def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
-    """Returns a saved split. Raises IdcwhError when it is corrupt, or made from other keys, labels or classes."""
+    """Returns a saved split.
+
+    Raises:
+        NotFoundError: there is no file.
+        CorruptFileError: the file is not a saved split, or is corrupt.
+        NotSupportedError: the file has another version or an unknown option.
+        MismatchError: the split was made from other keys, labels or classes.
+    """
     try:
         content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         if content.get("format") != FORMAT:
-            raise CorruptFileError("is not a saved split", path=path, found=content.get("format"), expected=FORMAT)
+            raise CorruptFileError(path=path, found=f"format {content.get('format')}", expected=_EXPECTED)
         if content["version"] != VERSION:
             raise NotSupportedError("version is not supported", path=path, found=content["version"], expected=VERSION)
         spec, images, sha256 = (content["dataset"][key] for key in ("spec", "images", "sha256"))
@@ -134,12 +150,11 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
     except FileNotFoundError:
         raise NotFoundError(path=path) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise CorruptFileError(
-            f"is not a saved split, or corrupt ({type(error).__name__}: {error})", path=path
-        ) from None
+        found = f"{type(error).__name__}: {error}"
+        raise CorruptFileError(path=path, found=found, expected=_EXPECTED) from None
     if sha256 != dataset.sha256():
         raise MismatchError(
-            "was made from another dataset",
+            "does not match the dataset",
             path=path,
             found=f"{spec}, {images} images, sha256 {str(sha256)[:12]}",
             expected=f"{dataset.spec}, {len(dataset)} images, sha256 {dataset.sha256()[:12]}",
@@ -148,32 +163,32 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
         result = Split(query, train, database, name, seed, options, unseen)
         last = max(rows[-1] for rows in (query, train, database) if len(rows))
         if result.sha256() != hashes or last >= len(dataset):
-            raise ValueError("the lists do not have the saved SHA-256")
+            raise ValueError("row numbers that do not match their SHA-256")
         check_unseen(result, dataset)
     except (IdcwhError, ValueError) as error:
-        raise CorruptFileError(f"is corrupt ({error})", path=path) from None
+        raise CorruptFileError(path=path, found=str(error)) from None
     return result
 
 
 def check_unseen(split: Split, dataset: LabelledImages) -> None:
-    """Raises InvalidInputError when a training image is of a class that must not train."""
+    """Raises InvalidInputError if a training image has a class that must not train."""
     names = set(split.unseen)
     unseen = np.array([name in names for name in dataset.classes])
     if leaked := int(np.count_nonzero(_of_classes(dataset, split.train, unseen))):
         raise InvalidInputError(
-            f"{counted(leaked, 'training image')} of classes that must be unseen", path=f"protocol {split.name}"
+            f"is invalid: {counted(leaked, 'training image')} of unseen classes", path=f"protocol {split.name}"
         )
 
 
 def _classes(dataset: LabelledImages, rows: np.ndarray) -> np.ndarray:
-    """Returns bool [C]: the classes that some of the rows are of."""
+    """Returns bool [C]: True for the classes that occur in the rows."""
     if dataset.multi_label:
         return np.asarray(dataset.labels[rows].any(axis=0))
     return np.bincount(dataset.labels[rows], minlength=len(dataset.classes)) > 0
 
 
 def _of_classes(dataset: LabelledImages, rows: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Returns bool [m]: the rows that are of at least one of the `classes`, bool [C]."""
+    """Returns bool [m]: True for the rows with at least one label among `classes`, bool [C]."""
     if dataset.multi_label:
         return np.asarray(dataset.labels[rows][:, classes].any(axis=1))
     return np.asarray(classes[dataset.labels[rows]])

@@ -149,7 +149,7 @@ def test_array_longer_than_its_header_says_is_corrupt(tmp_path):
     with zipfile.ZipFile(tmp_path / "set.npz", "w") as out:
         out.writestr("x.npy", header.getvalue() + X.tobytes())
         out.writestr("y.npy", y.getvalue())
-    with raises(CorruptFileError, path=tmp_path / "set.npz", problem="its header says 288"):
+    with raises(CorruptFileError, path=tmp_path / "set.npz", problem="expected 288 by its header"):
         datasets.load(str(tmp_path / "set.npz"))
 
 

@@ -319,7 +319,7 @@ def test_class_with_one_image_is_remarked_on():
     split = split_of(data, query_per_class=1)
     assert 9 in split.query
     assert split.remarks(data) == [
-        "1 query with nothing relevant in the database: left out of every mean",
+        "1 query without a relevant database image: left out of every mean",
         "1 class without a training image: b",
     ]
 
@@ -346,7 +346,7 @@ def test_remarks_count_images_without_a_label():
     data = multi(60, bare=10, split=["train"] * 30 + ["test"] * 30)
     data.labels[30:32] = False
     assert split_of(data).remarks(data) == [
-        "2 queries with nothing relevant in the database: left out of every mean",
+        "2 queries without a relevant database image: left out of every mean",
         "10 training images without a label: skipped in training",
     ]
 
