@@ -1,7 +1,7 @@
 """Labelled images from a folder, a manifest, arrays, COCO, or a source that another package registers.
 
-A dataset is listed without opening an image; one that cannot be decoded is reported when it is read. The package splits
-divides a dataset into queries, training images and database.
+Listing a dataset opens no image, so an image that cannot be decoded is reported only when it is read. The package
+`splits` divides a dataset into queries, training images and database.
 """
 
 from __future__ import annotations
@@ -20,18 +20,25 @@ __all__ = ["SOURCES", "LabelledImages", "check_outside", "is_manifest", "load"]
 _EXPECTED = "a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory"
 
 SOURCES = "idcwh.sources"
-"""Entry point group: name -> function(directory: str) -> LabelledImages, reached as `name:directory`."""
+"""Entry point group of dataset sources. An entry `name` is a function(directory: str) -> LabelledImages, which loads
+`name:directory`.
+"""
 
 
 def load(spec: str) -> LabelledImages:
-    """Returns a labelled dataset by its name.
+    """Returns a labelled dataset.
 
-    spec: a folder, a .csv, .tsv or .jsonl manifest, an .npz archive, or `source:directory` (`coco:data`,
-    `cifar10:data`). A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`; sub-folders inside a class
-    belong to it. Raises IdcwhError, whose path is the file, and the line where there is one.
+    Args:
+        spec: a folder, a .csv, .tsv or .jsonl manifest, an .npz archive, or `source:directory` such as `coco:data` or
+            `cifar10:data`. A folder holds `train/<class>/*` and `test/<class>/*`, or `<class>/*`. Sub-folders of a
+            class folder belong to the class.
+
+    Raises:
+        NotFoundError: the path or the source is missing.
+        IdcwhError: the dataset is invalid. The path of the error is the file, with the line of a manifest.
     """
     if not spec:
-        raise InvalidInputError("the path of the dataset is empty", expected=_EXPECTED)
+        raise InvalidInputError("path of the dataset is missing", expected=_EXPECTED)
     path = Path(spec)
     source, colon, directory = spec.partition(":")
     if colon and len(source) > 1 and not path.exists():
@@ -45,22 +52,29 @@ def load(spec: str) -> LabelledImages:
         return manifest.load(path, spec)
     if suffix == ".npz":
         return arrays.load(path, spec)
-    raise InvalidInputError("is not a dataset", path=spec, expected=_EXPECTED)
+    raise InvalidInputError(path=spec, found="another kind of file", expected=_EXPECTED)
 
 
 def is_manifest(spec: str) -> bool:
-    """Returns whether `spec` is a file that `load` reads as a manifest."""
+    """Returns True if `spec` is a file that `load` reads as a manifest."""
     path = Path(spec)
     return path.suffix.lower() in manifest.SUFFIXES and path.is_file()
 
 
 def check_outside(spec: str, output: str | os.PathLike[str], option: str) -> None:
-    """Raises IdcwhError if `output`, the folder of `option`, is in the folder `spec`: its images would be listed."""
+    """Raises InvalidInputError if the folder `output` is inside the folder `spec`, where its images would be listed.
+
+    Args:
+        spec: dataset, as in `load`.
+        output: folder to write.
+        option: option that names `output`, for the message.
+    """
     root, folder = Path(spec).resolve(), Path(output).resolve()
     if root.is_dir() and folder.is_relative_to(root):
         raise InvalidInputError(
-            f"is inside the dataset {spec}, whose images it would add to",
+            "is invalid",
             path=output,
+            found=f"a folder inside the dataset {spec}",
             hint=f"choose {option} outside of it",
         )
 
@@ -69,7 +83,7 @@ def _registered(spec: str, name: str) -> Any:
     found = {entry.name: entry for entry in entry_points(group=SOURCES)}
     if name not in found:
         known = ", ".join(sorted({"coco", *found}))
-        raise NotFoundError("is neither a folder nor a source of images", path=spec, expected=f"a source of {known}")
+        raise NotFoundError(path=spec, expected=f"a folder, a file, or a source of {known}")
     try:
         return found[name].load()
     except ImportError as error:

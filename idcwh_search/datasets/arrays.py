@@ -1,11 +1,12 @@
-"""Images and labels as arrays in an .npz archive: x_train, y_train, x_test, y_test, or x and y without a split.
+"""Datasets as arrays in an .npz archive: x_train, y_train, x_test and y_test, or x and y without a split.
 
-    x  uint8 [n, h, w, 3] RGB
-    y  integers [n] (or [n, 1]); or bool [n, C], when an image may have several labels or none (if each has exactly one,
-       the same as integers)
+    x        uint8 [n, h, w, 3] RGB
+    y        integers [n] (or [n, 1]); or bool [n, C], multi-label. A bool row may be all False. If each row has exactly
+             one True, the dataset is the same as with integers.
+    classes  optional: C names, in label order
 
-and optionally `classes`: C names, in label order. Without it, an integer is its own name and the classes are those
-that occur, so labels may begin at 1 or leave numbers out. Archives with Python objects are refused, never unpickled.
+Without `classes`, each integer is its own class name. The classes are the integers that occur, so labels may start at 1
+and may leave numbers out. Archives with Python objects are refused.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _WHOLE = ("x", "y")
 
 
 def load(path: Path, spec: str) -> LabelledImages:
-    """Returns the images of an archive, in its order, named "train/00000" and "test/00000", or "00000" without a split.
+    """Returns the images of an archive, in its order. Raises IdcwhError with the file and the array.
 
-    Raises IdcwhError naming the file and the array.
+    Keys are "train/00000", ... and "test/00000", ..., or "00000", ... without a split.
     """
     content, _ = npz.read(path, (*_SPLIT, *_WHOLE, "classes"), f"{', '.join(_SPLIT)}, or x and y")
     parts = [(part, *_checked(path, content, part)) for part in _parts(path, content)]
@@ -33,7 +34,7 @@ def load(path: Path, spec: str) -> LabelledImages:
     if len({x.shape[1:] for x in images}) > 1:
         raise _wrong(path, "x_test", _shape(images[1]), f"{_shape(images[0])} as x_train")
     if len({(y.dtype == bool, y.shape[1:]) for y in labels}) > 1:
-        raise _wrong(path, "y_test", _kind(labels[1]), f"the form of y_train, {_kind(labels[0])}")
+        raise _wrong(path, "y_test", _kind(labels[1]), f"{_kind(labels[0])} as y_train")
     names = _names(path, content)
     if names is not None:
         _check_range(path, parts, len(names))
@@ -53,7 +54,7 @@ def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
     halves, whole = [n for n in _SPLIT if n in content], [n for n in _WHOLE if n in content]
     if halves and whole:
         raise InvalidInputError(
-            "has too many arrays",
+            "is invalid",
             path=path,
             found=f"{halves[0]} and {whole[0]}",
             expected=f"{', '.join(_SPLIT)}, or x and y",
@@ -62,7 +63,7 @@ def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
     if missing := [name for name in wanted if name not in found]:
         alternative = "" if found else ", or x and y"
         raise InvalidInputError(
-            f"has no {', '.join(missing)}",
+            f"array {missing[0]} is missing",
             path=path,
             found=", ".join(content) or "none",
             expected=", ".join(wanted) + alternative,
@@ -71,7 +72,7 @@ def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def _checked(path: Path, content: dict[str, np.ndarray], part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns x and y of a part, after a check of their types and lengths."""
+    """Returns x and y of a part, after a check of dtypes, shapes and values. Raises InvalidInputError."""
     x_name, y_name = (f"x_{part}", f"y_{part}") if part else _WHOLE
     x, y = content[x_name], content[y_name]
     if x.dtype != np.uint8:
@@ -110,7 +111,7 @@ def _check_range(path: Path, parts: list[tuple[str, np.ndarray, np.ndarray]], cl
 
 
 def _numbered(path: Path, labels: np.ndarray, names: list[str] | None) -> tuple[np.ndarray, list[str]]:
-    """Returns labels as a LabelledImages has them, and the class names."""
+    """Returns labels in the form of LabelledImages, and the class names."""
     if labels.ndim == 2:
         classes = [str(i) for i in range(labels.shape[1])] if names is None else names
         if len(classes) != labels.shape[1]:

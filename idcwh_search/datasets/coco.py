@@ -1,10 +1,13 @@
-"""Images with annotations in COCO's format: every category that is annotated in an image is a label of it.
+"""Datasets in COCO's annotation format. The labels of an image are the categories annotated in it.
 
-    DIR/annotations/instances_{train,val}2014.json (or 2017) with the images in DIR/train2014, DIR/val2014 (or below
-    DIR/images), or one .json in DIR with the images in DIR/images or beside it, or that .json itself
+Three layouts of `coco:DIR` are read:
 
-If both years are there, 2014 is read, the paper's; they are the same images. Images without an annotation are left out
-and counted. Boxes, outlines and the crowd flag make no difference.
+- DIR/annotations/instances_{train,val}2014.json (or 2017), with images in DIR/{train,val}2014, also below DIR/images
+- one .json file in DIR, with images in DIR/images or in DIR
+- DIR itself is an annotation file
+
+If both years exist, 2014 is read, as in the paper. Both have the same images. Images without an annotation are left out
+and counted. Boxes, outlines and the crowd flag are ignored.
 """
 
 from __future__ import annotations
@@ -25,17 +28,22 @@ from .labelled import LabelledImages, first_repeat, single_labels
 
 YEARS = ("2014", "2017")
 _PARTS = {"train": "train", "val": "test"}
-"""Name of an official part in COCO -> its mark in a LabelledImages."""
+"""Name of an official part of COCO -> its split in LabelledImages."""
 
 _OUTLINE = re.compile(rb'"segmentation":\s*\[[\[\]\d\s.,eE+-]*\]')
-"""Outlines are three quarters of a file and are not used: without them it is parsed in a third of the time."""
+"""Outlines are not used, but make up three quarters of a file. Without them the file is parsed in a third of the time.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class _Annotated:
-    """One file: its images in its order, those without a label included.
+    """The content of one annotation file.
 
-    names: n file names; labels: bool [n, C]; categories: (id, name) by id.
+    Attributes:
+        file: its path.
+        names: n file names of images in the file's order, including images without a label.
+        labels: bool [n, C].
+        categories: C pairs (id, name), sorted by id.
     """
 
     file: Path
@@ -47,13 +55,13 @@ class _Annotated:
 def load(directory: str) -> LabelledImages:
     """Returns the labelled images of `coco:directory`, labels bool [n, C] in the order of the category ids.
 
-    Keys are paths below the folder. Images of the official parts are marked train and test (COCO's val) when both
-    are there. Raises IdcwhError naming the annotation file and the entry that is wrong.
+    Keys are paths relative to the folder. If both official parts exist, their images are marked train and test (COCO's
+    val). Raises IdcwhError with the annotation file and the invalid entry.
     """
     spec = f"coco:{directory}"
     if not directory:
         raise InvalidInputError(
-            "names no folder", path=spec, expected="coco:DIR with DIR/annotations/instances_train2014.json"
+            "folder is missing", path=spec, expected="coco:DIR with DIR/annotations/instances_train2014.json"
         )
     root = Path(directory)
     parts = _find(root)
@@ -67,7 +75,7 @@ def load(directory: str) -> LabelledImages:
     for part, file in parts:
         found = _read(file)
         if categories not in (None, found.categories):
-            raise MismatchError(f"has other categories than {parts[0][1]}", path=file)
+            raise MismatchError(f"does not match {parts[0][1]}", path=file, found="other categories")
         categories = found.categories
         labelled = np.flatnonzero(found.labels.any(axis=1))
         left_out += len(found.names) - len(labelled)
@@ -85,7 +93,7 @@ def load(directory: str) -> LabelledImages:
 
 
 def _find(root: Path) -> list[tuple[str, Path]]:
-    """Returns (mark, annotation file) of each part."""
+    """Returns (split, annotation file) of each part."""
     if root.is_file():
         return [("", root)]
     if not root.is_dir():
@@ -115,9 +123,10 @@ def _read(file: Path) -> _Annotated:
     images = _unique(file, content, "images", "file_name")
     if not categories or not images:
         raise InvalidInputError(
-            "has no images or no categories",
+            "is invalid",
             path=file,
-            found=f"{len(images)} images of {len(categories)} categories",
+            found=f"{len(images)} images and {len(categories)} categories",
+            expected="at least one of each",
         )
     column = {number: j for j, (number, _) in enumerate(categories)}
     row = {number: i for i, (number, _) in enumerate(images)}
@@ -135,15 +144,15 @@ def _parsed(file: Path) -> dict[str, list[Any]]:
     try:
         content = json.loads(_OUTLINE.sub(b'"segmentation":0', file.read_bytes()))
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"is not JSON ({error})", path=file) from None
+        raise CorruptFileError(path=file, found=str(error), expected="JSON") from None
     for part in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(part), list):
-            raise CorruptFileError("is not COCO's format", path=file, expected=f"a list {part!r}")
+            raise CorruptFileError(path=file, found=f"no list {part!r}", expected="COCO's format")
     return content
 
 
 def _unique(file: Path, content: dict[str, list[Any]], part: str, name: str) -> list[tuple[int, str]]:
-    """Returns (id, name) of each image or category, after a check that no id and no name is repeated."""
+    """Returns (id, name) of each image or category. Raises CorruptFileError for a repeated id or name."""
     found: list[tuple[int, str]] = []
     for i, item in enumerate(content[part]):
         if not isinstance(item, dict) or type(item.get("id")) is not int or not isinstance(item.get(name), str):
@@ -164,14 +173,14 @@ def _wrong_annotation(file: Path, i: int, annotation: Any, row: dict[int, int]) 
     image, category = annotation["image_id"], annotation["category_id"]
     known = isinstance(image, int) and image in row
     kind, value = ("category", category) if known else ("image", image)
-    return CorruptFileError(f"{entry} is of a {kind} that the file does not list", path=file, found=value)
+    return CorruptFileError(f"{entry} is invalid", path=file, found=f"an unknown {kind}, id {value}")
 
 
 # ----------------------------------------------------------------------------------------------------------- images
 
 
 def _image_folder(root: Path, file: Path) -> Path:
-    """Returns the folder that an annotation file's names are relative to."""
+    """Returns the folder to which the file names of an annotation file are relative."""
     candidates = [root / "images", root]
     if file.parent.name == "annotations" and file.stem.startswith("instances_"):
         part = file.stem.removeprefix("instances_")
@@ -180,9 +189,9 @@ def _image_folder(root: Path, file: Path) -> Path:
 
 
 def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str]:
-    """Returns the keys of the images. Raises NotFoundError when one is missing.
+    """Returns the keys of the images. Raises NotFoundError if one is missing.
 
-    Each folder is listed once: a hundred thousand tests of whether a file exists would take longer than all else.
+    Each folder is listed once, which is much faster than 100,000 calls that test one file each.
     """
 
     @cache
@@ -195,7 +204,9 @@ def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str
     paths = [PurePosixPath(name) for name in names]
     if missing := [path for path in paths if path.name not in listed(path.parent)]:
         raise NotFoundError(
-            f"lists {counted(len(missing), 'image')} that {folder} does not have", path=file, found=str(missing[0])
+            f"does not match {folder}, where {counted(len(missing), 'image')} of it are missing",
+            path=file,
+            found=str(missing[0]),
         )
     inside = PurePosixPath(folder.relative_to(root).as_posix())
     return [str(inside / path) for path in paths]

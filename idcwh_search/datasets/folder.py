@@ -1,4 +1,4 @@
-"""A folder of images: `train/<class>/*` and `test/<class>/*`, or `<class>/*`."""
+"""Datasets as folders of images: `train/<class>/*` and `test/<class>/*`, or `<class>/*`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from .labelled import LabelledImages, in_label_order, named
 def load(root: Path, spec: str) -> LabelledImages:
     """Returns the images below a folder, sorted by path, labelled by their class folder.
 
-    Images and tar files in a class folder belong to it, sub-folders included. Folders beside train/ and test/ are
-    ignored and named. Raises IdcwhError for another layout and for an image that a link puts into two classes, and
-    OSError for a folder that cannot be read.
+    All images and tar files below a class folder belong to the class. Folders beside train/ and test/ are ignored and
+    listed in `note`.
+
+    Raises:
+        InvalidInputError: the layout is another one, or a link puts an image into two classes.
+        OSError: a folder cannot be read.
     """
     parts = _parts(root)
     found = _in_class_folders(root, walk(str(root), sorted(parts)), parts)
-    images = sorted(found.images, key=lambda image: _place(image.key, parts)[0] == "test")  # those of train/ first
+    images = sorted(found.images, key=lambda image: _place(image.key, parts)[0] == "test")  # images of train/ first
     places = [_place(image.key, parts) for image in images]
     if not places:
         raise InvalidInputError(
@@ -47,10 +50,9 @@ def load(root: Path, spec: str) -> LabelledImages:
 def _parts(root: Path) -> dict[str, str]:
     """Returns the folders in `root` that are parts of the dataset: name -> "train" or "test".
 
-    They are none if classes are in `root`.
-
-    Folders called train, test or val in any case are parts when train has class folders, and there are several of
-    them or nothing else in `root` holds images. Otherwise they are classes of that name.
+    The result is empty if the folders in `root` are classes. Folders named train, test or val, in any case, are parts
+    under two conditions. The folder train has class folders, and there is a second such folder or no other folder with
+    images.
     """
     folders = _subfolders(root)
     parts = {name: name.lower() for name in folders if name.lower() in SPLIT_FOLDERS}
@@ -61,7 +63,7 @@ def _parts(root: Path) -> dict[str, str]:
         return {}
     if extra := sorted(name for name, part in parts.items() if part not in ("train", "test")):
         raise InvalidInputError(
-            "has another part beside train/", path=root, found=f"{extra[0]}/", expected="test/ only, or a manifest"
+            "is invalid", path=root, found=f"{extra[0]}/ beside train/", expected="test/ only, or a manifest"
         )
     return parts
 
@@ -71,14 +73,17 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _place(key: str, parts: dict[str, str]) -> tuple[str, str]:
-    """Returns part and class of the file with this key; the class is "" outside any class folder."""
+    """Returns part and class of the file with this key. The class is "" outside any class folder."""
     folders = key.split("/")[:-1]
     part = parts[folders.pop(0)] if parts and folders else ""
     return part, folders[0] if folders else ""
 
 
 def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> ImageList:
-    """Returns the images in class folders, tar files expanded. Archives elsewhere are ignored, images an error."""
+    """Returns the images in class folders, with tar files expanded.
+
+    Archives outside class folders are ignored. Raises InvalidInputError for an image there.
+    """
     images: list[ImageRef] = []
     left_out = found.left_out
     for image in found.images:
@@ -88,22 +93,25 @@ def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> Im
             left_out.others[tar.SUFFIX] += 1
         else:
             folder = Path(image.path).parent
-            raise InvalidInputError("is in no class folder", path=image.path, expected=f"{folder}/<class>/*")
+            raise InvalidInputError(
+                "is invalid", path=image.path, found="an image outside class folders", expected=f"{folder}/<class>/*"
+            )
     beside = [one for one in left_out.skipped if tar.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
     left_out.skipped = [one for one in left_out.skipped if one not in beside]
     left_out.others.update(kind for _, kind in beside)
     for link, key in left_out.links:
         if (root / link).is_file() and _place(link, parts) != _place(key, parts):
             raise InvalidInputError(
-                f"is a link to {key}, which is in another class or part",
+                "is invalid",
                 path=root / link,
-                expected="one for each image",
+                found=f"a link to {key} in another class or part",
+                expected="one class and part per image",
             )
     return expanded(ImageList(found.root, images, left_out))
 
 
 def _note(root: Path, parts: dict[str, str], classes: set[str]) -> str:
-    """Returns a line for people: the files ignored beside the parts, and the folders without images; or nothing."""
+    """Returns a line about the files ignored beside the parts and the folders without images, or ""."""
     lines = []
     if parts:
         ignored = [f"{name}/" for name in _subfolders(root) if name not in parts]
@@ -113,5 +121,5 @@ def _note(root: Path, parts: dict[str, str], classes: set[str]) -> str:
     inside = [root / name for name in parts] or [root]
     empty = dict.fromkeys(name for folder in inside for name in _subfolders(folder) if name not in classes)
     if empty:
-        lines.append(f"not classes, since they hold no images that are read: {named(list(empty))}")
+        lines.append(f"folders without images, no classes: {named(list(empty))}")
     return "; ".join(lines)

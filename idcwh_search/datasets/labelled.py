@@ -1,4 +1,4 @@
-"""A labelled dataset in memory: keys, labels, and the places of its images."""
+"""A labelled dataset: keys, labels, and paths or pixels of its images."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ from ..images.listing import LeftOut
 from ..images.preprocess import Preprocess, load_image, to_pixels
 
 SPLITS = ("train", "test", "")
-_NAMED = 12  # classes or folders that a line of text names
+_NAMED = 12  # classes or folders per line of text
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """n images with their labels.
+    """A dataset of n images with labels of C classes.
 
-    keys     n names, unique, the same on every machine: the path below the folder, or as the manifest has it
-    labels   int64 [n], the class of each image; or, when an image may have several or none, bool [n, C]
-    classes  C names, in label order
-    images   n paths, or the images themselves as uint8 [n, h, w, 3] RGB
-    split    n of "train", "test" or "" (the source says nothing)
-    spec     the name that `load` was given
-    note     a message for people about the listing (images left out), one line, or ""
-    left_out files of the source that are not among the images
+    Attributes:
+        keys: n unique names, the same on every machine: the path relative to the folder, or as in the manifest.
+        labels: int64 [n], the class of each image; or multi-label bool [n, C].
+        classes: C names, in label order.
+        images: n paths, or the images themselves as uint8 [n, h, w, 3] RGB.
+        split: n times "train", "test", or "" for an image without a mark in the source.
+        spec: the argument of `load`.
+        note: a message about images left out of the listing, one line, or "".
+        left_out: files of the source that are not among the images.
+
+    Raises:
+        InvalidInputError: there are no images.
+        ValueError: the fields do not match each other.
     """
 
     keys: list[str] = field(repr=False)
@@ -63,16 +68,16 @@ class LabelledImages:
 
     @property
     def multi_label(self) -> bool:
-        """True when `labels` is the bool matrix."""
+        """True if `labels` is bool [n, C]."""
         return self.labels.ndim == 2
 
     @property
     def has_split(self) -> bool:
-        """True when the source itself marks test images."""
+        """True if the source marks test images."""
         return "test" in self.split
 
     def remarks(self) -> list[str]:
-        """Returns messages for people about the dataset, one line each: its classes, and the files left out."""
+        """Returns messages about the classes and the files left out, one line each."""
         counts = self.labels.sum(axis=0) if self.multi_label else np.bincount(self.labels, minlength=len(self.classes))
         sizes = [f"{name} ({count:,})" for name, count in zip(self.classes, counts.tolist(), strict=True)]
         return [
@@ -82,21 +87,21 @@ class LabelledImages:
         ]
 
     def image(self, i: int, preprocess: Preprocess) -> np.ndarray:
-        """Returns image i as uint8 [crop, crop, 3]. Raises UnreadableImage."""
+        """Returns image i as pixels, uint8 [crop, crop, 3]. Raises UnreadableImage."""
         if isinstance(self.images, np.ndarray):
             return to_pixels(Image.fromarray(self.images[i]), preprocess, self.keys[i])
         return load_image(self.images[i], preprocess)
 
     def path(self, i: int) -> Path | None:
-        """Returns the file of image i; None when the source holds arrays."""
+        """Returns the path of image i, or None if the images are arrays."""
         return None if isinstance(self.images, np.ndarray) else self.images[i]
 
     def sha256(self) -> str:
-        """Returns the SHA-256 of the listing (keys, labels, classes), not of the pixels: equal means equal indices."""
+        """Returns the SHA-256 of keys, labels and classes. Two datasets with the same one have the same row numbers."""
         return self._listing().hexdigest()
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the listing and the images: the bytes of arrays, the sizes of files."""
+        """Returns the SHA-256 of keys, labels, classes and images: the bytes of arrays, the sizes of files."""
         digest = self._listing()
         if isinstance(self.images, np.ndarray):
             digest.update(np.ascontiguousarray(self.images).data)
@@ -106,7 +111,7 @@ class LabelledImages:
 
     def _listing(self) -> hashlib._Hash:
         listed = json.dumps([self.keys, self.classes], ensure_ascii=False)
-        digest = hashlib.sha256(listed.encode(errors="surrogateescape"))  # names of files need not be UTF-8
+        digest = hashlib.sha256(listed.encode(errors="surrogateescape"))  # file names may be invalid UTF-8
         digest.update(np.ascontiguousarray(self.labels).astype("<i8" if not self.multi_label else "?").tobytes())
         return digest
 
@@ -120,25 +125,25 @@ def _size(path: Path) -> int:
 
 
 def named(names: Sequence[str]) -> str:
-    """Returns names as people read them: the first few, and how many more there are."""
+    """Returns the first names as text, with the number of the remaining ones."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def single_labels(matrix: np.ndarray) -> np.ndarray:
-    """Returns bool labels [n, C] as int64 [n] if each row has exactly one, as they are if not."""
+    """Returns bool labels [n, C] as int64 [n] if each row has exactly one label, otherwise unchanged."""
     return matrix.argmax(axis=1).astype(np.int64) if len(matrix) and (matrix.sum(axis=1) == 1).all() else matrix
 
 
 def in_label_order(names: set[str]) -> list[str]:
-    """Class names in label order: by number when all are numbers ("2" before "10"), else by name."""
+    """Returns class names in label order: by number if all are numbers ("2" before "10"), otherwise by name."""
     if all(n.isascii() and n.isdigit() for n in names):
-        return sorted(names, key=lambda name: (int(name), name))  # "01" and "1": in one order on every machine
+        return sorted(names, key=lambda name: (int(name), name))  # the name orders "01" and "1"
     return sorted(names)
 
 
 def first_repeat(values: Iterable[Hashable]) -> int | None:
-    """Returns the position of the first repeated value; None when all differ."""
+    """Returns the position of the first repeated value, or None if all differ."""
     seen: set[Hashable] = set()
     for i, value in enumerate(values):
         if value in seen:

@@ -1,4 +1,7 @@
-"""A manifest, .csv, .tsv or .jsonl: one image per line, with its labels. The path of an error is `file:line`."""
+"""Datasets as manifests, .csv, .tsv or .jsonl, with one image and its labels per line.
+
+The path of an error is `file:line`.
+"""
 
 # ruff: noqa: PTH114, PTH118
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ..images import tar
 from ..images.listing import check_text
 from .labelled import LabelledImages, in_label_order
 
-_HEAD = 8192  # bytes that show whether a file is text
+_HEAD = 8192  # bytes in which a check looks for binary content
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _PATH_NAMES = ("path", "filename", "file", "image", "file_name", "filepath", "file_path", "image_path", "image_name")
 _LABEL_NAMES = ("label", "labels", "class", "class_name", "classes", "category")
@@ -30,9 +33,16 @@ Row = tuple[int, str, list[str], str]
 
 
 def load(manifest: Path, spec: str, *, unlabelled: bool = False) -> LabelledImages:
-    """Returns the images that a manifest lists, in its order, named as it names them; paths are relative to it.
+    """Returns the images of a manifest, in its order. Keys are the paths as written, relative to the manifest.
 
-    unlabelled: True if the manifest may be without labels.
+    Args:
+        manifest: the file.
+        spec: the dataset's name for messages.
+        unlabelled: True if the manifest may have no labels.
+
+    Raises:
+        NotFoundError: an image is missing.
+        InvalidInputError: the manifest or one of its lines is invalid.
     """
     with manifest.open("rb") as file:
         check_text(file.read(_HEAD), manifest, "UTF-8 text")
@@ -44,7 +54,7 @@ def load(manifest: Path, spec: str, *, unlabelled: bool = False) -> LabelledImag
 
 
 def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
-    """Yields the rows `path,label[,label...]`, or with semicolons or tabs. A first line may be a header."""
+    """Yields the rows `path,label[,label...]`, separated by commas, semicolons or tabs. The header is optional."""
     with manifest.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, strict=True, delimiter=_delimiter(manifest))
         header: list[str] | None = None
@@ -59,20 +69,20 @@ def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
                     header = ["path"] if unlabelled and len(cells) == 1 else ["path", "label"]
                 yield _csv_row(manifest, reader.line_num, header, [cell.strip() for cell in cells])
         except csv.Error as error:
-            raise _at(manifest, reader.line_num, f"is not CSV ({error})") from None
+            raise _at(manifest, reader.line_num, "is invalid", str(error), "CSV") from None
 
 
 def _delimiter(manifest: Path) -> str:
-    """Returns the separator of the cells of the first line: a comma if it has one, else a semicolon, else a tab."""
+    """Returns the separator of the first line: a comma if it has one, otherwise a semicolon, otherwise a tab."""
     with manifest.open("rb") as file:
         first = next((line for line in file if line.removeprefix(codecs.BOM_UTF8).strip()), b"")
     return next((mark for mark in ",;\t" if mark.encode() in first), ",")
 
 
 def _header(manifest: Path, line: int, cells: list[str], unlabelled: bool) -> list[str] | None:
-    """Returns the columns if the first line names them: "path", "label", "split", others by their name.
+    """Returns the columns of a header, "path", "label", "split" or "other <name>"; None if the line is not a header.
 
-    The first name of _PATH_NAMES and of _LABEL_NAMES that occurs is that of the path and of the labels.
+    The first name of _PATH_NAMES that occurs is the path, and the first of _LABEL_NAMES the label.
     """
     names = [cell.lower() for cell in cells]
     path = next((name for name in _PATH_NAMES if name in names), None)
@@ -91,27 +101,30 @@ def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> 
     if len(cells) < len(header) and header[len(cells)] == "label" and "label" not in header[: len(cells)]:
         raise _at(manifest, line, "has no label", expected=",".join(header))
     if len(cells) > len(header) and header[-1] != "label":
-        raise _at(manifest, line, "has too many cells", len(cells), f"{len(header)}, {','.join(header)}")
-    # a label column at the end stands for any number of them
+        raise _at(manifest, line, "has too many columns", len(cells), f"{len(header)}, {','.join(header)}")
+    # a label column at the end may repeat
     names = header + ["label"] * (len(cells) - len(header))
     columns: dict[str, list[str]] = {"path": [], "label": [], "split": []}
     for name, cell in zip(names, cells, strict=False):
         columns.setdefault(name, []).append(cell)
     if not all(_encodes(cell, "strict") for cell in (*columns["label"], *columns["split"])):
-        raise _at(manifest, line, "has a label that is not UTF-8 text")
+        raise _at(manifest, line, "has an invalid label", expected="UTF-8 text")
     return line, "".join(columns["path"][:1]), [x for x in columns["label"] if x], "".join(columns["split"][:1])
 
 
 def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
-    """Yields rows of one object per line: {"path": ..., "label": "cat", 3 or ["cat", "indoor"], "split": "test"}."""
+    """Yields the rows of a file with one object per line.
+
+    An object is {"path": ..., "label": ..., "split": "test"}, with a label such as "cat", 3 or ["cat", "indoor"].
+    """
     with manifest.open("rb") as file:
         for line, raw in enumerate(file, 1):
             if not raw.strip():
                 continue
             try:
                 item = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape"))
-            except (ValueError, RecursionError) as error:  # the last: lists in lists in lists
-                raise _at(manifest, line, f"is not JSON ({error})") from None
+            except (ValueError, RecursionError) as error:  # RecursionError: deeply nested lists
+                raise _at(manifest, line, "is invalid", str(error), "JSON") from None
             path = _first(item, _PATH_NAMES) if isinstance(item, dict) else None
             if not isinstance(path, str):
                 raise _at(manifest, line, "has no path", expected='an object with a "path"')
@@ -141,15 +154,15 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
         if not key:
             raise _at(manifest, line, "has no path")
         for text in (key, *names):
-            if "\0" in text or not _encodes(text, "surrogateescape"):  # bytes of a file name may be any
+            if "\0" in text or not _encodes(text, "surrogateescape"):  # file names may be invalid UTF-8
                 raise _at(manifest, line, "has an invalid path or label", f"{text!a}", "UTF-8 text")
         path = manifest.parent / key
         if not path.is_file() and not tar.exists(path):
             if path.is_dir():
-                raise _at(manifest, line, "names a folder", key, "an image")
-            hint = f"a header has a column {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else None
-            raise NotFoundError("names a file that is missing", path=f"{manifest}:{line}", found=key, hint=hint)
-        same = _real(path, realpath)  # an image must not be query and database at once
+                raise _at(manifest, line, "has an invalid path", f"folder {key}", "an image")
+            hint = f"name a column of a header {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else None
+            raise NotFoundError("image is missing", path=f"{manifest}:{line}", found=key, hint=hint)
+        same = _real(path, realpath)  # a repeated image could be both query and database
         if same in first:
             hint = "give all labels of an image on one line"
             raise _at(manifest, line, f"repeats the image of line {first[same]}", key, hint=hint)
@@ -167,14 +180,14 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
 
 
 def _real(path: Path, realpath: Callable[[str], str]) -> str:
-    """Returns the absolute path of a file without links. `realpath` resolves its folder."""
+    """Returns the absolute path of a file with links resolved. `realpath` resolves its folder."""
     folder, name = os.path.split(path)
     place = os.path.join(realpath(folder), name)
     return os.path.realpath(place) if os.path.islink(place) else place
 
 
 def _encodes(text: str, errors: str) -> bool:
-    """Returns whether a text can be encoded: half a surrogate pair, which JSON can write, cannot."""
+    """Returns True if a text can be encoded as UTF-8. A lone surrogate, which JSON can write, cannot."""
     try:
         text.encode(errors=errors)
     except UnicodeEncodeError:
@@ -183,9 +196,9 @@ def _encodes(text: str, errors: str) -> bool:
 
 
 def _numbers(labels: list[list[str]], classes: list[str]) -> np.ndarray:
-    """Returns int64 [n] if every image has one label, else bool [n, C], with a row of False for no label."""
+    """Returns int64 [n] if every image has one label, otherwise bool [n, C]. A row without a label is all False."""
     number = {name: i for i, name in enumerate(classes)}
-    if all(len(names) == 1 for names in labels):  # without a matrix, which would be large for many classes
+    if all(len(names) == 1 for names in labels):  # avoids a matrix, which is large for many classes
         return np.array([number[names[0]] for names in labels], np.int64)
     matrix = np.zeros((len(labels), len(classes)), bool)
     for row, names in zip(matrix, labels, strict=True):

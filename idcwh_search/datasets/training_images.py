@@ -1,4 +1,4 @@
-"""The record of a model's training images: short checksums, enough to recognise them again."""
+"""The record of a model's training images as short checksums, by which they are recognised in an evaluation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from . import LabelledImages
 
 _BYTES = 4
-"""Bytes of a checksum. Beside a million training images, one query in 4,000 is taken for one of them by mistake."""
+"""Bytes per checksum. With a million training images, one query in 4,000 is falsely recognised."""
 
 
 def record(dataset: LabelledImages, rows: np.ndarray) -> dict[str, Any]:
-    """Returns the record of the images `rows` of a dataset, in plain Python: their number, and checksums in base64."""
+    """Returns the record of the images `rows` as plain Python: their number, and their checksums in base64."""
     return {"images": len(rows), "sums": base64.b64encode(np.sort(_sums(dataset, rows)).tobytes()).decode()}
 
 
 def count(recorded: Mapping[str, Any] | None, dataset: LabelledImages, rows: np.ndarray) -> int | None:
-    """Returns how many of `rows` of a dataset are images of a record; None without a record that can be read.
+    """Returns the number of `rows` whose images are in a record; None if the record is missing or corrupt.
 
-    An image is recognised by its key and its size in bytes, an image in an array by its key and its pixels.
+    A file is recognised by its key and its size in bytes, an image in an array by its key and its pixels.
     """
     try:
         found = np.frombuffer(base64.b64decode((recorded or {})["sums"], validate=True), "<u4")
@@ -45,7 +45,7 @@ def _identity(dataset: LabelledImages, row: int) -> bytes:
     path = dataset.path(row)
     if path is None:
         return key + b"\0" + np.ascontiguousarray(dataset.images[row]).tobytes()
-    size = -1  # of an image in a tar file, or one that is gone
+    size = -1  # for an image in a tar file, or a missing one
     with contextlib.suppress(OSError):
         size = path.stat().st_size
     return key + b"\0" + str(size).encode()

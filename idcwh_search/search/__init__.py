@@ -1,1 +1,1 @@
-"""Exact Hamming search from Python: what an index and a database share, the in-memory index, and `where`."""
+"""Exact Hamming search: the interface that index and database share, the in-memory index, and the `where` filter."""

@@ -1,7 +1,4 @@
-"""Every search that an index, a database and their snapshots offer.
-
-The engine is csrc/src/index; here its arguments become arrays of the right type, and its answers Python's.
-"""
+"""The search interface of indexes, databases and their snapshots. The engine itself is in csrc/src/index."""
 
 from __future__ import annotations
 
@@ -20,12 +17,13 @@ Ids = np.ndarray | Sequence[int] | int
 
 @dataclass(frozen=True)
 class Explanation:
-    """The way a search would run: the path taken, and those that were available but look slower.
+    """The execution path of a search with its estimated time, and the slower paths that were available.
 
-    path          "scan", "groups", "table" or "multi-index"
-    nanoseconds   expected for one query on one thread
-    because       the statistics that the estimate rests on
-    others        the same of the paths not taken
+    Attributes:
+        path: "scan", "groups", "table" or "multi-index".
+        nanoseconds: expected time per query on one thread.
+        because: statistics on which the estimate is based.
+        others: explanations of the paths not taken.
     """
 
     path: str
@@ -34,24 +32,31 @@ class Explanation:
     others: tuple[Explanation, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.path}, about {_duration(self.nanoseconds)} a query: {self.because}"]
+        lines = [f"{self.path}, about {_duration(self.nanoseconds)} per query: {self.because}"]
         lines += [f"not {other.path}, about {_duration(other.nanoseconds)}: {other.because}" for other in self.others]
         return "\n".join(lines)
 
 
 class Searchable:
-    """Every search of an index, a database or a snapshot, over the current contents, `_snapshot()`.
+    """Base class of everything that can be searched: indexes, databases and snapshots.
 
-    queries are uint8 (nq, ceil(bits / 8)). `where` limits a search to an array or list of ids, a `range` of ids, or a
-    boolean mask in the order the codes were added. threads: None takes what the index says, or as many as the process
-    may run on. Distances D are int32, ids I int64, ordered by (distance, id). Ctrl-C ends a long search.
+    All search methods share these arguments and results. Ctrl-C ends a long search.
+
+    Args:
+        queries: packed codes, uint8 (nq, ceil(bits / 8)).
+        where: items that may be returned; None for all. An array or list of ids, a `range` of ids, or a boolean mask
+            in the order the codes were added.
+        threads: number of threads; None for the setting of the index, by default one per available core.
+
+    Returns:
+        Distances D, int32, and ids I, int64, ordered by (distance, id).
     """
 
     def _snapshot(self) -> _core.Snapshot:
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        """Raises TypeError: a copy would hold every code a second time, unseen."""
+        """Raises TypeError, because a copy would silently hold every code a second time."""
         raise TypeError(
             f"{type(self).__name__}: copying and pickling are not supported, because they would copy every code; "
             "open a database by its path in the other process instead"
@@ -62,17 +67,17 @@ class Searchable:
 
     @property
     def bits(self) -> int:
-        """Code length."""
+        """Code length in bits."""
         return self._snapshot().bits
 
     @property
     def ids(self) -> np.ndarray:
-        """Ids in the order they were added, int64 (n,): a read-only copy."""
+        """Ids in the order they were added, int64 (n,), as a read-only copy."""
         return read_only(self._snapshot().ids())
 
     @property
     def codes(self) -> np.ndarray:
-        """Codes in the order they were added, uint8 (n, ceil(bits / 8)): a read-only copy."""
+        """Codes in the order they were added, uint8 (n, ceil(bits / 8)), as a read-only copy."""
         return read_only(self._snapshot().copy()[0])
 
     # searching
@@ -80,16 +85,16 @@ class Searchable:
     def search(
         self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (D, I), the k nearest codes of each query, both (nq, min(k, eligible)), never padded. k: >= 0."""
+        """Returns (D, I), the k >= 0 nearest codes per query, both (nq, min(k, eligible)) without padding."""
         view = self._snapshot()
         return view.topk(_queries(queries, view), k, _where(where, view), threads)
 
     def search_ties(
         self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns (lims, D, I), the k nearest codes of each query and every other code as near as the k-th.
+        """Returns (lims, D, I), the k nearest codes per query and every other code as near as the k-th.
 
-        The hits of query i are D[lims[i]:lims[i + 1]], in order; lims is int64 (nq + 1,).
+        The hits of query i are D[lims[i]:lims[i + 1]] and I[lims[i]:lims[i + 1]]; lims is int64 (nq + 1,).
         """
         view = self._snapshot()
         return view.topk_ties(_queries(queries, view), k, _where(where, view), threads)
@@ -97,28 +102,27 @@ class Searchable:
     def range_search(
         self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns (lims, D, I), every code within `radius` of each query, inclusive.
+        """Returns (lims, D, I), every code within an inclusive `radius` >= 0 per query, in bits.
 
-        The hits of query i are D[lims[i]:lims[i + 1]], in order; lims is int64 (nq + 1,). radius: a whole number >=
-        0; above `bits` it includes everything.
+        The hits of query i are D[lims[i]:lims[i + 1]] and I[lims[i]:lims[i + 1]]; lims is int64 (nq + 1,).
         """
         view = self._snapshot()
         return view.radius(_queries(queries, view), radius, _where(where, view), threads)
 
     def count(self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None) -> np.ndarray:
-        """Returns the number of codes within `radius` of each query, inclusive: int64 (nq,)."""
+        """Returns the number of codes within an inclusive `radius` per query: int64 (nq,)."""
         view = self._snapshot()
         return view.count(_queries(queries, view), radius, _where(where, view), threads)
 
     def histogram(self, queries: np.ndarray, where: Where = None, threads: int | None = None) -> np.ndarray:
-        """Returns the number of codes at each distance 0, 1, ..., bits of each query: int64 (nq, bits + 1)."""
+        """Returns the number of codes at each distance 0, 1, ..., bits per query: int64 (nq, bits + 1)."""
         view = self._snapshot()
         return view.histogram(_queries(queries, view), _where(where, view), threads)
 
     def rank(
         self, queries: np.ndarray, where: Where = None, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (D, I), the full Hamming ranking: every eligible code for each query, both (nq, eligible)."""
+        """Returns (D, I), the full Hamming ranking of all eligible codes per query, both (nq, eligible)."""
         view = self._snapshot()
         return view.rank(_queries(queries, view), _where(where, view), threads)
 
@@ -135,7 +139,14 @@ class Searchable:
     def explain(
         self, k: int | None = None, *, radius: int | None = None, queries: int = 1, where: Where = None
     ) -> Explanation:
-        """Returns how a search for the k nearest, or within a radius, of `queries` at a time would run, and why."""
+        """Returns the execution path and the estimated time of a search, without running it.
+
+        Args:
+            k: number of nearest codes; give either `k` or `radius`.
+            radius: inclusive radius in bits.
+            queries: number of queries per call.
+            where: items that may be returned.
+        """
         if (k is None) == (radius is None):
             raise ValueError("explain: give either k or radius")
         view = self._snapshot()
@@ -146,12 +157,12 @@ class Searchable:
         return Explanation(chosen.path, chosen.nanoseconds, chosen.because, tuple(others))
 
     def structures(self) -> list[dict[str, Any]]:
-        """Returns what `optimize` built: name, number of codes, bytes of memory, and the parameters in words."""
+        """Returns the index structures that `optimize` built: name, codes, bytes of memory, and parameters as text."""
         return [dict(entry) for entry in self._snapshot().structures()]
 
     @property
     def memory(self) -> int:
-        """Bytes that codes, ids and structures take, room to grow included."""
+        """Memory of codes, ids and structures in bytes, including reserved space."""
         return self._snapshot().memory()
 
 

@@ -1,4 +1,4 @@
-"""The `where` argument of every search, which limits the items that it may return, and ids as arguments."""
+"""Conversion of the `where` filter and of ids into the engine's form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_ID = int(np.iinfo(np.int64).max)
 
 
 def _ascending(where: range) -> tuple[int, int, int]:
-    """Returns (first, last, step) of the members of a range that can be ids, ascending; first > last if none can."""
+    """Returns (first, last, step) of the valid ids in a range, ascending; first > last if there are none."""
     if not where:
         return (0, -1, 1)
     low, high, step = min(where[0], where[-1]), max(where[0], where[-1]), abs(where.step)
@@ -21,9 +21,16 @@ def _ascending(where: range) -> tuple[int, int, int]:
 
 
 def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.ndarray | tuple[int, int] | None:
-    """Returns `where` as the engine takes it: a mask (bool), ids (int64), a pair of ids (first, last + 1), or None.
+    """Returns `where` in the engine's form: a mask (bool), ids (int64), a pair of ids (first, last + 1), or None.
 
-    ids: returns the ids of all `count` items in row order, for a range with steps that has far more members than that.
+    Args:
+        where: filter of the caller.
+        count: number of items.
+        ids: function that returns the ids of all items in row order. It is called for a range with a step and far more
+            members than items.
+
+    Raises:
+        TypeError: `where` has a wrong dtype or shape.
     """
     if where is None:
         return None
@@ -48,17 +55,17 @@ def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.
             f"not {chosen.dtype} of shape {chosen.shape}"
         )
     if chosen.dtype == np.uint64:
-        chosen = chosen[chosen <= _MAX_ID]  # there are no such ids
+        chosen = chosen[chosen <= _MAX_ID]  # larger ids do not exist
     return np.ascontiguousarray(chosen, np.int64)
 
 
 def as_id_list(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
-    """Returns ids, or a single one, as a contiguous int64 array of one dimension."""
+    """Returns one or more ids as a contiguous int64 array of one dimension. Raises the errors of `as_ids`."""
     return np.ascontiguousarray(as_ids(ids).reshape(-1))
 
 
 def as_ids(ids: np.ndarray | Sequence[int] | int) -> np.ndarray:
-    """Returns ids as int64. Raises TypeError or ValueError for invalid ones."""
+    """Returns ids as int64. Raises TypeError for a wrong dtype, ValueError for a wrong shape or a too large id."""
     values = np.asarray(as_array(ids, "ids"))
     if values.size == 0:
         values = values.astype(np.int64)  # an empty list is float64 to numpy

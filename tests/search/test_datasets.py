@@ -91,7 +91,7 @@ def test_folders_without_images_are_named(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "train/eel/1.jxl").write_text("of a kind that is not decoded")
     found = datasets.load(str(tmp_path))
-    assert found.classes == ["cat"] and found.note == "not classes, since they hold no images that are read: dog, eel"
+    assert found.classes == ["cat"] and found.note == "folders without images, no classes: dog, eel"
 
 
 def test_folder_named_like_a_manifest_is_a_folder(tmp_path):
