@@ -157,7 +157,7 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
         with target.open("rb") as file:
             if target.stat().st_size and not kind.fits(file):
                 hint = "remove it or choose another name"
-                raise AlreadyExistsError(path=path, found="another file", expected=f"no file or {kind.name}", hint=hint)
+                raise AlreadyExistsError(path=path, found="another kind of file", expected=kind.name, hint=hint)
     except OSError as error:
         raise _not_written(Path(path), error) from error
     return target

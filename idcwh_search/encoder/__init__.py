@@ -1,1 +1,1 @@
-"""Images to codes through ONNX Runtime: the model file, the device, and the encoding of many files."""
+"""Encoding of images by ONNX Runtime: the model file, the device, and the encoding of many files."""

@@ -1,8 +1,8 @@
-"""Codes of many images, in order and in bounded memory, with every core busy.
+"""Encoding of many images, in order, on all cores and in bounded memory.
 
-The images are cut into chunks of one batch. A thread takes a chunk, decodes its images and runs the model on them.
-On a CPU each core has a thread that runs the model with one thread. So decoding and inference overlap with no queue
-between them. On a GPU the threads take turns at the model.
+The images are divided into chunks of one batch. A thread takes a chunk, decodes its images and runs the model on them.
+On a CPU there is one thread per core, and each runs the model single-threaded. Decoding and inference then overlap
+without a queue between them. On a GPU the threads take turns at running the model.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ OnSkip = Callable[[str, str], object]  # (path, reason)
 Progress = Callable[[int], object]  # (number of images encoded or skipped since the last call)
 Run = Callable[[Pixels], tuple[Codes, Logits]]
 
-_FEW = 16  # images per thread below which opening another session takes longer than it saves
+# With fewer images per thread, opening a second session takes longer than it saves (benchmarks/first_code.py times the
+# opening).
+_FEW = 16
 
 
 @dataclass
 class Summary:
-    """The counts and times of a run so far.
+    """Counts and times of a run so far.
 
     Attributes:
-        images: images encoded.
-        skipped: images that could not be read.
+        images: number of images encoded.
+        skipped: number of images that could not be read.
         seconds: wall time.
-        decode_seconds, inference_seconds: time of all threads in reading images and in the model.
+        decode_seconds, inference_seconds: seconds of all threads spent in reading images, and in the model.
     """
 
     images: int = 0
@@ -54,12 +56,12 @@ class Summary:
 
     @property
     def images_per_second(self) -> float:
-        """Returns the images encoded per second of wall time."""
+        """Images encoded per second of wall time."""
         return self.images / self.seconds if self.seconds else 0.0
 
     @property
     def inference_share(self) -> float:
-        """Returns the share of the threads' time in the model, 0 to 1; the rest read images."""
+        """Share of the threads' time that was spent in the model, 0 to 1. The rest was spent in reading images."""
         busy = self.decode_seconds + self.inference_seconds
         return self.inference_seconds / busy if busy else 0.0
 
@@ -67,13 +69,13 @@ class Summary:
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return (
             f"{counted(self.images, 'image')}{skipped} in {self.seconds:.1f} s, {self.images_per_second:.0f} images/s "
-            f"({100 * self.inference_share:.0f} % of the work in the model, the rest reading images)"
+            f"({100 * self.inference_share:.0f} % of the work in the model, the rest in reading images)"
         )
 
 
 @dataclass
 class _Chunk:
-    """One encoded batch: positions of its images, their codes, and the images that were skipped."""
+    """An encoded batch: positions of its images, their codes, the skipped images, and times in seconds."""
 
     positions: npt.NDArray[np.int64]
     codes: Codes
@@ -85,8 +87,8 @@ class _Chunk:
 class EncodeRun:
     """An iterable of `(positions int64 [m], codes uint8 [m, bytes])` of the readable images, in their order.
 
-    `positions` index the images of the call. `summary` is current after every step. A break, an exception or Ctrl-C
-    ends the threads first.
+    `positions` are positions in the argument of `encode_files`. `summary` is updated in every step. A break, an
+    exception or Ctrl-C ends the threads.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class EncodeRun:
                 yield chunk.positions, chunk.codes
 
     def _chunks(self) -> Iterator[_Chunk]:
-        """Yields the chunks in order; a window of them is in work, so that one slow file does not delay the others."""
+        """Yields the chunks in order. Several are in work at once, so that a slow file does not delay the others."""
         size = max(1, min(self._encoder.batch_size, -(-self._count // self._workers)))
         starts = range(0, self._count, size)
         few = self._count < _FEW * self._workers
@@ -138,7 +140,7 @@ class EncodeRun:
                 while pending:
                     yield pending.popleft().result()
             finally:
-                stop.set()  # chunks in work end at their next image, those in the queue at once
+                stop.set()  # chunks in work end at their next image, queued ones at once
 
     def _work(self, members: range, run: Run, turns: threading.Semaphore, stop: threading.Event) -> _Chunk:
         side = self._encoder.preprocess.crop
@@ -179,10 +181,12 @@ def encode_files(
     on_skip: OnSkip | None = None,
     progress: Progress | None = None,
 ) -> EncodeRun:
-    """Returns the run that encodes files, PIL images, or arrays uint8 [h, w, 3].
+    """Returns an iterable that encodes files, PIL images, or arrays uint8 [h, w, 3].
 
     Args:
-        workers: threads that decode, and on a CPU run the model; by default one per core.
+        encoder: the model.
+        images: the images, as in `Encoder.__call__`.
+        workers: threads that decode, and on a CPU run the model; None for one per core.
         on_skip: called as on_skip(path, reason) for each file that cannot be read, in order, in the iterating thread.
             Without it the first such file raises its UnreadableImage.
         progress: called with the number of images encoded or skipped since the last call.
@@ -199,9 +203,13 @@ def encode_loaded(
     on_skip: OnSkip | None = None,
     progress: Progress | None = None,
 ) -> EncodeRun:
-    """Returns the run that encodes `count` images, whose preprocessed pixels uint8 [H, W, 3] are load(0), load(1), ...
+    """Returns an iterable that encodes images which a function loads.
 
-    `load` is called from several threads. An UnreadableImage that it raises is an image to skip. The other arguments
-    are those of `encode_files`.
+    Args:
+        encoder: the model.
+        count: number of images.
+        load: returns the preprocessed pixels of image 0, 1, ..., uint8 [H, W, 3]. It is called from several threads
+            and raises UnreadableImage for an image to skip.
+        workers, on_skip, progress: as in `encode_files`.
     """
     return EncodeRun(encoder, count, load, workers, on_skip, progress)

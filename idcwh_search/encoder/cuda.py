@@ -1,4 +1,4 @@
-"""ONNX Runtime on an NVIDIA GPU: the reasons why it cannot run there, its options, and the proof that it ran there.
+"""ONNX Runtime on an NVIDIA GPU: checks of the installation, session options, and a check that the network ran there.
 
 The device is chosen in device.py.
 """
@@ -23,13 +23,19 @@ from .ort import CPU, GPU_FIX, SILENT, both_or, first_line, load_onnxruntime, se
 
 CUDA = "CUDAExecutionProvider"
 _LIBRARIES = "pip install 'onnxruntime-gpu[cuda,cudnn]'"
-# Types that a network computes in. Shapes and indices have others.
+# Element types of images and features. Shapes and indices have others.
 _NUMBERS = {"float", "float16", "double", "bfloat16", "uint8", "int8"}
 
 
 @dataclass(frozen=True)
 class Use:
-    """The GPU to use, the most bytes for the arena of activations (None: no limit), and the model's precision."""
+    """Settings of a GPU session.
+
+    Attributes:
+        index: number of the GPU.
+        memory: most bytes for activations, the arena of ONNX Runtime; None for no limit.
+        precision: precision of the model.
+    """
 
     index: int = 0
     memory: int | None = None
@@ -41,7 +47,7 @@ NO_GPU = "no GPU found"
 
 
 def obstacle(ort: Any) -> str | None:
-    """Returns why ONNX Runtime cannot use a GPU, as far as is known before its libraries are loaded; None if it may."""
+    """Returns the reason why ONNX Runtime cannot use a GPU, or None. The libraries are not loaded for this check."""
     if CUDA not in ort.get_available_providers():
         return f"this ONNX Runtime {ort.__version__} was built without CUDA: {both_or(GPU_FIX)}"
     if why := absence():
@@ -55,7 +61,7 @@ def obstacle(ort: Any) -> str | None:
 
 
 def absence() -> str | None:
-    """Returns why this machine has no GPU, whatever ONNX Runtime could do with one; None where it may have one."""
+    """Returns the reason why this machine has no usable GPU, or None. The check does not depend on ONNX Runtime."""
     if _driver() is not None:
         return None
     return f"{NO_GPU}: the NVIDIA driver is not installed, or not visible in this container"
@@ -69,23 +75,23 @@ def _driver() -> Any:
 
 
 def missing_library(ort: Any) -> str | None:
-    """Returns why the provider does not load although there is a GPU, with the library's name; None when it loads."""
+    """Returns the reason why the CUDA provider cannot be loaded, with the missing library, or None if it can."""
     try:
         ctypes.CDLL(str(Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"))
     except OSError as error:
         cause = first_line(error)
     else:
         return None
-    version = getattr(ort, "cuda_version", "") or "of the version it was built for"
+    version = getattr(ort, "cuda_version", "") or "(the version it was built for)"
     needs = f"ONNX Runtime {ort.__version__} needs CUDA {version} and cuDNN"
     return f"the CUDA provider did not load ({cause}); {needs}: {both_or(_LIBRARIES)}"
 
 
 def providers(use: Use) -> list[Any]:
-    """Returns the providers in their order, with options that give the same numbers every time and memory that fits.
+    """Returns the execution providers with options for reproducible numbers and bounded memory.
 
-    TF32 is off, since it rounds inputs to ten bits. Convolution algorithms are not searched for every new shape. The
-    arena grows by what is requested.
+    TF32 is off, because it rounds inputs to ten bits. Convolution algorithms are chosen by a heuristic, not by a search
+    per shape. The arena grows only by the requested bytes.
     """
     cuda = {
         "device_id": str(use.index),
@@ -101,19 +107,19 @@ def providers(use: Use) -> list[Any]:
 def open_session(ort: Any, model: bytes, use: Use, image: tuple[int, ...]) -> tuple[Any, list[str]]:
     """Returns a session on the GPU that has run once, and the nodes of the network that it ran on the CPU.
 
-    The first run is needed anyway: kernels are loaded, and cuDNN plans. Its profile tells where every node ran.
+    The first run loads the kernels and lets cuDNN plan. Its profile has the device of every node.
     """
-    import tempfile  # takes a part of the time to the first code that only this path should pay
+    import tempfile  # imported here only, so that the CPU path starts faster
 
     if hasattr(ort, "preload_dlls"):
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it misses; `missing_library` is clearer
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints missing libraries; `missing_library` is clearer
             ort.preload_dlls()
     ort.set_default_logger_severity(SILENT)
     with tempfile.TemporaryDirectory() as folder:
         options = session_options(ort)
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "first_run")
-        # enable_fallback=0: a run that fails on the GPU must not go on quietly on the CPU.
+        # enable_fallback=0: a run that fails on the GPU must not silently continue on the CPU.
         session = ort.InferenceSession(model, options, providers=providers(use), enable_fallback=0)
         session.run(None, {"image": np.zeros((1, *image), np.uint8)})
         profile = Path(session.end_profiling())
@@ -123,7 +129,7 @@ def open_session(ort: Any, model: bytes, use: Use, image: tuple[int, ...]) -> tu
 def on_cpu(events: list[dict[str, Any]]) -> list[str]:
     """Returns the nodes, such as "Conv conv1", that computed images or features on the CPU, from the profile of a run.
 
-    Shapes, sizes and indices are computed there by design, since they are needed there.
+    Nodes that compute shapes, sizes and indices are left out. They run on the CPU by design.
     """
     found = []
     for event in events:
@@ -137,10 +143,10 @@ def on_cpu(events: list[dict[str, Any]]) -> list[str]:
 
 
 class FixedShapes:
-    """Batches of two sizes, one image and `batch_size`, in buffers that stay on the device.
+    """A session that runs batches of two sizes, one image and `batch_size`, in permanent buffers on the device.
 
-    cuDNN plans again for every new shape, which takes longer than the run, so a batch that is not full is padded.
-    Nothing is allocated for a run. Threads take turns.
+    cuDNN plans again for every new shape, which takes longer than the run. So a batch that is not full is padded. A run
+    allocates nothing. Threads take turns.
     """
 
     memory = "cuda"

@@ -19,7 +19,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class Opened:
-    """A session, the device that it runs on ("cpu" or "cuda"), and why that one, in one line."""
+    """A session, its device ("cpu" or "cuda"), and the reason for the choice in one line."""
 
     session: Any
     device: str
@@ -41,11 +41,13 @@ def open_session(
 
     Args:
         model: the bytes of a model.onnx.
-        name: its name in errors.
-        device: "auto" takes the GPU where it works and otherwise the CPU.
-        threads, spin: of one run on the CPU.
-        use, image: the GPU and the shape of one image (H, W, 3) on it.
-        strict: takes a GPU only if the whole network runs there.
+        name: path of the model for errors.
+        device: "auto", "cpu" or "cuda". "auto" selects the GPU if it works, otherwise the CPU.
+        threads: threads per run on the CPU.
+        spin: True if CPU threads spin while they wait.
+        use: settings of the GPU.
+        image: shape of one image, (H, W, 3).
+        strict: True to use a GPU only if the whole network runs there.
 
     Raises:
         NotSupportedError: "cuda" does not work, or ONNX Runtime cannot read the model.
@@ -56,20 +58,20 @@ def open_session(
         return Opened(cpu_session(ort, model, name, threads, spin), "cpu", "requested")
     obstacle = cuda.obstacle(ort)
     if obstacle is None and use.precision == "int8":
-        obstacle = "an int8 model is for the CPU: on CUDA it would be slower than in fp32 and give other codes"
+        obstacle = "int8 models are not supported on CUDA, where they are slower than fp32 and give other codes"
     if obstacle is None:
         opened = _on_gpu(ort, model, use, image, strict)
         if not isinstance(opened, str):
             return Opened(opened, "cuda", "requested" if device == "cuda" else "a GPU is available")
         obstacle = opened
-    session = cpu_session(ort, model, name, threads, spin)  # for "cuda", too: it shows a fault of the model itself
+    session = cpu_session(ort, model, name, threads, spin)  # even for "cuda": an invalid model is the better error
     if device == "cuda":
         raise _unusable(obstacle)
     return Opened(session, "cpu", cuda.NO_GPU if obstacle.startswith(cuda.NO_GPU) else obstacle)
 
 
 def check_device(device: str) -> None:
-    """Raises what `open_session` would raise for a device that is not available, before a long piece of work."""
+    """Raises the error of `open_session` for an unavailable device. Commands call it before long work."""
     check_name(device)
     if device == "cuda" and (obstacle := cuda.obstacle(load_onnxruntime())):
         raise _unusable(obstacle)
@@ -82,38 +84,38 @@ def check_name(device: str) -> None:
 
 
 def usable() -> list[str]:
-    """Returns the devices that are available, as far as is known before a model is opened; the CPU always, first."""
+    """Returns the available devices, the CPU first. No model is opened for this check."""
     return ["cpu"] if obstacles() else ["cpu", "cuda"]
 
 
 def obstacles() -> dict[str, str]:
-    """Returns the device that is not available, and why."""
+    """Returns the unavailable devices: device -> reason."""
     obstacle = cuda.obstacle(load_onnxruntime())
-    # Without a GPU, no package would help.
+    # Without a GPU, a hint about packages would not help.
     return {"cuda": cuda.absence() or obstacle} if obstacle else {}
 
 
 def cpu_session(ort: Any, model: bytes, name: str, threads: int, spin: bool = False) -> Any:
-    """Opens a session on the CPU."""
+    """Returns a session on the CPU. Raises NotSupportedError if ONNX Runtime cannot read the model."""
     try:
         return ort.InferenceSession(model, session_options(ort, threads, spin), providers=[CPU])
-    except Exception as error:  # ONNX Runtime has an exception class for each status, with no useful common base
+    except Exception as error:  # ONNX Runtime has one exception class per status, without a useful common base
         problem = f"cannot be run by ONNX Runtime {ort.__version__}: {first_line(error)}"
         raise NotSupportedError(problem, path=name) from error
 
 
 def _on_gpu(ort: Any, model: bytes, use: cuda.Use, image: tuple[int, ...], strict: bool) -> Any:
-    """Returns the session, or a text that says why there is none."""
+    """Returns the session, or the reason why there is none as text."""
     try:
         session, stragglers = cuda.open_session(ort, model, use, image)
     except Exception as error:
         return f"CUDA could not be started: {first_line(error)}"
     if session.get_providers()[0] != cuda.CUDA:
-        return cuda.missing_library(ort) or "CUDA was passed over by ONNX Runtime"
+        return cuda.missing_library(ort) or "ONNX Runtime did not select CUDA"
     if stragglers and strict:
         return (
             f"{len(stragglers)} nodes of the network would run on the CPU, {stragglers[0]} first; "
-            "allow it with strict=False"
+            "pass strict=False to allow it"
         )
     return session
 

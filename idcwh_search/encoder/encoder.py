@@ -1,7 +1,7 @@
-"""Images to packed codes through model.onnx; torch is not needed, and never imported.
+"""Encoder, which turns images into packed codes by a model.onnx. torch is never imported.
 
-The file is read in model_file.py and its metadata in metadata.py. The device is chosen in device.py. batch.py encodes
-many files.
+model_file.py reads the file and metadata.py its metadata. device.py chooses the device, and batch.py encodes many
+files.
 """
 
 from __future__ import annotations
@@ -28,39 +28,51 @@ from .metadata import checked
 from .model_file import ChecksumState, LoadedModel
 from .types import ENCODED, Codes, ImageInput, Logits
 
-# Images per run. On a CPU each core runs batches of its own: 8 images of 224 x 224 take some 100 MB, and more at once
-# gain nothing. A GPU needs more.
+# Images per run. On a CPU each core runs batches of its own. 8 images of 224 x 224 take about 100 MB there, and larger
+# batches are not faster (benchmarks/encode.py). A GPU needs larger ones.
 _CPU_BATCH, _GPU_BATCH = 8, 64
 
 
 class Encoder:
-    """A model.onnx, ready to make codes.
+    """A model.onnx in an ONNX Runtime session, which turns images into packed codes.
 
         enc = Encoder("model.onnx")
-        codes = enc(["a.jpg", "b.jpg"])         # uint8 [2, ceil(bits / 8)]; also PIL images, arrays uint8 [h, w, 3],
-                                                # the bytes of image files, and files opened in binary mode
-        codes = enc.encode(pixels)              # uint8 [n, H, W, 3], preprocessed before
+        codes = enc(["a.jpg", "b.jpg"])     # paths, PIL images, arrays uint8 [h, w, 3] -> uint8 [2, ceil(bits / 8)]
+        codes = enc.encode(pixels)          # preprocessed images, uint8 [n, H, W, 3]
 
-    device      "auto", "cpu" or "cuda". A requested GPU that does not work is an error; "auto" takes CUDA where it
-                works, otherwise the CPU, and `why` gives the reason
-    threads     of one run on the CPU: by default all cores that this process may use
-    batch_size  images per run
-    strict      take a GPU only if the whole network runs on it, proven by a first run; shapes and indices aside
-    spin        CPU threads spin while they wait: a single query takes a tenth less time, others get one core less
-    gpu         the number of the GPU
-    gpu_memory  the most bytes that activations may take there (the arena of ONNX Runtime); None: no limit
-    preprocess, bits
-                the input and the code length of a file without metadata, or of one that was changed after it was
-                written. Its metadata is then ignored, but an unchanged file with other metadata is refused.
-                bits: by default as many as there are logits
+    Several threads may use one encoder at once. A pickled or copied encoder opens the same file again.
 
-    Attributes: `device` is where it runs. `bits`, `code_bytes` (of one code), `preprocess`, `classes` and `method` are
-    the model's, `info` is all of its metadata, and `fingerprint` the SHA-256 of its file. A model with weights in
-    another file is refused, since its fingerprint does not cover them.
+    Args:
+        model: path of the model.onnx.
+        device: "auto", "cpu" or "cuda". A requested GPU that does not work is an error. "auto" selects CUDA if it
+            works, otherwise the CPU.
+        threads: threads per run on the CPU; None for all available cores.
+        batch_size: images per run; None for 8 on a CPU and 64 on a GPU.
+        strict: True to use a GPU only if a first run shows that the whole network runs there. Nodes that compute
+            shapes and indices may run on the CPU.
+        spin: True if CPU threads spin while they wait. A single query takes about 10 % less time, but other work has
+            one core less.
+        gpu: number of the GPU.
+        gpu_memory: most bytes for activations on the GPU, the arena of ONNX Runtime; None for no limit.
+        preprocess: preprocessing of a file without metadata, or of one that was modified after export. The metadata
+            of such a file is ignored. An unmodified file whose metadata disagrees is refused.
+        bits: code length of such a file; None for the number of logits.
 
-    Raises IdcwhError for a file that is missing, is not an ONNX model of this project, was changed since it was
-    written, or is not what its metadata says, and for a requested device that does not work. Several threads may use
-    one encoder at once. A pickled or copied encoder opens the same file again.
+    Attributes:
+        device, why: device of the session, and the reason for the choice.
+        bits, code_bytes: code length in bits, and bytes per code.
+        preprocess, classes, method: metadata of the model.
+        info: all metadata.
+        fingerprint: SHA-256 of the file.
+        path: absolute path of the file.
+
+    Raises:
+        NotFoundError: the file is missing.
+        CorruptFileError: the file is not an ONNX model of this project, was modified after export, or contradicts its
+            metadata.
+        ModelMismatchError: `preprocess` or `bits` contradict the metadata of an unmodified file.
+        NotSupportedError: the requested device does not work, or the model has weights in another file, which its
+            fingerprint does not cover.
     """
 
     def __init__(
@@ -105,37 +117,37 @@ class Encoder:
         self.bits, self.code_bytes = self.info.bits, self.info.code_bytes
         self.preprocess, self.classes, self.method = self.info.preprocess, self.info.classes, self.info.method
         self._bound = None if self.device == "cpu" else FixedShapes(self._session, self.batch_size, gpu)
-        # For the second session, which `parallel` opens.
+        # `parallel` opens a second session from these bytes.
         self._content = loaded.content if self.device == "cpu" and self.threads > 1 else None
         self._single: Any = None
         self._lock = threading.Lock()
-        if loaded.checksum is not ChecksumState.VALID:  # otherwise the exporter has checked it
+        if loaded.checksum is not ChecksumState.VALID:  # otherwise the exporter has checked the outputs
             self._check_outputs()
 
     def __repr__(self) -> str:
         return f"Encoder({self.path!r}, bits={self.bits}, device={self.device!r}, {self.fingerprint[:12]})"
 
     def __reduce__(self) -> Any:
-        """Returns how to open the same file again, for pickling and copying."""
+        """Returns what pickle and copy need to open the same file again."""
         return _reopened, (self.path, self.fingerprint, self._options)
 
     def __call__(self, images: ImageInput | Iterable[ImageInput]) -> Codes:
-        """Returns codes uint8 [n, ceil(bits / 8)] of one image or several.
+        """Returns codes uint8 [n, ceil(bits / 8)] of one or more images.
 
         An image is a path, the bytes of an image file, a file opened in binary mode, a PIL image, or an array
-        uint8 [h, w, 3] RGB. Raises UnreadableImage for the first that cannot be read; `batch.encode_files` skips
-        such files.
+        uint8 [h, w, 3] RGB. Raises UnreadableImage for the first image that cannot be read; `batch.encode_files` can
+        skip such images.
         """
         one = isinstance(images, (Image.Image, *ENCODED)) or hasattr(images, "read")
         if isinstance(images, np.ndarray) and images.ndim not in (3, 4):
-            self.pixels(images)  # raises the error of a wrong image
+            self.pixels(images)  # raises the error for a wrong image
         if one or (isinstance(images, np.ndarray) and images.ndim == 3):
             images = [images]  # type: ignore[list-item]
         parts = [codes for _, codes in encode_files(self, list(images), on_skip=None)]  # type: ignore[arg-type]
         return np.concatenate(parts) if parts else np.empty((0, self.code_bytes), np.uint8)
 
     def pixels(self, image: ImageInput) -> Pixels:
-        """Returns one image as the input of the model: uint8 [H, W, 3]. Raises UnreadableImage."""
+        """Returns one image as the input of the model, uint8 [H, W, 3]. Raises UnreadableImage or TypeError."""
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
                 raise TypeError(f"image must be uint8 [h, w, 3], not {image.dtype} {list(image.shape)}")
@@ -158,14 +170,14 @@ class Encoder:
         return self.run(pixels)[1]
 
     def run(self, pixels: Pixels) -> tuple[Codes, Logits]:
-        """Returns codes and logits of preprocessed images, `batch_size` per run."""
+        """Returns codes and logits of preprocessed images uint8 [n, H, W, 3], computed in runs of `batch_size`."""
         return self._run(self._session, pixels)
 
     def parallel(self) -> tuple[Callable[[Pixels], tuple[Codes, Logits]], int]:
         """Returns a function like `run` for many images, and the number of threads that should call it at once.
 
-        On a CPU each core has a single-threaded run of its own. No thread then waits for the slowest part of a layer,
-        and decoding in the same threads needs no queue. This takes a second session. On a GPU one run at a time.
+        On a CPU the function uses a second, single-threaded session. With one caller per core no thread waits for the
+        slowest part of a layer, and the callers can decode as well. On a GPU there is one run at a time.
         """
         if self.device != "cpu" or self.threads == 1:
             return self.run, 1
@@ -178,7 +190,7 @@ class Encoder:
         return partial(self._run, self._single), self.threads
 
     def warm_up(self) -> None:
-        """Runs once in each batch size, so that no query pays for what is done only the first time."""
+        """Runs the model once per batch size, so that the first query is not slower than later ones."""
         side = self.preprocess.crop
         for size in {1, self.batch_size}:
             self.encode(np.zeros((size, side, side, 3), np.uint8))
@@ -217,8 +229,10 @@ class Encoder:
 
 
 def _reopened(path: str, fingerprint: str, options: dict[str, Any]) -> Encoder:
-    """Returns the encoder that was pickled; raises MismatchError where the file was replaced since."""
+    """Returns the encoder that was pickled. Raises MismatchError if its file was replaced since."""
     encoder = Encoder(path, **options)
     if encoder.fingerprint != fingerprint:
-        raise MismatchError("was replaced", path=path, found=encoder.fingerprint, expected=fingerprint)
+        raise MismatchError(
+            "does not match the pickled encoder", path=path, found=encoder.fingerprint, expected=fingerprint
+        )
     return encoder

@@ -1,4 +1,4 @@
-"""The metadata of a model.onnx, which the exporter writes and every program that runs the model reads."""
+"""The metadata of a model.onnx: code length, preprocessing, classes, and provenance."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ PRECISIONS = ("fp32", "fp16", "int8")
 VERIFIED = "idcwh_verified"
 TRAINING = "idcwh_training_images"
 WITHOUT = "write it with idcwh-export, or pass its preprocessing: --preprocess RESIZE,CROP (in Python, preprocess=)"
-_FIXED = {"idcwh_bit_order": "little", "idcwh_threshold": ">= 0"}  # no other is defined; a reader has to refuse one
+_FIXED = {"idcwh_bit_order": "little", "idcwh_threshold": ">= 0"}  # a reader has to refuse other values
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The model behind an ONNX file.
+    """The metadata of a model.
 
     Attributes:
         bits: code length.
-        preprocess: the way from an image to pixels.
+        preprocess: resize and crop of an image.
         classes: names in label order.
-        method, backbone: as in model.pt.
-        source_sha256: of that model.pt.
-        precision: of its backbone, one of PRECISIONS; "unknown" for a file without metadata.
-        verified: the comparison with model.pt (docs/export.md), where it is recorded.
-        training_images: the images it was trained on (training_images.py), where they are recorded.
+        method, backbone: name and options, as in model.pt.
+        source_sha256: SHA-256 of the model.pt.
+        precision: precision of the backbone, one of PRECISIONS; "unknown" for a file without metadata.
+        verified: result of the comparison with model.pt (docs/export.md), or None.
+        training_images: record of the training images (training_images.py), or None.
     """
 
     bits: int
@@ -46,11 +46,11 @@ class ModelInfo:
 
     @property
     def code_bytes(self) -> int:
-        """Returns the bytes of one code."""
+        """Size of one code in bytes."""
         return -(-self.bits // 8)
 
     def to_metadata(self) -> dict[str, str]:
-        """Returns the metadata of the ONNX file, all strings (docs/model-files.md)."""
+        """Returns the metadata of the ONNX file as strings (docs/model-files.md)."""
         return {
             "idcwh_format": FORMAT,
             "idcwh_bits": str(self.bits),
@@ -67,7 +67,12 @@ class ModelInfo:
 
     @classmethod
     def from_metadata(cls, meta: Mapping[str, str]) -> ModelInfo:
-        """Returns the model of some metadata; raises CorruptFileError or NotSupportedError for other metadata."""
+        """Returns the metadata read from strings.
+
+        Raises:
+            CorruptFileError: an entry is missing or invalid.
+            NotSupportedError: the format or the precision is one of a newer version.
+        """
         if "idcwh_format" not in meta:
             raise CorruptFileError(found="no idcwh metadata", hint=WITHOUT)
         if meta["idcwh_format"] != FORMAT:
@@ -80,7 +85,7 @@ class ModelInfo:
             raise CorruptFileError(
                 _problem("idcwh_bits"), found=repr(bits[:40]), expected=f"a whole number from 1 to {MAX_BITS}"
             )
-        if (precision := meta.get("idcwh_precision", "fp32")) not in PRECISIONS:  # no entry in older files
+        if (precision := meta.get("idcwh_precision", "fp32")) not in PRECISIONS:  # older files have no entry
             raise NotSupportedError(_problem("idcwh_precision"), found=repr(precision), expected=", ".join(PRECISIONS))
         try:
             preprocess = Preprocess.from_dict(_json(meta, "idcwh_preprocess", dict))
@@ -100,18 +105,20 @@ class ModelInfo:
 
 
 def checked(session: Any, info: ModelInfo) -> ModelInfo:
-    """Returns `info`, with the code length if that was 0; raises IdcwhError unless an ONNX Runtime session has its
-    inputs and outputs by name, type and shape."""
+    """Returns `info` after a check of an ONNX Runtime session, with the session's code length if that of `info` is 0.
+
+    Raises IdcwhError if inputs or outputs of the session do not match by name, type and shape.
+    """
     inputs = {node.name: node for node in session.get_inputs()}
     outputs = {node.name: node for node in session.get_outputs()}
     if set(inputs) != {"image"} or not {"codes", "logits"} <= set(outputs):
         raise InvalidInputError(
-            "has no packed codes", found=f"{sorted(inputs)} and {sorted(outputs)}",
+            found=f"inputs {sorted(inputs)} and outputs {sorted(outputs)}",
             expected="the input image and the outputs codes and logits", hint="write it with idcwh-export",
         )  # fmt: skip
     if not info.bits:
         if not isinstance(bits := outputs["logits"].shape[-1], int):
-            raise InvalidInputError("has outputs without a code length", hint="give it with Encoder(path, bits=...)")
+            raise InvalidInputError("code length is missing", hint="pass it as Encoder(path, bits=...)")
         info = replace(info, bits=bits)
     side = info.preprocess.crop
     expected = {
@@ -125,7 +132,9 @@ def checked(session: Any, info: ModelInfo) -> ModelInfo:
             wanted = f"{kind} {['n', *shape]}" + (", by its metadata" if info.precision in PRECISIONS else "")
             raise InvalidInputError(f"{name} does not match", found=f"{node.type} {node.shape}", expected=wanted)
         if isinstance(node.shape[0], int):
-            raise NotSupportedError(f"{name} is limited", found=f"{node.shape[0]} per run", expected="any number")
+            raise NotSupportedError(
+                f"fixed batch size of {name} is not supported", found=node.shape[0], expected="any number"
+            )
     return info
 
 
@@ -136,7 +145,7 @@ def _problem(key: str) -> str:
 def _json(meta: Mapping[str, str], key: str, kind: type) -> Any:
     try:
         value = json.loads(meta[key])
-    except (KeyError, ValueError, RecursionError) as error:  # the last: lists in lists in lists
+    except (KeyError, ValueError, RecursionError) as error:  # RecursionError: deeply nested lists
         raise CorruptFileError(_problem(key), expected="JSON", hint="export the model again") from error
     return _of_kind(value, kind, key)
 

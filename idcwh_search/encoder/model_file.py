@@ -1,9 +1,8 @@
-"""A model.onnx without an ONNX library, which takes longer to load than a model: its bytes, checksum and metadata.
+"""Bytes, checksum and metadata of a model.onnx. No ONNX library is used, because it takes longer to load than a model.
 
-ONNX is a protocol buffer, a run of tagged fields. Appending a field to one appends to its message. A model with a
-checksum is the model that was compared, byte for byte, with lines of metadata behind it. The last line is the SHA-256
-of the rest.
-The checksum guards against tools and accidents, not against an attacker.
+ONNX is a protocol buffer, a sequence of tagged fields, and metadata can be appended as further fields. A model with a
+checksum consists of the bytes that the exporter verified, metadata, and the SHA-256 of all that in the last field. The
+checksum detects accidental changes, not attacks.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _CHANGED = "does not match its checksum"
 _WHEN_CHANGED = (
     "export it again; if another program changed it on purpose, pass --preprocess RESIZE,CROP (in Python, preprocess=)"
 )
-_GRAPH, _METADATA = 7, 14  # fields of ModelProto; metadata_props is a message {1: key, 2: value}, one for each line
-# Where tensors are: kind of message -> field -> kind of the message in it.
+_GRAPH, _METADATA = 7, 14  # fields of ModelProto; a metadata entry is a message {1: key, 2: value}
+# Paths to tensors: kind of message -> field -> kind of the message in it.
 _INSIDE = {
     "model": {_GRAPH: "graph", 20: "training", 25: "function"},
     "training": {1: "graph", 2: "graph"},
@@ -45,7 +44,7 @@ _INSIDE = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
 }
-_EXTERNAL_DATA = 13  # of a tensor: {1: key, 2: value}, of which "location" is the file
+_EXTERNAL_DATA = 13  # field of TensorProto: messages {1: key, 2: value}; the key "location" has the file name
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -59,14 +58,14 @@ class ChecksumState(Enum):
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model.onnx, read once, so that the bytes behind the checksum are those that run.
+    """A model.onnx in memory, read once, so that the verified bytes are those that run.
 
     Attributes:
         path: absolute path of the file.
-        content: its bytes.
-        checksum: the state of the checksum in it.
+        content: bytes of the file.
+        checksum: state of the checksum in the file.
         fingerprint: SHA-256 of the file.
-        metadata: its metadata_props.
+        metadata: metadata_props of the file, key -> value.
     """
 
     path: str
@@ -77,12 +76,12 @@ class LoadedModel:
 
     @classmethod
     def read(cls, path: StrPath) -> LoadedModel:
-        """Reads a file; raises IdcwhError where it is missing, unreadable, or not an ONNX model."""
+        """Reads a file. Raises IdcwhError if it is missing, unreadable, or not an ONNX model."""
         if not os.fspath(path):
-            raise InvalidInputError("the path of the model is empty", expected=_EXPECTED)
+            raise InvalidInputError("path of the model is missing", expected=_EXPECTED)
         path = str(Path(path).absolute())
         try:
-            # A pipe would block.
+            # Reading a pipe would block.
             if stat.S_IFMT(Path(path).stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
                 raise NotSupportedError(path=path, found="a device or a pipe", expected=_EXPECTED)
             content = Path(path).read_bytes()
@@ -96,16 +95,22 @@ class LoadedModel:
             raise InvalidInputError(path=path, found="a PyTorch file", expected="a model.onnx", hint=hint)
         checksum, fingerprint = examine(content)
         if lines is None:
-            problem = _CHANGED if checksum is ChecksumState.WRONG else "is not an ONNX model, or is cut off"
+            problem = _CHANGED if checksum is ChecksumState.WRONG else None
             raise CorruptFileError(problem, path=path, expected=_EXPECTED)
         return cls(path, content, checksum, fingerprint, lines)
 
     def info(self, preprocess: Preprocess | None = None, bits: int | None = None) -> ModelInfo:
-        """Returns the metadata, or what the caller knows of a file whose metadata is missing or may be wrong.
+        """Returns the metadata, or the arguments for a file whose metadata is missing or not trustworthy.
 
         Args:
-            preprocess: of the model. The metadata is then read only if the checksum proves it, and has to agree.
-            bits: the code length, which has to agree as well. Without metadata and `bits` the result has 0.
+            preprocess: preprocessing of the model. If it is given, the metadata is read only with a valid checksum, and
+                has to agree.
+            bits: code length, which has to agree as well. Without metadata and `bits` the code length is 0.
+
+        Raises:
+            CorruptFileError: the checksum is wrong, and `preprocess` is not given.
+            ModelMismatchError: an argument does not match the metadata.
+            NotSupportedError: the model has weights in another file.
         """
         check_self_contained(self.content)
         if preprocess is not None and self.checksum is not ChecksumState.VALID:
@@ -116,7 +121,7 @@ class LoadedModel:
         if preprocess not in (None, info.preprocess):
             raise ModelMismatchError(
                 "metadata idcwh_preprocess does not match", path=self.path, found=info.preprocess, expected=preprocess,
-                hint="the file was not changed since it was written: leave --preprocess out (in Python, preprocess=)",
+                hint="leave --preprocess out (in Python, preprocess=), since the file has a valid checksum",
             )  # fmt: skip
         if bits not in (None, info.bits):
             raise ModelMismatchError(
@@ -126,12 +131,12 @@ class LoadedModel:
 
 
 def with_metadata(content: bytes, lines: dict[str, str]) -> bytes:
-    """Returns the model with more metadata behind it."""
+    """Returns the model with metadata entries appended."""
     return content + b"".join(_line(key, value) for key, value in lines.items())
 
 
 def with_checksum(content: bytes) -> bytes:
-    """Returns the model with its own SHA-256 behind it."""
+    """Returns the model with its own SHA-256 appended as a metadata entry."""
     return with_metadata(content, {CHECKSUM_KEY: hashlib.sha256(content).hexdigest()})
 
 
@@ -141,7 +146,7 @@ def examine(content: bytes) -> tuple[ChecksumState, str]:
     digest = hashlib.sha256(body)
     whole = tail == _EXAMPLE[:-64] + digest.hexdigest().encode()
     digest.update(tail)
-    # Programs that write a model again keep its metadata: the line is there, but is wrong or is not the last.
+    # A program that rewrites a model keeps its metadata. The checksum entry is then wrong or not the last one.
     state = (
         ChecksumState.VALID if whole else ChecksumState.WRONG if _EXAMPLE[:-64] in content else ChecksumState.MISSING
     )
@@ -149,7 +154,7 @@ def examine(content: bytes) -> tuple[ChecksumState, str]:
 
 
 def metadata(content: bytes) -> dict[str, str] | None:
-    """Returns the model's metadata_props; None for bytes that are not an ONNX model."""
+    """Returns the metadata_props of a model, or None for bytes that are not an ONNX model."""
     found: dict[str, str] = {}
     graph = False
     try:
@@ -164,7 +169,7 @@ def metadata(content: bytes) -> dict[str, str] | None:
 
 
 def check_self_contained(content: bytes) -> None:
-    """Raises NotSupportedError for a model with weights in another file, which its SHA-256 does not cover."""
+    """Raises NotSupportedError for a model with weights in another file, which the SHA-256 does not cover."""
     messages: list[tuple[str, memoryview]] = [("model", memoryview(content))]
     try:
         while messages:
@@ -176,17 +181,17 @@ def check_self_contained(content: bytes) -> None:
                         place = entry.get(2, b"").decode(errors="backslashreplace")
                         raise NotSupportedError(
                             found=f"weights in another file, {place}",
-                            expected="weights in the file, which its fingerprint covers",
+                            expected="weights in the file itself",
                             hint="write it with idcwh-export, or as one file with onnx.save_model",
                         )
                 elif inside := _INSIDE.get(kind, {}).get(field):
                     messages.append((inside, value))
-    except (ValueError, IndexError, TypeError):  # not ONNX within its outermost layer: ONNX Runtime reports it
+    except (ValueError, IndexError, TypeError):  # corrupt inner messages, which ONNX Runtime reports
         return
 
 
 def _fields(content: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yields (number, content) of the fields that have a length, without reading their content."""
+    """Yields (number, content) of all length-delimited fields, without parsing their content."""
     view, at = memoryview(content), 0
     while at < len(view):
         tag, at = _varint(view, at)
@@ -206,7 +211,7 @@ def _fields(content: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """Returns a number of variable length, seven bits per byte, low ones first, and the place behind it."""
+    """Returns a number of variable length (seven bits per byte, low ones first) and the position after it."""
     value = shift = 0
     while True:
         byte = view[at]
@@ -230,4 +235,4 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes(head) + bytes([rest]) + content
 
 
-_EXAMPLE = _line(CHECKSUM_KEY, "0" * 64)  # every checksum has this length
+_EXAMPLE = _line(CHECKSUM_KEY, "0" * 64)  # has the length of every checksum entry

@@ -1,4 +1,4 @@
-"""ONNX Runtime, loaded without messages, and the options of its sessions. The device is chosen in device.py."""
+"""Import of ONNX Runtime without its messages, and session options. The device is chosen in device.py."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..errors import NotInstalledError, NotSupportedError
 
 CPU = "CPUExecutionProvider"
 MAX_THREADS = 1024
-SILENT = 4  # ONNX Runtime's severity "fatal": errors arrive as exceptions
+SILENT = 4  # log severity "fatal": errors are raised as exceptions anyway
 GPU_FIX = "pip install 'idcwh[gpu]'"
 
 
 def load_onnxruntime() -> Any:
-    """Returns the module onnxruntime; raises NotInstalledError, with what to install, where it is missing or broken."""
+    """Returns the module onnxruntime. Raises NotInstalledError with a hint if it is missing or cannot be loaded."""
     if "onnxruntime" in sys.modules:
         return sys.modules["onnxruntime"]
     try:
-        # While it is imported it looks for devices and warns of what it does not find, before its logger can be set.
+        # The import itself logs warnings about missing devices, before the severity can be set.
         with interrupts_delayed(), _silent_stderr():
             ort = importlib.import_module("onnxruntime")
             ort.set_default_logger_severity(SILENT)
@@ -34,7 +34,7 @@ def load_onnxruntime() -> Any:
         if error.name != "onnxruntime":
             raise
         raise NotInstalledError(path="onnxruntime", hint=f"pip install 'idcwh[cpu]', or {GPU_FIX} for a GPU") from error
-    except (ImportError, AttributeError) as error:  # AttributeError: a folder without its library, left by an uninstall
+    except (ImportError, AttributeError) as error:  # AttributeError: an uninstall left a folder without its library
         problem = f"cannot be loaded: {first_line(error)}"
         raise NotInstalledError(problem, path="onnxruntime", hint=both_or("reinstall it")) from error
     return ort
@@ -42,7 +42,7 @@ def load_onnxruntime() -> Any:
 
 @contextlib.contextmanager
 def running(name: str) -> Iterator[None]:
-    """Raises the errors of ONNX Runtime in the block as a NotSupportedError with the path of the model."""
+    """Converts errors of ONNX Runtime in the block into a NotSupportedError with the path of the model."""
     try:
         yield
     except Exception as error:
@@ -52,8 +52,8 @@ def running(name: str) -> Iterator[None]:
 
 
 def installed_distributions() -> dict[str, str]:
-    """Returns the versions of the installed ONNX Runtime packages; if there are two, they overwrite each other."""
-    from importlib import metadata  # takes longer to load than all the rest here, and is needed for errors only
+    """Returns the installed ONNX Runtime packages: name -> version. Two of them overwrite each other's files."""
+    from importlib import metadata  # a slow import, needed for errors only
 
     found = {}
     for name in ("onnxruntime", "onnxruntime-gpu"):
@@ -63,7 +63,7 @@ def installed_distributions() -> dict[str, str]:
 
 
 def both_or(otherwise: str) -> str:
-    """Returns how to repair an installation: a hint for both packages if both are installed, else `otherwise`."""
+    """Returns the hint for a broken installation: how to repair it if two packages are installed, else `otherwise`."""
     found = installed_distributions()
     if len(found) < 2:
         return otherwise
@@ -72,9 +72,13 @@ def both_or(otherwise: str) -> str:
 
 
 def session_options(ort: Any, threads: int = 1, spin: bool = False) -> Any:
-    """Returns options of a session without messages, with this many threads per run on the CPU.
+    """Returns the options of a session without log messages.
 
-    Threads that spin while they wait take a tenth off a single query, and take cores from decoding and other work.
+    Args:
+        ort: the module onnxruntime.
+        threads: threads per run on the CPU.
+        spin: True if threads spin while they wait. A single query takes about 10 % less time, but decoding and other
+            work have fewer cores.
     """
     options = ort.SessionOptions()
     options.log_severity_level = SILENT
@@ -86,7 +90,7 @@ def session_options(ort: Any, threads: int = 1, spin: bool = False) -> Any:
 
 @contextlib.contextmanager
 def interrupts_delayed() -> Iterator[None]:
-    """Delays SIGINT to the end of the block: native code reports an interrupted import as a broken installation."""
+    """Delays SIGINT to the end of the block. Native code reports an interrupted import as a broken installation."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -102,10 +106,10 @@ def interrupts_delayed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Discards what native code writes to file descriptor 2."""
+    """Discards the output of native code on file descriptor 2."""
     try:
         saved = os.dup(2)
-    except OSError:  # there is no stderr
+    except OSError:  # stderr is closed
         yield
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)

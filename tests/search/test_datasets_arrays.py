@@ -114,7 +114,7 @@ def test_corrupt_archive_raises(tmp_path):
 def test_file_that_is_no_archive_is_corrupt(tmp_path, content):
     """numpy takes it for a pickle, and says how to have it loaded."""
     (tmp_path / "set.npz").write_bytes(content)
-    expected = "x_train, y_train, x_test, y_test, or x and y, as numpy.savez writes them"
+    expected = "an .npz archive of x_train, y_train, x_test, y_test, or x and y, as numpy.savez writes them"
     with raises(CorruptFileError, path=tmp_path / "set.npz", expected=expected):
         datasets.load(str(tmp_path / "set.npz"))
 

@@ -102,7 +102,7 @@ def test_encoder_of_other_objects_is_a_type_error(linear: Any, tmp_path: Path) -
 
 
 def test_encoder_with_an_empty_path_is_invalid(linear: Any) -> None:
-    with raises(InvalidInputError, path=None, problem="the path of the model is empty"):
+    with raises(InvalidInputError, path=None, problem="path of the model is missing"):
         Encoder("")
     with raises(UnreadableImage, path="''", problem="an empty path"):
         Encoder(linear.write())([""])
