@@ -1,15 +1,22 @@
-"""The C++ engine (csrc/bindings/core.cpp). Arrays are used where they lie, memory-mapped files included: never cast,
-never copied.
+"""The bindings of the C++ engine (csrc/bindings/core.cpp).
 
-codes and queries: C-contiguous uint8, shape (n, ceil(bits / 8)), bits 1 to 65535, padding bits zero (not checked
-here; see padding_is_zero). ids: int64 [n], unique, in any order; None: row numbers. rows: the rows to search: None for
-all, a bool or uint8 for each code, int64 row numbers that ascend, or a tuple (begin, end). threads: 0 takes as many as
-the process may run on. Distances are int32, ids int64, in the order (distance, id), ascending. A wrong type is a
-TypeError, a wrong shape, layout or range a ValueError, with expected and actual. On Python's main thread a signal whose
-handler raises, such as Ctrl-C, ends a search.
+Arrays, including memory-mapped ones, are used in place and are never cast or copied. These arguments and results are
+common to all functions:
 
-Where ids ascend with the rows, passing None and mapping the result (ids[I]) gives the same order and is faster: a
-later row then can never displace an equal distance.
+    codes, queries  C-contiguous uint8 (n, ceil(bits / 8)), padding bits zero (not checked; see padding_is_zero)
+    bits            code length, 1 to 65535
+    ids             unique int64 [n] in any order; None for row numbers
+    rows            rows to search: None for all, bool or uint8 per code, ascending int64 row numbers, or a tuple
+                    (begin, end)
+    threads         number of threads; 0 for one per available core
+    D, I            distances int32 and ids int64, ordered by (distance, id), ascending
+    lims            int64 (nq + 1,); query i has the hits D[lims[i]:lims[i + 1]]
+
+A wrong type raises TypeError, and a wrong shape, layout or range ValueError, with the expected and the actual value. On
+Python's main thread a signal handler that raises, such as that of Ctrl-C, ends a search.
+
+If ids ascend with the rows, pass None and map the result (ids[I]). The order is the same, and the search is faster,
+because a later row never displaces one at equal distance.
 """
 
 from collections.abc import Iterable
@@ -34,7 +41,7 @@ def topk(
     rows: _Rows = None,
     threads: int | None = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(D, I), both (nq, min(k, eligible)): the k nearest codes of each query. k >= 0; never padded."""
+    """Returns (D, I), the k >= 0 nearest codes per query, both (nq, min(k, eligible)) without padding."""
 
 def topk_ties(
     codes: NDArray[np.uint8],
@@ -45,7 +52,7 @@ def topk_ties(
     rows: _Rows = None,
     threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """(lims [nq + 1], D, I): the k nearest codes of each query and all that are as near as the k-th."""
+    """Returns (lims, D, I), the k nearest codes per query and every other code as near as the k-th."""
 
 def radius(
     codes: NDArray[np.uint8],
@@ -56,10 +63,7 @@ def radius(
     rows: _Rows = None,
     threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """(lims [nq + 1], D, I): every code at a distance <= radius; query i has D[lims[i]:lims[i + 1]].
-
-    radius >= 0, a whole number; above bits it takes in everything.
-    """
+    """Returns (lims, D, I), every code at a distance <= radius per query. The radius is an integer >= 0."""
 
 def count(
     codes: NDArray[np.uint8],
@@ -69,7 +73,7 @@ def count(
     rows: _Rows = None,
     threads: int | None = 0,
 ) -> NDArray[np.int64]:
-    """How many codes lie at a distance <= radius of each query, (nq,)."""
+    """Returns the number of codes at a distance <= radius per query, (nq,)."""
 
 def histogram(
     codes: NDArray[np.uint8],
@@ -78,7 +82,7 @@ def histogram(
     rows: _Rows = None,
     threads: int | None = 0,
 ) -> NDArray[np.int64]:
-    """How many codes lie at each distance of each query, (nq, bits + 1)."""
+    """Returns the number of codes at each distance per query, (nq, bits + 1)."""
 
 def rank(
     codes: NDArray[np.uint8],
@@ -88,24 +92,28 @@ def rank(
     rows: _Rows = None,
     threads: int | None = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(D, I), both (nq, eligible): the whole Hamming ranking, by counting sort."""
+    """Returns (D, I), the full Hamming ranking by counting sort, both (nq, eligible)."""
 
 def isa() -> list[_Isa]:
-    """Instruction sets compiled in, slowest first. IdcwhError when IDCWH_ISA asks for one that is not there."""
+    """Returns the compiled instruction sets, slowest first. Raises IdcwhError if IDCWH_ISA names an unavailable one."""
 
 def set_isa(name: str) -> None:
-    """Searches from now on run on this one; "auto" for the best. ValueError: unknown; IdcwhError: not on this
-    machine."""
+    """Selects the instruction set of later searches; "auto" selects the fastest.
+
+    Raises ValueError for an unknown one, and IdcwhError for one that this machine does not support.
+    """
 
 def available_cores() -> int:
-    """The number of cores that this process may use: its affinity mask and its CPU quota."""
+    """Returns the number of cores that this process may use, by its affinity mask and its CPU quota."""
 
 def crc32c(buffer: bytes | bytearray | memoryview | NDArray[Any], seed: int = 0) -> int:
-    """CRC-32C (Castagnoli) of a contiguous buffer; seed continues an earlier one. crc32c(b"123456789") ==
-    0xE3069283."""
+    """Returns the CRC-32C (Castagnoli) of a contiguous buffer. `seed` is the checksum of preceding bytes.
+
+    crc32c(b"123456789") == 0xE3069283.
+    """
 
 def padding_is_zero(codes: NDArray[np.uint8], bits: int) -> bool:
-    """True when the bits behind the last one are zero in every row."""
+    """Returns True if the padding bits of every row are zero."""
 
 def count_pairs(
     queries: NDArray[np.uint8],
@@ -118,27 +126,36 @@ def count_pairs(
     ranked: bool = True,
     threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """(row, items, relevant, ranked_sum, ranked_hits): what metrics are computed from, for all pairs.
+    """Returns the counts of all pairs from which metrics are computed.
 
-    Labels: int64 [n], one class an item; with `classes`, sets of that many: uint8 [n, ceil(classes/8)], class c in byte
-    c // 8 at position c % 8. Items that share a class are relevant to each other. cuts ascend, each >= 1.
+    Items that share a class are relevant to each other. Queries with the same code and label share a row of the counts.
 
-    row [queries]: queries with the same code and label share a row of the others. items, relevant [rows, bits + 1]: how
-    many database items, and how many relevant ones, lie at each distance. ranked_sum [rows, cuts + 1]: in the order
-    (distance, row), the sum over the relevant items in the first K of (relevant items so far / rank), uncut in the last
-    column; ranked_hits [rows, cuts]: how many they are. Both have no rows without `ranked`.
+    Args:
+        query_labels, database_labels: int64 [n], one class per item; with `classes` multi-label uint8
+            [n, ceil(classes/8)], class c in byte c // 8 at position c % 8.
+        classes: number of classes of multi-label items; None for one class per item.
+        cuts: ascending ranks >= 1.
+        ranked: False to leave out ranked_sum and ranked_hits, which then have no rows.
+
+    Returns:
+        row: [queries], row of each query in the other arrays.
+        items, relevant: [rows, bits + 1], number of database items, and of relevant ones, at each distance.
+        ranked_sum: [rows, cuts + 1], sum of (relevant so far / rank) over the relevant items among the first K in the
+            order (distance, row). The last column has no cut.
+        ranked_hits: [rows, cuts], number of relevant items among the first K in that order.
     """
 
 def count_distinct(codes: NDArray[np.uint8], bits: int) -> int:
-    """How many different codes there are."""
+    """Returns the number of different codes."""
 
 _Where = NDArray[np.bool_] | NDArray[np.int64] | tuple[int, int] | None
 
 class Snapshot:
-    """What an Index held at one moment; never changes. See csrc/include/idcwh/index.hpp.
+    """The contents of an Index at one moment (csrc/include/idcwh/index.hpp).
 
-    queries: C-contiguous uint8 (nq, ceil(bits / 8)). where: a mask (bool, in the order of adding), ids (int64, any
-    order), a pair (first, last) of ids, last excluded, or None. threads: 0 takes what the index says.
+    queries: C-contiguous uint8 (nq, ceil(bits / 8)).
+    where: bool mask in row order, int64 ids in any order, half-open range of ids (first, last), or None.
+    threads: number of threads; 0 for the setting of the index.
     """
 
     @property
@@ -165,26 +182,26 @@ class Snapshot:
     def get(self, ids: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def ids(self) -> NDArray[np.int64]: ...
     def copy(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """All codes and ids, in the order they were added."""
+        """Returns copies of all codes and ids, in the order they were added."""
 
     def explain(
         self, k: int | None = None, radius: int | None = None, queries: int = 1, where: _Where = None
     ) -> list[dict[str, Any]]:
-        """How a search would run, "path", "nanoseconds", "because"; the path it takes first."""
+        """Returns "path", "nanoseconds" and "because" of each execution path, the selected one first."""
 
     def structures(self) -> list[dict[str, Any]]:
-        """Of each structure "name", "codes", "bytes", "detail"."""
+        """Returns "name", "codes", "bytes" and "detail" of each index structure."""
 
     def memory(self) -> int: ...
 
 class Index:
-    """Codes with ids that come and go; searched through snapshots, changed by one thread at a time."""
+    """An in-memory index of codes with ids. Searches use snapshots, and one thread at a time changes it."""
 
     def __init__(self, bits: int) -> None: ...
     def snapshot(self) -> Snapshot: ...
     def add(self, codes: NDArray[np.uint8], ids: NDArray[np.int64] | None = None) -> NDArray[np.int64]: ...
     def remove(self, ids: NDArray[np.int64]) -> int:
-        """KeyError for an id that is not there."""
+        """Removes the codes with these ids and returns their number. Raises KeyError for a missing id."""
 
     def reserve(self, size: int) -> None: ...
     def optimize(self, memory: int | None = None, threads: int | None = 0) -> None: ...
@@ -192,12 +209,12 @@ class Index:
     def set_threads(self, threads: int) -> None: ...
 
 def bit_pairs(codes: NDArray[np.uint8], bits: int, threads: int | None = 0) -> NDArray[np.int64]:
-    """In how many codes bits i and j are both set: [bits, bits], symmetric; how often each is, on the diagonal."""
+    """Returns the number of codes in which bits i and j are both 1, [bits, bits]. The diagonal counts single bits."""
 
 _Strings = list[str | None]
 
 class DatabaseSnapshot(Snapshot):
-    """What a database held at one moment. Keys are decoded as file names, labels as UTF-8 with surrogates."""
+    """The contents of a database at one moment. Keys are decoded as file names, labels as UTF-8 with surrogates."""
 
     @property
     def commit(self) -> int: ...
@@ -206,14 +223,14 @@ class DatabaseSnapshot(Snapshot):
     def mtime_signatures(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.uint32]: ...
     def checksums(self, ids: NDArray[np.int64] | None = None) -> NDArray[np.uint64]: ...
     def find(self, keys: _Strings) -> NDArray[np.int64]:
-        """The ids of the items with one of these keys, ascending."""
+        """Returns the ids of the items with one of these keys, ascending."""
 
     def manifest(self) -> bytes: ...
     def codes_in_place(self) -> NDArray[np.uint8] | None:
-        """All codes over the file, read-only; None when they are not in one piece."""
+        """Returns all codes as a read-only view of the file, or None if the file has several segments."""
 
 class Database:
-    """A codes.bin. Paths and JSON are bytes."""
+    """A codes.bin file. Paths and JSON are bytes."""
 
     @staticmethod
     def open(path: bytes, write: bool = False) -> Database: ...
@@ -236,7 +253,7 @@ class Database:
         mtime_signatures: NDArray[np.uint32] | None = None,
         checksums: NDArray[np.uint64] | None = None,
     ) -> NDArray[np.int64]:
-        """Remove, then add, in one step; returns the ids of what was added."""
+        """Removes and adds items in one atomic step, and returns the ids of the added ones."""
 
     def remove(self, ids: NDArray[np.int64]) -> int: ...
     def remove_keys(self, keys: _Strings) -> int: ...
@@ -246,7 +263,7 @@ class Database:
     def optimize(self, memory: int | None = None, threads: int | None = 0) -> None: ...
     def drop_structures(self) -> None: ...
     def check(self, threads: int | None = None) -> dict[str, Any]:
-        """ "corrupt", a list of (what, byte, length); "items", "good_items" and "torn"."""
+        """Returns "corrupt", a list of (what, offset, length); and "items", "good_items" and "torn"."""
 
     def close(self) -> None: ...
     def discard(self) -> None: ...

@@ -1,1 +1,1 @@
-"""codes.bin: the durable, memory-mapped database of codes, its columns, and the model that made the codes."""
+"""codes.bin, the durable memory-mapped database of codes: its items, its columns, and its model and images."""

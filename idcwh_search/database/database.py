@@ -1,7 +1,7 @@
-"""Database: codes with ids, keys and labels in one file, codes.bin, that loses nothing.
+"""Database, a durable file of codes with ids, keys and labels (codes.bin).
 
-The file and its guarantees are csrc/src/storage (specification: docs/codes-bin.md); here texts, arrays and the
-manifest become Python's.
+The file format is implemented in csrc/src/storage and specified in docs/codes-bin.md. This module adds the Python
+interface.
 """
 
 from __future__ import annotations
@@ -27,47 +27,51 @@ from .arguments import creating_file, json_bytes, path_bytes
 from .items import Checksums, MtimeSignatures, NewItems, Texts, class_names, text_list
 
 FORMAT = 1
-_NAMED = 20  # labels that a message lists
+_NAMED = 20  # labels per message
 
 
 class _Readable(Searchable):
-    """The columns of a database and of its snapshots."""
+    """Base class of a database and its snapshots: access to the columns."""
 
     def _snapshot(self) -> _core.DatabaseSnapshot:
         raise NotImplementedError
 
     @property
     def codes(self) -> np.ndarray:
-        """Codes in row order, uint8 (n, code bytes), read-only: in the file where they are one segment, else a
-        copy."""
+        """Codes in row order, uint8 (n, code bytes), read-only. They are a view of the file if it has one segment,
+        otherwise a copy.
+        """
         view = self._snapshot()
         codes = view.codes_in_place()
         return read_only(view.copy()[0]) if codes is None else codes
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The description of the model and the images of the database."""
-        text = self._snapshot().manifest()  # outside of the try: a closed database has a ValueError of its own
+        """Description of the model and of the images, as stored in the file."""
+        text = self._snapshot().manifest()  # outside the try block, because a closed database raises ValueError
         try:
             manifest = json.loads(text.decode(errors="surrogateescape"))
         except (ValueError, RecursionError):
             manifest = None
         if not isinstance(manifest, dict):
             raise CorruptFileError(
-                "its manifest is not a JSON object", path=getattr(self, "path", None), hint="set another one"
+                "manifest is corrupt",
+                path=getattr(self, "path", None),
+                expected="a JSON object",
+                hint="write another one with set_manifest",
             )
         return manifest
 
     def keys(self, ids: Ids | None = None) -> list[str | None]:
-        """Returns the keys (image paths) of these ids, or of all in row order; None where an item has none."""
+        """Returns the keys (image paths) of these ids, or of all items in row order; None for an item without one."""
         return self._snapshot().keys(None if ids is None else as_id_list(ids))
 
     def labels(self, ids: Ids | None = None) -> list[str | None]:
-        """Returns the labels of these ids, or of all in row order; None where an item has none."""
+        """Returns the labels of these ids, or of all items in row order; None for an item without one."""
         return self._snapshot().labels(None if ids is None else as_id_list(ids))
 
     def mtime_signatures(self, ids: Ids | None = None) -> np.ndarray:
-        """Returns the mtime signatures of these ids, or of all in row order, uint32 (n,); 0 where an item has none."""
+        """Returns the mtime signatures of these ids, or of all items in row order: uint32 (n,), 0 for none."""
         return self._snapshot().mtime_signatures(None if ids is None else as_id_list(ids))
 
     def stamps(self, ids: Ids | None = None) -> np.ndarray:
@@ -76,9 +80,9 @@ class _Readable(Searchable):
         return self.mtime_signatures(ids)
 
     def checksums(self, ids: Ids | None = None) -> np.ndarray:
-        """Returns the checksums of these ids, or of all in row order, uint64 (n, 2); (0, 0) where an item has none.
+        """Returns the checksums of these ids, or of all items in row order: uint64 (n, 2), (0, 0) for none.
 
-        A checksum is the size and a hash of the content behind a key.
+        A checksum consists of the size in bytes and a hash of the image file.
         """
         return self._snapshot().checksums(None if ids is None else as_id_list(ids))
 
@@ -87,11 +91,16 @@ class _Readable(Searchable):
         return sorted({label for label in self.labels() if label is not None})
 
     def select(self, *, labels: Sequence[str] | None = None, key_prefixes: Sequence[str] | None = None) -> np.ndarray:
-        """Returns the ids of the items that have one of these labels and a key that begins with one of these prefixes.
+        """Returns the ids of the items with one of the labels and one of the key prefixes, int64, in row order.
 
-        They are int64, in row order, and what `where` of every search takes. An item of several classes, whose label is
-        `a|b`, has the labels a, b and `a|b`. Raises ValueError for a label that no item has, which names those that
-        there are, and for a prefix that no key has.
+        The result can be passed as `where` to every search.
+
+        Args:
+            labels: labels, or None for any. A multi-label item with the text `a|b` has the labels a, b and `a|b`.
+            key_prefixes: beginnings of keys, or None for any.
+
+        Raises:
+            ValueError: no item has one of the labels, or no key has one of the prefixes.
         """
         view = self._snapshot()
         kept = np.ones(len(view), bool)
@@ -107,10 +116,10 @@ class _Readable(Searchable):
 
 
 class DatabaseSnapshot(_Readable):
-    """The contents of a database at one moment. It does not change with the file, and may outlive the database."""
+    """The contents of a database at one moment. Later changes do not affect it. It may outlive the database."""
 
     def __init__(self, view: _core.DatabaseSnapshot) -> None:
-        """Use Database.snapshot."""
+        """Wraps a snapshot of the engine; callers use Database.snapshot."""
         self._view = view
 
     def _snapshot(self) -> _core.DatabaseSnapshot:
@@ -122,7 +131,12 @@ class DatabaseSnapshot(_Readable):
 
 @dataclass(frozen=True)
 class CorruptRange:
-    """A corrupt range of a database: what it is, and where in the file, in bytes."""
+    """A corrupt range of a database file.
+
+    Attributes:
+        `what`: name of the structure in the file.
+        offset, length: position and size in bytes.
+    """
 
     what: str
     offset: int
@@ -133,10 +147,11 @@ class CorruptRange:
 class Verification:
     """The result of `Database.check`.
 
-    corrupt       the corrupt ranges
-    items         items that the file should hold
-    good_items    of these, items in segments without a corrupt range
-    torn          bytes of a write that never ended (harmless)
+    Attributes:
+        corrupt: the corrupt ranges.
+        items: number of items that the file should hold.
+        good_items: number of items in segments without a corrupt range.
+        torn: bytes of an unfinished write at the end of the file, which are harmless.
     """
 
     corrupt: tuple[CorruptRange, ...]
@@ -146,21 +161,21 @@ class Verification:
 
 
 class Database(_Readable):
-    """A codes.bin: `create` or `build` a new one, or `open` one. A context manager each way.
+    """A codes.bin file. `open`, `create` and `build` return one, which is also a context manager.
 
-    A write has reached the disk when its method returns; whatever happens to the process or the machine, the file
-    then holds what was acknowledged. After an error it is as it was. One process writes at a time; any number read:
-    they see what was there when they opened it, until they `refresh`. Methods may be called from many threads.
+    A write is on disk when its method returns, and survives a crash of the process or the machine. An error leaves the
+    file unchanged. One process writes at a time, and any number of processes read. A reader sees the state at opening
+    until it calls `refresh`. Methods may be called from many threads.
 
-    The file is mapped into memory. A file that another program cuts off raises IdcwhError, by a handler for SIGBUS that
-    is installed when the first database is opened and passes other faults on to the handler before it. A program that
-    installs a handler for SIGBUS of its own, `faulthandler.enable` included, does so before it opens a database.
+    The file is mapped into memory. If another program truncates it, reads raise IdcwhError. This needs a handler for
+    SIGBUS, which is installed when the first database is opened and passes other faults on to the previous handler. A
+    program with its own SIGBUS handler, such as `faulthandler.enable`, has to install it before it opens a database.
     """
 
     def __init__(self, path: Path, database: _core.Database | None = None, building: bool = False) -> None:
-        """Use `open`, `create` or `build`."""
+        """Wraps a database of the engine; callers use `open`, `create` or `build`."""
         if not isinstance(database, _core.Database):
-            raise TypeError("Database is not called; use Database.open, Database.create or Database.build")
+            raise TypeError("Database cannot be called; use Database.open, Database.create or Database.build")
         self.path = path
         self._database = database
         errors = creating_file(path) if building else contextlib.nullcontext()
@@ -168,24 +183,37 @@ class Database(_Readable):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: str = "r") -> Database:
-        """Opens a database: mode "r" to search, "r+" to change it as well, which locks it against other writers.
+        """Opens a database.
 
-        Raises CorruptFileError for a file that is not a whole codes.bin, LockedError while another handle writes to it,
-        NotSupportedError for a later format version, and FileNotFoundError or another OSError for none at all.
+        Args:
+            path: the file.
+            mode: "r" for searching; "r+" for changing as well, which locks the file against other writers.
+
+        Raises:
+            CorruptFileError: the file is not a complete codes.bin.
+            LockedError: mode is "r+", and another handle has the file open for changing.
+            NotSupportedError: the file has a later format version.
+            OSError: the file is missing (FileNotFoundError) or cannot be read.
         """
         if mode not in ("r", "r+"):
-            raise ValueError(f"mode must be 'r' or 'r+', not {mode!r}; make a new database with Database.create")
+            raise ValueError(f"mode must be 'r' or 'r+', not {mode!r}; create a new database with Database.create")
         return cls(Path(path), _core.Database.open(path_bytes(path), mode == "r+"))
 
     @classmethod
     def create(
         cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
     ) -> Database:
-        """Creates a database of `bits`-bit codes without items, on disk at once and open for changing.
+        """Creates an empty database on disk, open for changing.
 
-        `model` describes what makes the codes (any JSON-serialisable dictionary). An existing file is an error
-        unless `replace` is set, which replaces a codes.bin or an empty file and nothing else. The new file has the
-        permissions of the old one; a link is followed.
+        Args:
+            path: the file. A link is followed.
+            bits: code length.
+            model: description of the model, a JSON-serialisable dictionary.
+            replace: True to replace an existing codes.bin or empty file, whose permissions are kept.
+
+        Raises:
+            AlreadyExistsError: the file exists, and `replace` is False or the file is of another kind.
+            NotWrittenError: the file cannot be written.
         """
         with creating_file(path):
             database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace)
@@ -195,44 +223,44 @@ class Database(_Readable):
     def build(
         cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
     ) -> Database:
-        """Begins a database that appears at `path` when it is closed, compact and synced, or never.
+        """Begins a database that appears at `path`, compact and synced, when it is closed.
 
-        Arguments are those of `create`. Changes are not synced, which is faster: the way to add many items. `discard`,
-        and leaving a `with` block by an exception, leave nothing behind.
+        Single changes are not synced, so this is the fastest way to add many items. `discard`, and leaving a `with`
+        block by an exception, remove the unfinished file. Arguments and errors are those of `create`.
         """
         with creating_file(path):
             database = _core.Database.create(path_bytes(path), check_bits(bits), json_bytes(model), replace, True)
         return cls(Path(path), database, building=True)
 
     def __reduce__(self) -> Any:
-        """Returns how to open the file again, for pickling and copying a database that is open for reading.
+        """Returns what pickle and copy need to open the file again, for a database that is open for reading.
 
-        The copy sees the newest commit, and has no structures of `optimize`. Raises TypeError for a database that is
-        open for changing, which one handle may do at a time.
+        The copy has the newest commit and no index structures. Raises TypeError for a database that is open for
+        changing, because only one handle may change a file.
         """
         if self._database.writable:
             raise TypeError(
-                f"{self.path}: a database that is open for changing cannot be copied or pickled; "
-                "open it with mode 'r' where it is only searched"
+                f"{self.path}: copying and pickling are not supported for a database that is open for changing; "
+                "open it with mode 'r'"
             )
-        self._database.snapshot()  # raises where it is closed
+        self._database.snapshot()  # raises ValueError if the database is closed
         return Database.open, (str(self.path.absolute()),)
 
     def _snapshot(self) -> _core.DatabaseSnapshot:
         return self._database.snapshot()
 
     def _writable(self) -> _core.Database:
-        """Returns the file, to change it. Raises ValueError if it is open for reading."""
+        """Returns the database of the engine. Raises ValueError if it is open for reading only."""
         if not self._database.writable:
             raise ValueError(f"{self.path}: is open for reading; open it with mode='r+' to change it")
         return self._database
 
     def snapshot(self) -> DatabaseSnapshot:
-        """Returns the current contents, for as long as the snapshot is kept."""
+        """Returns the current contents, which later changes do not affect."""
         return DatabaseSnapshot(self._database.snapshot())
 
     def refresh(self) -> bool:
-        """Takes up changes of other processes; returns whether there were any."""
+        """Loads changes of other processes and returns True if there were any."""
         return self._database.refresh()
 
     # changing
@@ -247,14 +275,21 @@ class Database(_Readable):
         mtime_signatures: MtimeSignatures = None,
         checksums: Checksums = None,
     ) -> np.ndarray:
-        """Adds codes, uint8 (n, code bytes), and returns their ids, int64 (n,).
+        """Adds codes and returns their ids, int64 (n,). An error leaves the database unchanged.
 
-        ids: unique, >= 0, not yet in the database; by default they continue from the highest ever used. keys (image
-        paths, which may repeat) and labels (class names): n texts each; None marks an item without one.
-        mtime_signatures: n whole numbers below 2^32 that change with the content behind a key; None or 0 marks an item
-        without one.
-        checksums: n pairs of whole numbers below 2^64, the size in bytes and a hash of the content behind a key; None
-        or (0, 0) marks an item without one.
+        Args:
+            codes: packed codes, uint8 (n, code bytes).
+            ids: n new unique ids >= 0. By default they continue from the largest id ever used.
+            keys: n image paths, which may repeat; None for an item without one.
+            labels: n class names; None for an item without one.
+            mtime_signatures: n integers below 2^32 that change when the image file changes; None or 0 for an item
+                without one.
+            checksums: n pairs of integers below 2^64, size in bytes and hash of the image file; None or (0, 0) for an
+                item without one.
+
+        Raises:
+            TypeError, ValueError: an argument is invalid, or an id exists.
+            NotWrittenError: the file cannot be written.
         """
         return self.update([], codes, ids, keys, labels, mtime_signatures, checksums)
 
@@ -268,7 +303,10 @@ class Database(_Readable):
         mtime_signatures: MtimeSignatures = None,
         checksums: Checksums = None,
     ) -> None:
-        """Replaces the items with these ids, which all exist, by new codes and columns."""
+        """Replaces codes and columns of existing items. Arguments are those of `add`.
+
+        Raises KeyError for a missing id.
+        """
         self.update(ids, codes, ids, keys, labels, mtime_signatures, checksums)
 
     @renamed_argument("stamps", "mtime_signatures")
@@ -282,15 +320,18 @@ class Database(_Readable):
         mtime_signatures: MtimeSignatures = None,
         checksums: Checksums = None,
     ) -> np.ndarray:
-        """Removes the items with the ids `removed` and adds others, in one step: a crash leaves both or neither."""
+        """Removes the items with the ids `removed` and adds new ones, and returns the ids of the new ones.
+
+        Both happen in one atomic step, even in a crash. The other arguments are those of `add`.
+        """
         new = NewItems.of(self.bits, codes, ids, keys, labels, mtime_signatures, checksums)
         with self._errors:
             return self._writable().update(as_id_list(removed), *new)
 
     def remove(self, ids: Ids | None = None, *, keys: Sequence[str] | None = None) -> int:
-        """Removes the items with these ids, or every item with one of these keys, and returns their number.
+        """Removes the items with these ids, or all items with one of these keys, and returns their number.
 
-        Raises KeyError for an id or a key that is missing, and then nothing is removed.
+        Raises KeyError for a missing id or key, and then removes nothing.
         """
         if ids is not None and keys is None:
             return self._writable().remove(as_id_list(ids))
@@ -299,35 +340,40 @@ class Database(_Readable):
         raise ValueError("remove: give either ids or keys")
 
     def set_manifest(self, manifest: dict[str, Any]) -> None:
-        """Replaces the description of the model and the images of the database."""
+        """Replaces the description of the model and of the images."""
         self._writable().set_manifest(json_bytes(manifest))
 
     def compact(self) -> None:
-        """Writes all items into a new file, without removed ones, which replaces the old file at once."""
+        """Writes the items without removed rows into a new file, which replaces the old one atomically."""
         self._writable().compact()
 
     # searching faster
 
     def optimize(self, memory: int | None = None, threads: int | None = None) -> None:
-        """Builds what makes searches faster, in at most `memory` bytes beyond the file; results do not change.
+        """Builds index structures in memory that make searches faster. Neither the results nor the file change.
 
-        memory: None for 128 bytes per code and 1 MiB for each segment.
+        The structures belong to this handle. Items added later are scanned until there are many, and then get a
+        structure, too. A database has one structure per segment, and one structure is faster than several, so call
+        `compact` first. `structures`, `explain` and `drop_structures` are those of a HammingIndex.
 
-        The structures are in memory, for this handle; the file does not change. Items that are added later are scanned
-        until they are many, then they are covered as well. One structure is faster than several: `compact` first.
-        `structures`, `explain` and `drop_structures` are as for a HammingIndex.
+        Args:
+            memory: most bytes for the structures; None for 128 bytes per code plus 1 MiB per segment.
+            threads: number of threads; None for one per available core.
         """
         self._database.optimize(memory, threads)
 
     def drop_structures(self) -> None:
-        """Frees the memory of what `optimize` built."""
+        """Frees the memory of the structures that `optimize` built."""
         self._database.drop_structures()
 
     # the file
 
     def info(self) -> dict[str, Any]:
-        """Returns facts about the file: path, format, code length, items, removed rows still in it, segments, size and
-        bytes that `compact` would free, number of the commit, next id, and the manifest."""
+        """Returns properties of the file as a dictionary.
+
+        They are path, format, code length, numbers of items, removed rows and segments, size in bytes, bytes that
+        `compact` would free, number of the commit, next id, and manifest.
+        """
         return {
             "path": str(self.path),
             "format": FORMAT,
@@ -337,19 +383,19 @@ class Database(_Readable):
         }
 
     def check(self, threads: int | None = None) -> Verification:
-        """Reads the whole file and returns a report of every corrupt range; see `verify`."""
+        """Reads the whole file and returns a report of every corrupt range. `verify` raises an error instead."""
         found = self._database.check(threads)
         corrupt = tuple(CorruptRange(*span) for span in found["corrupt"])
         return Verification(corrupt, found["items"], found["good_items"], found["torn"])
 
     def verify(self) -> None:
-        """Reads the whole file and raises CorruptFileError, with the first corrupt range, unless all of it is good."""
+        """Reads the whole file and raises CorruptFileError with the first corrupt range, if there is one."""
         found = self.check()
         if found.corrupt:
             first, more = found.corrupt[0], len(found.corrupt) - 1
             lost = found.good_items != found.items
             raise CorruptFileError(
-                f"is corrupt at byte {first.offset} ({first.what})" + (f" and {more} more ranges" if more else ""),
+                f"is corrupt at byte {first.offset} ({first.what})" + (f" and in {more} more ranges" if more else ""),
                 path=self.path,
                 found=f"{found.good_items} items in good segments" if lost else None,
                 expected=found.items if lost else None,
@@ -357,16 +403,16 @@ class Database(_Readable):
             )
 
     def close(self) -> None:
-        """Lets go of the file, which is at its path from now on. Arrays taken from the database stay valid."""
+        """Closes the file. A database of `build` then appears at its path. Arrays of the database stay valid."""
         with self._errors:
             self._database.close()
 
     def discard(self) -> None:
-        """Closes a database that `build` began and leaves nothing behind; the same as `close` for any other."""
+        """Closes the database, and removes the unfinished file of `build`."""
         self._database.discard()
 
     def __enter__(self) -> Database:
-        len(self)  # ValueError when it is closed
+        len(self)  # raises ValueError if the database is closed
         return self
 
     def __exit__(
@@ -398,6 +444,6 @@ def _with_prefixes(found: list[str | None], wanted: list[str | None]) -> np.ndar
 
 
 def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    """Returns an object of the manifest, such as "model"; empty where there is none."""
+    """Returns an object of the manifest, such as "model", or an empty dictionary."""
     found = manifest.get(name)
     return found if isinstance(found, dict) else {}

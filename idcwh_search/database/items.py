@@ -1,4 +1,4 @@
-"""New items of a database: codes and columns, from the arguments of `Database.add` to those of _core."""
+"""New items of a database: checks of the arguments of `Database.add` and their conversion for the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_MTIME_SIGNATURE = int(np.iinfo(np.uint32).max)
 
 
 class NewItems(NamedTuple):
-    """Codes and columns as _core takes them."""
+    """Codes and columns in the engine's form."""
 
     codes: np.ndarray
     ids: np.ndarray | None
@@ -50,12 +50,12 @@ class NewItems(NamedTuple):
 
 
 def class_names(label: str) -> set[str]:
-    """Returns the names that a label answers to: the text itself and, for several classes as in `a|b`, each of them."""
+    """Returns the names of a label: its text, and for a multi-label text `a|b` each class as well."""
     return {label, *label.split("|")}
 
 
 def text_list(name: str, texts: Texts) -> list[str | None]:
-    """Returns texts as a list. Raises ValueError for a single text, which would be read as its letters."""
+    """Returns texts as a list. Raises ValueError for a single text, which is a sequence of letters."""
     if isinstance(texts, str):
         raise ValueError(f"{name}: expected texts, one per code, not the text {texts!r}")
     return texts.tolist() if isinstance(texts, np.ndarray) else list(texts or ())
@@ -72,7 +72,7 @@ def mtime_signature_column(signatures: MtimeSignatures) -> np.ndarray:
     if not isinstance(signatures, np.ndarray):
         signatures = np.array([0 if signature is None else signature for signature in signatures or ()])
     if signatures.size == 0:
-        signatures = signatures.astype(np.uint32)  # an empty list is float64 to numpy
+        signatures = signatures.astype(np.uint32)  # NumPy makes an empty list float64
     if signatures.dtype.kind not in "iu":
         raise TypeError(f"mtime_signatures must be whole numbers, not {signatures.dtype}")
     if signatures.ndim != 1:

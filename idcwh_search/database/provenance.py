@@ -1,7 +1,7 @@
-"""The model and the images that a database names, and finding both again after they were moved together with it.
+"""The model and the image folder of a database, and their paths after a move.
 
-Paths are stored twice: relative to the database (survives moving the whole folder) and absolute (survives moving the
-database alone).
+The manifest has each path twice. The relative one stays valid when the whole folder is moved, and the absolute one when
+the database alone is moved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ Manifest = dict[str, Any]
 
 
 def describe(database: Path, encoder: Encoder, images: Path) -> Manifest:
-    """Returns the manifest of a database at this path, made by this encoder from images below this folder."""
+    """Returns the manifest of a database.
+
+    Args:
+        database: path of the database.
+        encoder: the model.
+        images: folder to which the keys are relative.
+    """
     model = {
         "sha256": encoder.fingerprint,
         "bits": encoder.bits,
@@ -43,46 +49,55 @@ def open_encoder(
     batch_size: int | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """Returns the encoder that made this database: `model`, else the one its manifest names. Refuses another.
+    """Returns the encoder that computed the codes of a database.
 
-    A model without metadata that the database was built with is read as it was then, unless `preprocess` is given.
+    A model without metadata gets the preprocessing that is stored in the database, unless `preprocess` is given.
+
+    Args:
+        database: the database.
+        model: path of the model; None for the path in the manifest.
+        device, threads, batch_size, preprocess: as in Encoder.
+
+    Raises:
+        ModelMismatchError: the model is not the one that computed the codes.
+        NotFoundError: the model is missing.
     """
-    said = part(database.manifest, "model")
-    if preprocess is None and said.get("precision") == "unknown":
-        preprocess = Preprocess.from_dict(part(said, "preprocess"))
-    path = model or _find(database, said)
+    stored = part(database.manifest, "model")
+    if preprocess is None and stored.get("precision") == "unknown":
+        preprocess = Preprocess.from_dict(part(stored, "preprocess"))
+    path = model or _find(database, stored)
     encoder = Encoder(path, device=device, threads=threads, batch_size=batch_size, preprocess=preprocess)
-    if encoder.fingerprint != said.get("sha256"):
+    if encoder.fingerprint != stored.get("sha256"):
         raise ModelMismatchError(
-            f"its fingerprint does not match the model that made the codes in {database.path}",
+            f"fingerprint does not match {database.path}",
             path=encoder.path,
             found=encoder.fingerprint,
-            expected=said.get("sha256") or "no model",
-            hint="give the model that made them with --model, or build the database again",
+            expected=stored.get("sha256") or "no model",
+            hint="give the model that computed its codes with --model, or build the database again",
         )
-    _check_same(database, said, encoder)
+    _check_same(database, stored, encoder)
     return encoder
 
 
-def _check_same(database: Database, said: dict[str, Any], encoder: Encoder) -> None:
-    """Raises ModelMismatchError unless the encoder uses the file as it was used: its options override the metadata."""
-    wanted = said.get("preprocess")
+def _check_same(database: Database, stored: dict[str, Any], encoder: Encoder) -> None:
+    """Raises ModelMismatchError if preprocessing or code length differ, which options of the encoder can override."""
+    wanted = stored.get("preprocess")
     if isinstance(wanted, dict) and wanted != encoder.preprocess.to_dict():
         raise ModelMismatchError(
-            f"its preprocessing does not match the codes in {database.path}",
+            f"preprocessing does not match {database.path}",
             path=encoder.path,
             found=_words(encoder.preprocess.to_dict()),
             expected=_words(wanted),
             hint="leave --preprocess out, or build the database again",
         )
-    bits = said.get("bits", database.bits)
+    bits = stored.get("bits", database.bits)
     if bits != encoder.bits:
         raise ModelMismatchError(
-            f"its code length does not match the codes in {database.path}",
+            f"code length does not match {database.path}",
             path=encoder.path,
             found=f"{encoder.bits} bits",
             expected=bits,
-            hint="give the model that made them with --model, or build the database again",
+            hint="give the model that computed its codes with --model, or build the database again",
         )
 
 
@@ -91,12 +106,12 @@ def _words(preprocess: dict[str, Any]) -> str:
 
 
 def is_outside(key: str) -> bool:
-    """Returns whether a key names a file outside the folder that keys are relative to."""
+    """Returns True for the key of a file outside the folder to which keys are relative."""
     return key.startswith("../")
 
 
 class KeyNames:
-    """The keys of files relative to a folder, whichever links lead to it or to them."""
+    """The keys of files relative to a folder, with links to the folder or to the files taken into account."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._real = root, os.path.realpath(root)
@@ -110,12 +125,12 @@ class KeyNames:
         return key if member is None else f"{key}/{member}"
 
     def prefix(self, folder: str) -> str:
-        """Returns what stands in front of the names of the files of a folder: nothing, or a path that ends with /."""
+        """Returns the prefix of the keys of all files in a folder: "" or a path that ends with /."""
         if folder not in self._prefixes:
-            at, below = os.path.abspath(folder), ""  # noqa: PTH100 (links stay as they were written)
+            at, below = os.path.abspath(folder), ""  # noqa: PTH100 (does not resolve links)
             while os.path.realpath(at) != self._real:
                 parent, name = os.path.split(at)
-                if parent == at:  # outside
+                if parent == at:  # the folder is outside the root
                     below = f"{os.path.relpath(folder or '.', self._root)}/"
                     break
                 at, below = parent, f"{name}/{below}"
@@ -124,19 +139,19 @@ class KeyNames:
 
 
 def image_roots(database: Database, given: str | None = None) -> list[Path]:
-    """Returns the folders that keys may be relative to: `given`, or else those that the database names.
+    """Returns the folders to which keys may be relative: `given`, or those in the manifest.
 
-    Raises IdcwhError where `given` is not a folder.
+    Raises NotFoundError if `given` is not a folder.
     """
     if given is None:
         return list(_candidates(database, part(database.manifest, "images")))
     if not Path(given).is_dir():
-        raise NotFoundError("is not a folder", path=given, expected=f"the folder with the images of {database.path}")
+        raise NotFoundError(path=given, expected=f"the folder with the images of {database.path}")
     return [Path(given)]
 
 
 def image_path(roots: Iterable[Path], key: str | None) -> Path | None:
-    """Returns the path of the image of this key below one of the folders, None where it is missing."""
+    """Returns the path of the image with this key in one of the folders, or None if it is missing."""
     if key is None:
         return None
     return next((path for path in (root / key for root in roots) if path.is_file() or tar.stat(path)), None)
@@ -145,7 +160,7 @@ def image_path(roots: Iterable[Path], key: str | None) -> Path | None:
 def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
     """Returns the keys that an image file may have, relative to these folders.
 
-    Keys are of the names that were listed, which may be links: both the name and the file that it leads to count.
+    Images are listed by their names, which may be links. Both the name and the file behind a link have a key here.
     """
     folders = {os.path.abspath(root) for root in roots}  # noqa: PTH100 (not resolved)
     real_file, real_folders = os.path.realpath(path), {os.path.realpath(folder) for folder in folders}
@@ -154,9 +169,9 @@ def keys_of_file(roots: Iterable[Path], path: str) -> frozenset[str]:
 
 
 def images_root(database: Database, given: str | None, default: Path) -> Path:
-    """Returns the folder that keys are relative to: `given`, the one that the database names, or else `default`.
+    """Returns the folder to which keys are relative: `given`, or the one in the manifest, or `default` without one.
 
-    IdcwhError when the folder that it names is not where it was.
+    Raises NotFoundError if the folder is missing.
     """
     looked = list(dict.fromkeys(Path(os.path.normpath(root)) for root in image_roots(database, given)))
     if not looked:
@@ -165,7 +180,7 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
         if root.is_dir():
             return root
     raise NotFoundError(
-        "its folder of images is missing",
+        "folder of images is missing",
         path=database.path,
         expected=" or ".join(map(str, looked)),
         hint="give it with --root",
@@ -173,7 +188,7 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
 
 
 def move_images(database: Database, root: Path) -> None:
-    """Writes into the manifest that the images are below this folder."""
+    """Stores the folder of the images in the manifest."""
     manifest = database.manifest
     place = _place(root, database.path)
     if part(manifest, "images") != place:
@@ -181,11 +196,11 @@ def move_images(database: Database, root: Path) -> None:
 
 
 def keys_below(database: Database, root: Path) -> list[str | None]:
-    """Returns the keys that the items have when `root` is the folder with the images.
+    """Returns the keys of all items when `root` becomes the folder of the images.
 
-    Keys below the old root stay as they are, since the folder was moved with its files. A file that is still at its old
-    place gets its key relative to `root` if it is below `root` or was outside the old root. The key is None for an item
-    whose file is then that of an earlier item.
+    A key inside the old root stays unchanged if the file exists below `root`. A file at its old path gets a key
+    relative to `root` if it is inside `root` or was outside the old root. The key is None for an item whose new key an
+    earlier item has.
     """
     before, names = database.keys(), KeyNames(root)
     roots = image_roots(database)
@@ -205,18 +220,18 @@ def _key_below(key: str, roots: list[Path], root: Path, names: KeyNames) -> str:
     if not outside and _exists(root / key):
         return key
     for old in roots:
-        path = os.path.normpath(old / key) if outside else os.fspath(old / key)  # the old root may be gone
+        path = os.path.normpath(old / key) if outside else os.fspath(old / key)  # the old root may be missing
         if _exists(path) and (outside or not is_outside(names.key(path))):
             return names.key(path)
     return key
 
 
 def _exists(path: str | Path) -> bool:
-    return os.path.isfile(path) or tar.exists(path)  # noqa: PTH113 (False where a disk fails)
+    return os.path.isfile(path) or tar.exists(path)  # noqa: PTH113 (False for a failing disk)
 
 
 def rename_items(database: Database, keys: list[str | None]) -> int:
-    """Gives the items these keys and removes those whose key is None; returns the number of removed items."""
+    """Sets the keys of all items, removes the items whose key is None, and returns the number of removed items."""
     pairs = [*zip(database.keys(), keys, strict=True)]
     changed = [row for row, (old, new) in enumerate(pairs) if new != old]
     if not changed:
@@ -241,14 +256,14 @@ def _candidates(database: Database, place: dict[str, str]) -> Iterator[Path]:
         yield Path(place["absolute"])
 
 
-def _find(database: Database, said: dict[str, str]) -> Path:
-    looked = list(dict.fromkeys(os.path.normpath(path) for path in _candidates(database, said)))
+def _find(database: Database, stored: dict[str, str]) -> Path:
+    looked = list(dict.fromkeys(os.path.normpath(path) for path in _candidates(database, stored)))
     for path in looked:
         if Path(path).is_file():
             return Path(path)
     if not looked:
-        hint = "give the model that made its codes with --model"
-        raise InvalidInputError("names no model", path=database.path, hint=hint)
+        hint = "give the model that computed its codes with --model"
+        raise InvalidInputError("path of the model is missing", path=database.path, hint=hint)
     raise NotFoundError(
-        "its model is missing", path=database.path, expected=" or ".join(looked), hint="give it with --model"
+        "model is missing", path=database.path, expected=" or ".join(looked), hint="give it with --model"
     )

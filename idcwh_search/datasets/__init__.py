@@ -52,7 +52,7 @@ def load(spec: str) -> LabelledImages:
         return manifest.load(path, spec)
     if suffix == ".npz":
         return arrays.load(path, spec)
-    raise InvalidInputError(path=spec, found="another kind of file", expected=_EXPECTED)
+    raise InvalidInputError(path=spec, expected=_EXPECTED)
 
 
 def is_manifest(spec: str) -> bool:
@@ -83,7 +83,7 @@ def _registered(spec: str, name: str) -> Any:
     found = {entry.name: entry for entry in entry_points(group=SOURCES)}
     if name not in found:
         known = ", ".join(sorted({"coco", *found}))
-        raise NotFoundError(path=spec, expected=f"a folder, a file, or a source of {known}")
+        raise NotFoundError(path=spec, expected=f"a source of {known}")
     try:
         return found[name].load()
     except ImportError as error:

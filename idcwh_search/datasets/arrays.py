@@ -63,7 +63,7 @@ def _parts(path: Path, content: dict[str, np.ndarray]) -> tuple[str, ...]:
     if missing := [name for name in wanted if name not in found]:
         alternative = "" if found else ", or x and y"
         raise InvalidInputError(
-            f"array {missing[0]} is missing",
+            f"{', '.join(missing)} is missing",
             path=path,
             found=", ".join(content) or "none",
             expected=", ".join(wanted) + alternative,

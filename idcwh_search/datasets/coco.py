@@ -125,7 +125,7 @@ def _read(file: Path) -> _Annotated:
         raise InvalidInputError(
             "is invalid",
             path=file,
-            found=f"{len(images)} images and {len(categories)} categories",
+            found=f"{len(images)} images of {len(categories)} categories",
             expected="at least one of each",
         )
     column = {number: j for j, (number, _) in enumerate(categories)}
@@ -144,10 +144,10 @@ def _parsed(file: Path) -> dict[str, list[Any]]:
     try:
         content = json.loads(_OUTLINE.sub(b'"segmentation":0', file.read_bytes()))
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(path=file, found=str(error), expected="JSON") from None
+        raise CorruptFileError(f"is corrupt: {error}", path=file, expected="JSON") from None
     for part in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(part), list):
-            raise CorruptFileError(path=file, found=f"no list {part!r}", expected="COCO's format")
+            raise CorruptFileError(f"list {part!r} is missing", path=file, expected="COCO's format")
     return content
 
 
@@ -173,7 +173,7 @@ def _wrong_annotation(file: Path, i: int, annotation: Any, row: dict[int, int]) 
     image, category = annotation["image_id"], annotation["category_id"]
     known = isinstance(image, int) and image in row
     kind, value = ("category", category) if known else ("image", image)
-    return CorruptFileError(f"{entry} is invalid", path=file, found=f"an unknown {kind}, id {value}")
+    return CorruptFileError(f"{kind} of {entry} is missing", path=file, found=value)
 
 
 # ----------------------------------------------------------------------------------------------------------- images

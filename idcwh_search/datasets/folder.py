@@ -63,7 +63,7 @@ def _parts(root: Path) -> dict[str, str]:
         return {}
     if extra := sorted(name for name, part in parts.items() if part not in ("train", "test")):
         raise InvalidInputError(
-            "is invalid", path=root, found=f"{extra[0]}/ beside train/", expected="test/ only, or a manifest"
+            "has another part beside train/", path=root, found=f"{extra[0]}/", expected="test/ only, or a manifest"
         )
     return parts
 
@@ -93,18 +93,15 @@ def _in_class_folders(root: Path, found: ImageList, parts: dict[str, str]) -> Im
             left_out.others[tar.SUFFIX] += 1
         else:
             folder = Path(image.path).parent
-            raise InvalidInputError(
-                "is invalid", path=image.path, found="an image outside class folders", expected=f"{folder}/<class>/*"
-            )
+            raise InvalidInputError("is outside the class folders", path=image.path, expected=f"{folder}/<class>/*")
     beside = [one for one in left_out.skipped if tar.compressed_suffix(one[0]) and not _place(one[0], parts)[1]]
     left_out.skipped = [one for one in left_out.skipped if one not in beside]
     left_out.others.update(kind for _, kind in beside)
     for link, key in left_out.links:
         if (root / link).is_file() and _place(link, parts) != _place(key, parts):
             raise InvalidInputError(
-                "is invalid",
+                f"is a link to {key} in another class or part",
                 path=root / link,
-                found=f"a link to {key} in another class or part",
                 expected="one class and part per image",
             )
     return expanded(ImageList(found.root, images, left_out))

@@ -69,7 +69,7 @@ def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
                     header = ["path"] if unlabelled and len(cells) == 1 else ["path", "label"]
                 yield _csv_row(manifest, reader.line_num, header, [cell.strip() for cell in cells])
         except csv.Error as error:
-            raise _at(manifest, reader.line_num, "is invalid", str(error), "CSV") from None
+            raise _at(manifest, reader.line_num, f"is invalid: {error}", expected="CSV") from None
 
 
 def _delimiter(manifest: Path) -> str:
@@ -124,7 +124,7 @@ def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
             try:
                 item = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape"))
             except (ValueError, RecursionError) as error:  # RecursionError: deeply nested lists
-                raise _at(manifest, line, "is invalid", str(error), "JSON") from None
+                raise _at(manifest, line, f"is invalid: {error}", expected="JSON") from None
             path = _first(item, _PATH_NAMES) if isinstance(item, dict) else None
             if not isinstance(path, str):
                 raise _at(manifest, line, "has no path", expected='an object with a "path"')
@@ -159,7 +159,7 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
         path = manifest.parent / key
         if not path.is_file() and not tar.exists(path):
             if path.is_dir():
-                raise _at(manifest, line, "has an invalid path", f"folder {key}", "an image")
+                raise _at(manifest, line, "path is a folder", key, "an image")
             hint = f"name a column of a header {' or '.join(_PATH_NAMES[:3])}" if not keys and "." not in key else None
             raise NotFoundError("image is missing", path=f"{manifest}:{line}", found=key, hint=hint)
         same = _real(path, realpath)  # a repeated image could be both query and database

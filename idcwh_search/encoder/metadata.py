@@ -113,7 +113,7 @@ def checked(session: Any, info: ModelInfo) -> ModelInfo:
     outputs = {node.name: node for node in session.get_outputs()}
     if set(inputs) != {"image"} or not {"codes", "logits"} <= set(outputs):
         raise InvalidInputError(
-            found=f"inputs {sorted(inputs)} and outputs {sorted(outputs)}",
+            found=f"{sorted(inputs)} and {sorted(outputs)}",
             expected="the input image and the outputs codes and logits", hint="write it with idcwh-export",
         )  # fmt: skip
     if not info.bits:

@@ -1,1 +1,1 @@
-"""Image files: how they are listed, read from tar archives, and decoded into pixels."""
+"""Image files: listing, reading from tar files, decoding and preprocessing."""

@@ -1,18 +1,18 @@
-"""Decodes image files with Pillow: from an open file to an upright 8-bit RGB image without transparency.
+"""Decoding of image files by Pillow into upright 8-bit RGB images without transparency.
 
-The rules, in the order in which they apply. They are part of a model, since other pixels give other codes:
+The rules apply in this order. They are part of a model, because other pixels give other codes:
 
-1. The first frame of the file, at full size (no JPEG draft mode).
-2. The EXIF orientation is applied, and no other: one that only XMP has is ignored, as other programs ignore it.
-   Colour profiles are ignored, as torchvision ignores them.
-3. Samples become 8-bit RGB. 16-bit samples keep their high byte, which is what Pillow does with a 16-bit RGB PNG,
-   12-bit ones their high 8 bits; 32-bit integers are read as 16-bit ones, clipped to 0..65535; floats within 0..1 are
-   scaled by 255, other floats clipped to 0..255. CMYK, palette, grey and 1-bit images are converted by Pillow.
-4. Transparency, of whatever kind, is laid over white. The transparent colour of a 16-bit RGB PNG counts by its high
-   bytes, which is all that is left of its samples.
+1. The first frame of the file is decoded at full size, without JPEG draft mode.
+2. The EXIF orientation is applied. An orientation that only XMP has is ignored, as in other programs. Colour profiles
+   are ignored, as in torchvision.
+3. Samples become 8-bit RGB. 16-bit samples keep their high byte, as in Pillow's 16-bit RGB PNG, and 12-bit samples
+   their high 8 bits. 32-bit integers are clipped to 0..65535 and treated as 16-bit ones. Floats within 0..1 are scaled
+   by 255, and other floats clipped to 0..255. Pillow converts CMYK, palette, grey and 1-bit images.
+4. Transparent pixels of any kind are blended over white. The transparent colour of a 16-bit RGB PNG is compared by the
+   high bytes of its samples.
 
-preprocess.py has the last rule, the resampling. Pillow warns of oddities in files that it then reads all the same, and
-of sizes that are checked here. The commands keep it quiet (cli/common.py).
+preprocess.py has rule 5, the resampling. Pillow's warnings concern files that it reads anyway, and sizes that are
+checked here. The commands silence them (cli/common.py).
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from PIL import Image, ImageFile, PngImagePlugin
 
 from ..errors import IdcwhError, InvalidInputError
 
-MAX_PIXELS = 178_956_970  # a larger image is refused once its header is read: Pillow's own limit, 0.7 GB when decoded
+MAX_PIXELS = 178_956_970  # Pillow's own limit, 0.7 GB when decoded; checked after the header is read
 
-HEIF_SUFFIXES = frozenset({".heic", ".heif", ".hif"})  # decoded by pillow-heif, where it is installed
+HEIF_SUFFIXES = frozenset({".heic", ".heif", ".hif"})  # decoded by pillow-heif if it is installed
 
-# What is decoded, whatever the file is called. A closed list: Pillow's others include EPS, which runs Ghostscript.
+# Formats that are decoded, whatever the suffix. The list is closed, because Pillow's others include EPS, which runs
+# Ghostscript.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "TGA", "ICO", "HEIF")
-_PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico")  # beyond those that Pillow loads by itself
+_PLUGINS = ("WebP", "Tiff", "Jpeg2K", "Avif", "Tga", "Ico")  # plugins that Image.preinit does not load
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -71,13 +72,13 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
     )
 )
 HEAD = 4096
-"""Bytes from which `kind_of` tells the type of an image."""
-_ORIENTATION = 0x0112  # the EXIF tag
-_XMP = ("xmp", "XML:com.adobe.xmp")  # names of it in Image.info
+"""Bytes that `kind_of` needs to detect the type of an image."""
+_ORIENTATION = 0x0112  # EXIF tag
+_XMP = ("xmp", "XML:com.adobe.xmp")  # keys of XMP data in Image.info
 
 
 class UnreadableImage(IdcwhError):
-    """An image that cannot be decoded: `path` names it, `reason` is why. Runs skip it and count it."""
+    """An image that cannot be decoded, with its `path` and the `reason`. Commands skip and count such images."""
 
     path: str
 
@@ -87,21 +88,22 @@ class UnreadableImage(IdcwhError):
 
 
 def kind_of(head: bytes) -> str | None:
-    """Returns the type of an image by its first HEAD bytes, such as "JPEG"; None for what begins like no image.
+    """Returns the type of an image from its first HEAD bytes, such as "JPEG", or None for other content.
 
-    These are the types that are decoded, TGA aside (it begins like anything), and others that users try.
+    All decoded types are detected except TGA, which has no signature. Common types that are not decoded are detected,
+    too.
     """
     return next((kind for pattern, kind in _KINDS if pattern.match(head)), None)
 
 
 def to_rgb(image: Image.Image, name: str | os.PathLike[str]) -> Image.Image:
-    """Returns an image that Pillow has opened as upright RGB; `name` is its path in an error, an UnreadableImage."""
+    """Returns an image opened by Pillow as upright RGB. Raises UnreadableImage with the path `name`."""
     width, height = image.size
     if width * height > MAX_PIXELS:
-        raise UnreadableImage(name, f"{width} x {height} pixels, more than the {MAX_PIXELS:,} that are accepted")
+        raise UnreadableImage(name, f"too large ({width} x {height}, at most {MAX_PIXELS:,} pixels)")
     if width * height == 0:
         raise UnreadableImage(name, f"no pixels ({width} x {height})")
-    if getattr(image, "tile", None):  # not decoded yet
+    if getattr(image, "tile", None):  # the image is not decoded yet
         _check_truncated_images()
         if image.format == "TIFF":
             _prepare_tiff(image, name)
@@ -112,41 +114,44 @@ def to_rgb(image: Image.Image, name: str | os.PathLike[str]) -> Image.Image:
             image.load()
         image = _upright(image)
         if transparent is not None:
-            image = image.copy()  # the caller's stays as it is
+            image = image.copy()  # leaves the caller's image unchanged
             image.info["transparency"] = transparent
         return _rgb(image, samples)
-    except Exception as error:  # a corrupt file makes Pillow's decoders raise nearly any exception there is
+    except Exception as error:  # Pillow's decoders raise many kinds of exceptions for corrupt files
         raise UnreadableImage(name, _cause(error)) from error
 
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Returns those of _FORMATS that this Pillow has, with their plugins loaded (all plugins would take longer)."""
+    """Returns the formats of _FORMATS that this Pillow supports. Only their plugins are loaded, which is faster."""
     Image.preinit()
     for name in _PLUGINS:
         try:
             importlib.import_module(f"PIL.{name}ImagePlugin")
-        except ImportError:  # an older Pillow without this format
+        except ImportError:  # this Pillow version lacks the format
             continue
     if heif_installed():
         heif = importlib.import_module("pillow_heif")
         heif.register_heif_opener()
-        if "AVIF" not in Image.OPEN and hasattr(heif, "register_avif_opener"):  # both of a few years ago
+        if "AVIF" not in Image.OPEN and hasattr(heif, "register_avif_opener"):  # older Pillow and older pillow-heif
             heif.register_avif_opener()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
 @cache
 def heif_installed() -> bool:
-    """Returns whether pillow-heif is installed, which decodes HEIC images."""
+    """Returns True if pillow-heif is installed, which decodes HEIC images."""
     return importlib.util.find_spec("pillow_heif") is not None
 
 
 def _check_truncated_images() -> None:
-    """Raises InvalidInputError if Pillow loads truncated images. The switch is not turned off: other threads decode."""
+    """Raises InvalidInputError if Pillow loads truncated images.
+
+    The setting is not changed here, because it belongs to the whole process.
+    """
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise InvalidInputError(
-            "is set in this process, so half an image would be taken for a whole one",
+            "is not supported, because truncated images would be accepted",
             path="PIL.ImageFile.LOAD_TRUNCATED_IMAGES",
             found=True,
             expected=False,
@@ -155,6 +160,7 @@ def _check_truncated_images() -> None:
 
 
 def open_image(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
+    """Returns an image that Pillow has opened but not decoded. Raises UnreadableImage with the path."""
     _check_truncated_images()
     try:
         return Image.open(_without_large_texts(file), formats=_formats())
@@ -166,9 +172,9 @@ def open_image(file: IO[bytes], path: str | os.PathLike[str]) -> Image.Image:
 
 
 def _unidentified(kind: str | None) -> str | None:
-    """Returns why a file that begins like an image of this type cannot be opened; None if it begins like none."""
+    """Returns the reason why a file with the signature of this type cannot be opened, or None without a signature."""
     if {"HEIC": "HEIF", "WebP": "WEBP", "JPEG 2000": "JPEG2000"}.get(kind or "", kind) in _formats():
-        return f"corrupt: begins like {kind} and cannot be opened"
+        return f"corrupt: begins like {kind}, but cannot be opened"
     hint = {
         "SVG": "; convert it to PNG first",
         "HEIC": "; install pillow-heif (pip install pillow-heif), or convert it to JPEG first",
@@ -179,13 +185,14 @@ def _unidentified(kind: str | None) -> str | None:
 
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_TEXTS = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # text, and a profile; chunks that Pillow reads up to a size, else fails
+_TEXTS = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")  # text and profile chunks, whose size Pillow limits
 
 
 def _without_large_texts(file: IO[bytes]) -> IO[bytes]:
-    """Returns a PNG file without the text and profile chunks for which Pillow refuses a file, or the file as it is.
+    """Returns a PNG file without text and profile chunks that exceed Pillow's limits. Other files are returned as is.
 
-    Its limits guard against texts that grow when they are decompressed. They belong to the process.
+    Pillow refuses files beyond these limits, which guard against decompression bombs. The limits are global, so they
+    are not changed here.
     """
     if file.read(len(_PNG)) != _PNG:
         file.seek(0)
@@ -211,11 +218,11 @@ def _without_large_texts(file: IO[bytes]) -> IO[bytes]:
 
 
 def _text_size(kind: bytes, data: bytes) -> int:
-    """Returns how large a chunk is when it is decompressed, as far as it matters."""
+    """Returns the decompressed size of a chunk, exact up to Pillow's limit."""
     if kind == b"tEXt" or (kind == b"iTXt" and data.partition(b"\0")[2][:1] == b"\0"):
         return len(data)
-    text = data.partition(b"\0")[2][1:]  # behind the keyword and a number
-    if kind == b"iTXt":  # compressed: one number more, a language, and a keyword in it
+    text = data.partition(b"\0")[2][1:]  # after the keyword and one number
+    if kind == b"iTXt":  # compressed iTXt also has a second number, a language and a translated keyword
         text = text[1:].partition(b"\0")[2].partition(b"\0")[2]
     try:
         return max(len(data), len(zlib.decompressobj().decompress(text, PngImagePlugin.MAX_TEXT_CHUNK + 1)))
@@ -225,39 +232,39 @@ def _text_size(kind: bytes, data: bytes) -> int:
 
 def _cause(error: Exception) -> str:
     if isinstance(error, Image.UnidentifiedImageError):
-        return "not an image, or of a kind that is not decoded"
+        return "not an image, or of a type that is not supported"
     if isinstance(error, Image.DecompressionBombError):
-        most = min(MAX_PIXELS, 2 * (Image.MAX_IMAGE_PIXELS or MAX_PIXELS))  # Pillow's own, which a process may lower
-        return f"more than the {most:,} pixels that are accepted"
+        most = min(MAX_PIXELS, 2 * (Image.MAX_IMAGE_PIXELS or MAX_PIXELS))  # Pillow's limit, which can be lowered
+        return f"too large (at most {most:,} pixels)"
     if isinstance(error, MemoryError):
         return "not enough memory to decode it"
     if isinstance(error, Warning):
-        return f"Pillow warns, and this process makes errors of warnings: {' '.join(str(error).split())}"
+        return f"Pillow warning, which this process raises as an error: {' '.join(str(error).split())}"
     return "corrupt: " + (" ".join(str(error).split()) or type(error).__name__)
 
 
 def _upright(image: Image.Image) -> Image.Image:
     try:
-        # After load(): Pillow turns a TIFF by itself, and a PNG may carry its EXIF behind the pixels.
+        # After load(), because Pillow rotates a TIFF itself, and a PNG may have its EXIF after the pixels.
         turn = _UPRIGHT.get(_exif(image).get(_ORIENTATION, 1))
-    except Exception:  # corrupt EXIF says nothing about the pixels
+    except Exception:  # the pixels may be intact although the EXIF is corrupt
         return image
     return image if turn is None else image.transpose(turn)
 
 
 def _exif(image: Image.Image) -> Image.Exif:
-    """Returns the EXIF block of a decoded image. Image.getexif would also find an orientation in its XMP."""
+    """Returns the EXIF block of a decoded image. Image.getexif would also use an orientation in its XMP."""
     found = Image.Exif()
     if (block := image.info.get("exif")) is not None:
         found.load(block)
-    elif (text := image.info.get("Raw profile type exif")) is not None:  # a PNG from before it had a chunk for it
+    elif (text := image.info.get("Raw profile type exif")) is not None:  # PNG files older than the eXIf chunk
         found.load(bytes.fromhex("".join(text.split("\n")[3:])))
     return found
 
 
 @contextmanager
 def _without_xmp(image: Image.Image) -> Iterator[None]:
-    """Hides the XMP while a TIFF is decoded: Pillow turns it by its XMP if its EXIF has no orientation."""
+    """Hides the XMP while a TIFF is decoded. Pillow would rotate it by its XMP if its EXIF has no orientation."""
     hidden = {name: image.info.pop(name) for name in _XMP if name in image.info}
     try:
         yield
@@ -266,12 +273,12 @@ def _without_xmp(image: Image.Image) -> Iterator[None]:
 
 
 def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
-    """Returns the transparent colour of a PNG that is not decoded yet, in the 8 bits that its samples will have.
+    """Returns the transparent colour of a PNG that is not decoded yet, scaled to 8 bits, or None.
 
-    None where Pillow has it right: it scales samples of fewer or more bits, but not this colour.
+    Pillow scales samples of 2, 4 and 16 bits, but not this colour. None means that Pillow's value is correct.
     """
     sample, tiles = image.info.get("transparency"), getattr(image, "tile", None)
-    raw = tiles[0][3] if image.format == "PNG" and tiles else None  # how its samples are stored
+    raw = tiles[0][3] if image.format == "PNG" and tiles else None  # storage mode of the samples
     if raw in ("L;2", "L;4") and isinstance(sample, int):
         return sample * (255 // (2 ** int(raw[2:]) - 1))
     if raw == "RGB;16B" and isinstance(sample, tuple):
@@ -280,11 +287,11 @@ def _transparent_sample(image: Image.Image) -> int | tuple[int, ...] | None:
 
 
 class _Samples(NamedTuple):
-    """The meaning of the grey samples of a decoded image, where their values in Pillow do not show it."""
+    """The encoding of grey samples, which a decoded image of Pillow does not show."""
 
     inverted: bool = False  # 0 is white
-    unsigned: bool = False  # 32-bit samples that Pillow has as signed ones
-    shift: int = 0  # bits to 16
+    unsigned: bool = False  # unsigned 32-bit samples, which Pillow stores as signed ones
+    shift: int = 0  # 16 minus the bits per sample
 
 
 _BITS, _PHOTOMETRIC, _PLANAR, _SAMPLE_FORMAT = 258, 262, 284, 339  # TIFF tags
@@ -295,23 +302,23 @@ def _samples(image: Image.Image) -> _Samples:
         return _Samples()
     tags: Any = getattr(image, "tag_v2", {})
     bits, kind = tags.get(_BITS, (1,))[0], tags.get(_SAMPLE_FORMAT, (1,))[0]
-    # Up to 8 bits Pillow inverts by itself.
+    # Pillow itself inverts samples of up to 8 bits.
     return _Samples(tags.get(_PHOTOMETRIC) == 0, (bits, kind) == (32, 1), 16 - bits if 8 < bits < 16 else 0)
 
 
-# Samples that libtiff has put into the order of the machine, and Pillow would swap once more: as named, as they are.
+# libtiff converts samples to native byte order, and Pillow would swap them again. Mode of Pillow -> native mode.
 _SWAPPED = {"I;16BS": "I;16NS", "I;32BS": "I;32NS", "F;32BF": "F;32NF"}
 
 
 def _prepare_tiff(image: Any, name: str | os.PathLike[str]) -> None:
-    """Corrects how Pillow will decode a TIFF, or raises UnreadableImage where it cannot."""
+    """Corrects the modes by which Pillow will decode a TIFF. Raises UnreadableImage if it cannot decode it."""
     tags, tiles = image.tag_v2, image.tile
     modes = {tile[3] if isinstance(tile[3], str) else tile[3][0] for tile in tiles}
     by_libtiff = all(tile[0] == "libtiff" for tile in tiles)
     wide = any(bits > 8 for bits in tags.get(_BITS, (1,)))
     if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, (1,))) > 1 and (image.mode == "LA" or (wide and not by_libtiff)):
         raise UnreadableImage(
-            name, f"a TIFF with separate planes of {tags[_BITS][0]}-bit samples, which is not decoded"
+            name, f"TIFF with separate planes of {tags[_BITS][0]}-bit samples, which is not supported"
         )
     if by_libtiff and modes & set(_SWAPPED):
         image.tile = [_with_mode(tile, _SWAPPED[tile[3][0]]) for tile in tiles]
@@ -339,7 +346,7 @@ def _rgb(image: Image.Image, samples: _Samples) -> Image.Image:
 
 
 def _eight_bit(image: Image.Image, how: _Samples) -> Image.Image:
-    """Returns grey samples of 16 or 32 bits, or floats, as mode L. The sample value for transparent becomes white."""
+    """Returns grey samples of 16 or 32 bits, or floats, as mode L. The transparent sample value becomes white."""
     samples = np.asarray(image)
     if image.mode == "F":
         samples = np.nan_to_num(samples, nan=0.0)
@@ -362,5 +369,5 @@ def _from_lab(image: Image.Image) -> Image.Image:
     turned = ImageCms.profileToProfile(
         image, ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB"), outputMode="RGB"
     )
-    assert turned is not None  # it returns None only when asked to work in place
+    assert turned is not None  # None is returned only for inPlace=True
     return turned

@@ -1,10 +1,10 @@
-"""Finds the images of a folder, a file, a list of paths, standard input or a tar file: the one lister of all commands.
+"""Listing of images in a folder, a file, a list of paths, standard input or a tar file, shared by all commands.
 
-Training, evaluation, export checks, indexing and search see the same images under the same names, and report what was
-left out. Nothing is decoded here: decoding.py and preprocess.py make pixels of a file, tar.py reads tar files.
+All commands see the same images under the same keys, and report the same files as left out. Nothing is decoded here.
+tar.py reads tar files.
 """
 
-# A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
+# Paths stay strings, because they become keys of the database. So this file uses os.path.
 # ruff: noqa: PTH110, PTH112, PTH114, PTH116, PTH118, PTH119, PTH120, PTH122, PTH123
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUFFIXES = frozenset(
         *("tif", "tiff", "jp2", "j2k", "ppm", "pgm", "pbm", "pnm", "tga", "ico"),
     )
 )
-"""Files with these suffixes, in any case, are images. With pillow-heif installed HEIF_SUFFIXES are, too."""
+"""Suffixes of image files, in any case. HEIF_SUFFIXES are added if pillow-heif is installed."""
 
 _UNSUPPORTED = HEIF_SUFFIXES | frozenset(
     f".{name}"
@@ -41,15 +41,15 @@ _UNSUPPORTED = HEIF_SUFFIXES | frozenset(
         *("srw", "3fr", "fff", "iiq", "x3f", "erf", "mrw", "mef", "mos", "kdc", "dcr", "gpr"),
     )
 )
-"""Image types that are not decoded: files with these suffixes are skipped inputs."""
+"""Suffixes of image types that are not supported. Such files are skipped and reported."""
 
 SPLIT_FOLDERS = frozenset({"train", "test", "val", "valid", "validation"})
-"""Folders of these names, in any case, are parts of a dataset, not classes."""
+"""Names of folders, in any case, that are parts of a dataset and not classes."""
 
 SYSTEM_FOLDERS = frozenset({"__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", "System Volume Information"})
-"""Folders that archivers and operating systems add; nothing below them is an image of the user's."""
+"""Names of folders that archivers and operating systems add. They are ignored."""
 
-_NAMED = 8  # types that a line of text names
+_NAMED = 8  # types per line of text
 
 _EXPECTED = "a folder of images, an image, or a text file that lists images"
 
@@ -58,9 +58,12 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """One image: `path` opens it (preprocess.load_image), `key` names it relative to the root of its list.
+    """One image of a list.
 
-    member: its name in the tar file, None for an image that is a file of its own.
+    Attributes:
+        path: path for preprocess.load_image.
+        key: path relative to the root of the list.
+        member: name in the tar file, or None for an image outside of tar files.
     """
 
     path: str
@@ -68,10 +71,14 @@ class ImageRef:
     member: str | None = None
 
     def label(self, *, inside: bool, parts: frozenset[str] = SPLIT_FOLDERS) -> str | None:
-        """Returns the label that the place of the image gives it, or None.
+        """Returns the label of the image from its location, or None.
 
-        For a member of a tar file: the text of its .cls file, else its first folder in the archive. Then, if the key
-        is a path `inside` a listed folder, its first folder there. Folders called like one of `parts` do not count.
+        The label of a member of a tar file is the text of its .cls file, otherwise its first folder in the archive.
+        Any other label is the first folder in the key.
+
+        Args:
+            inside: True if the key is relative to a listed folder, so that its first folder may be the label.
+            parts: names of folders that are not labels.
         """
         found = None
         if self.member is not None:
@@ -80,7 +87,7 @@ class ImageRef:
 
     @property
     def outer(self) -> str:
-        """The key of the file itself: of the tar file for a member."""
+        """Key of the file; for a member of a tar file that of the tar file."""
         return self.key if self.member is None else self.key[: -len(self.member) - 1]
 
 
@@ -93,10 +100,10 @@ def _first_folder(path: str, parts: frozenset[str]) -> str | None:
 class LeftOut:
     """The files of a folder or tar file that are not in its list of images.
 
-    skipped: keys and types of files that are images, but of a type that is not decoded, and of archives that cannot be
-             read in place
-    links:   keys of links to images or folders that are listed under another key, and that key
-    others:  number of other files, by suffix
+    Attributes:
+        skipped: (key, type) of images of an unsupported type, and of compressed archives.
+        links: (key, other key) of links to images or folders that are listed under another key.
+        others: suffix -> number of other files.
     """
 
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -105,7 +112,7 @@ class LeftOut:
 
     @classmethod
     def joined(cls, several: Iterable[LeftOut]) -> LeftOut:
-        """Returns what several lists left out."""
+        """Returns the sum of several."""
         found = cls()
         for one in several:
             found.skipped += one.skipped
@@ -114,25 +121,27 @@ class LeftOut:
         return found
 
     def lines(self) -> list[str]:
-        """Returns the messages for people, one line each."""
+        """Returns messages about the files, one line each."""
         found = []
         if self.skipped:
             types = Counter(kind for _, kind in self.skipped)
             hint = "; pip install pillow-heif to read .heic" if not HEIF_SUFFIXES.isdisjoint(types) else ""
             hint += "; decompress archives to .tar" if any(map(tar.compressed_suffix, types)) else ""
             found.append(
-                f"skipped {counted(len(self.skipped), 'file')} of types that are not read: {_counts(types)} "
-                f"(the first: {self.skipped[0][0]}){hint}"
+                f"skipped {counted(len(self.skipped), 'file')} of unsupported types: {_counts(types)} "
+                f"(first: {self.skipped[0][0]}){hint}"
             )
         if self.links:
             link, key = self.links[0]
-            found.append(f"not listed twice: {counted(len(self.links), 'link')} (the first: {link} is {key or '.'})")
+            found.append(
+                f"skipped {counted(len(self.links), 'link')} to listed files or folders (first: {link} to {key or '.'})"
+            )
         if self.others:
             found.append(f"ignored other files: {_counts(self.others)}")
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the counts in plain Python, for JSON."""
+        """Returns the counts as plain Python for JSON."""
         return {
             "skipped": dict(Counter(kind for _, kind in self.skipped)),
             "links": len(self.links),
@@ -148,7 +157,7 @@ def _counts(types: Counter[str]) -> str:
 
 @dataclass(frozen=True)
 class ImageList:
-    """The images that were found, in order, and the files left out. Keys are relative to the folder `root`."""
+    """A list of images in order, and the files left out of it. Keys are relative to the folder `root`."""
 
     root: str
     images: list[ImageRef]
@@ -156,7 +165,7 @@ class ImageList:
 
     @property
     def paths(self) -> list[str]:
-        """The path of each image."""
+        """Paths of the images."""
         return [image.path for image in self.images]
 
 
@@ -166,25 +175,31 @@ def list_images(source: str | os.PathLike[str]) -> list[str]:
 
 
 def find_images(source: str | os.PathLike[str]) -> ImageList:
-    """Returns the images that `source` stands for.
+    """Returns the images of `source`, which is one of these:
 
-    A folder: every file below it with a suffix in SUFFIXES (any case), sorted by path, component by component. Names
-    that begin with a dot and folders of the operating system are ignored. Links are followed, but each folder and each
-    file is listed once, under its own name where it has one. A .tar file, given, listed or below a folder: the images
-    in it, in its order (tar.py). A file that begins like an image, whatever its suffix: that image. Any other file,
-    or "-" for standard input: a list, one path per line, relative to the list's folder (standard input: to the current
-    one), in the order of the list; empty lines are ignored.
+    - A folder. Every file below it with a suffix in SUFFIXES is listed, sorted by path components. Hidden files and
+      SYSTEM_FOLDERS are ignored. Links are followed, but each folder and each file is listed once, if possible under
+      its own name.
+    - A .tar file, also within a folder or a list. The images in it are listed in its order (tar.py).
+    - A file with the signature of an image, whatever its suffix.
+    - Any other file, or "-" for standard input: a list with one path per line. Paths are relative to the folder of the
+      list, or to the current folder for standard input. Empty lines are ignored.
 
-    A file that cannot be decoded, such as a link in an archive, is an error only when it is read. Raises IdcwhError
-    for no images, a URL, a compressed archive that is given or listed, and a corrupt tar file; OSError for a folder
-    that cannot be read, since its images would be missing.
+    A file that cannot be decoded, such as a link in an archive, is an error only when it is read.
+
+    Raises:
+        NotFoundError: the path is missing.
+        InvalidInputError: there are no images, or a list is not text.
+        NotSupportedError: a path is a URL or a compressed archive.
+        CorruptFileError: a tar file is corrupt.
+        OSError: a folder cannot be read, so that its images would be missing.
     """
     text = os.fspath(source)
     if not text:
-        raise InvalidInputError("the path of the images is empty", expected=_EXPECTED)
+        raise InvalidInputError("path of the images is missing", expected=_EXPECTED)
     _check_no_url(text, text)
     if text == "-":
-        # sys.stdin is None where standard input is closed
+        # sys.stdin is None if standard input is closed.
         lines = _lines(sys.stdin.buffer, "", "standard input") if sys.stdin else []
         return _listed(lines, "", "standard input")
     if os.path.isdir(text):
@@ -200,7 +215,7 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
     if tar.is_shard(text):
         return _listed([text], root, text)
     with open(text, "rb") as file:
-        if kind_of(file.peek(HEAD)[:HEAD]):  # an image without a suffix, with another one, or of an unsupported type
+        if kind_of(file.peek(HEAD)[:HEAD]):  # an image with another suffix or none, or of an unsupported type
             return ImageList(root, [ImageRef(text, os.path.basename(text))])
         if _suffix(text) in _UNSUPPORTED:
             raise NotSupportedError(
@@ -211,11 +226,10 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
 
 
 def check_text(head: bytes, path: str | os.PathLike[str], expected: str) -> None:
-    """Raises InvalidInputError if a file begins like UTF-16 or a binary file, and not like UTF-8 text."""
+    """Raises InvalidInputError if the first bytes of a file are UTF-16 or binary, and not UTF-8 text."""
     utf16 = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if utf16 or b"\0" in head:
         raise InvalidInputError(
-            "is not UTF-8 text",
             path=path,
             found="UTF-16 text" if utf16 else "a NUL byte",
             expected=expected,
@@ -224,7 +238,7 @@ def check_text(head: bytes, path: str | os.PathLike[str], expected: str) -> None
 
 
 def suffixes() -> frozenset[str]:
-    """Returns the suffixes of the files that are listed as images here, in lower case."""
+    """Returns the suffixes of image files on this machine, in lower case."""
     return SUFFIXES | HEIF_SUFFIXES if heif_installed() else SUFFIXES
 
 
@@ -233,7 +247,7 @@ def _suffix(name: str) -> str:
 
 
 def _some(found: ImageList, source: str, expected: str) -> ImageList:
-    """Returns the list, or raises InvalidInputError if it is empty, with what was left out."""
+    """Returns the list. Raises InvalidInputError with the files left out if it is empty."""
     if not found.images:
         raise InvalidInputError(
             "has no images", path=source, expected=expected, hint="; ".join(found.left_out.lines()) or None
@@ -242,7 +256,7 @@ def _some(found: ImageList, source: str, expected: str) -> ImageList:
 
 
 def _listed(paths: list[str], root: str, source: str) -> ImageList:
-    """Returns the images of listed paths, whose tar files are replaced by the images in them."""
+    """Returns the images of listed paths, with tar files replaced by the images in them."""
     found = expanded(ImageList(root, [ImageRef(path, tar.relative(path, root or ".")) for path in paths]))
     return _some(found, source, "images in the archive" if paths else "one path per line")
 
@@ -252,9 +266,9 @@ def _lines(file: IO[bytes], folder: str, name: str) -> list[str]:
     for number, line in enumerate(file, 1):
         place = f"{name}:{number}"
         if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors put it in front
+            line = line.removeprefix(codecs.BOM_UTF8)  # Windows editors add it
         if number == 1 or b"\0" in line:
-            check_text(line, place, "one path per line, as find without -print0 writes them")
+            check_text(line, place, "UTF-8 text with one path per line, as find without -print0 writes it")
         text = os.fsdecode(line.rstrip(b"\r\n"))
         if not text.strip():
             continue
@@ -269,7 +283,7 @@ def _check_no_url(text: str, place: str) -> None:
             "URLs are not supported",
             path=place,
             found=text if text != place else None,
-            hint="download the images first and give their folder",
+            hint="download the images and give their folder",
         )
 
 
@@ -292,7 +306,7 @@ def expanded(found: ImageList) -> ImageList:
 
 
 def _is_ignored(name: str) -> bool:
-    """Returns whether a member is hidden, in a folder of the system, or a label."""
+    """Returns True for a member that is hidden, in one of SYSTEM_FOLDERS, or a label file."""
     *folders, base = name.split("/")
     hidden = base.startswith(".") or any(part.startswith(".") and part != ".." for part in folders)
     return hidden or not SYSTEM_FOLDERS.isdisjoint(folders) or base.endswith(".cls")
@@ -302,21 +316,27 @@ def _is_ignored(name: str) -> bool:
 
 
 def walk(top: str, folders: Sequence[str] = ()) -> ImageList:
-    """Returns the images and tar files below a folder, the tar files not yet `expanded`. Raises OSError.
+    """Returns the images and tar files below a folder. Tar files are not `expanded`.
 
-    folders: the folders in `top` to search, without the files beside them; by default everything is searched.
+    Args:
+        top: the folder.
+        folders: folders in `top` to search; by default everything in `top`.
+
+    Raises:
+        OSError: a folder cannot be read.
     """
     left_out, found, links = LeftOut(), list[ImageRef](), set[str]()
     visited: dict[tuple[int, int], str] = {}
-    own, linked = list[str](), deque[str]()  # folders to visit; links later: each folder has its own name if it has one
+    # Folders to visit. Links come last, so that a folder is listed under its own name if that is below `top`.
+    direct, linked = list[str](), deque[str]()
     for folder in reversed(folders or [""]):
-        (linked if folder and os.path.islink(os.path.join(top, folder)) else own).append(folder)
-    while own or linked:
-        folder = own.pop() if own else linked.popleft()
+        (linked if folder and os.path.islink(os.path.join(top, folder)) else direct).append(folder)
+    while direct or linked:
+        folder = direct.pop() if direct else linked.popleft()
         path = os.path.join(top, folder) if folder else top
         status = os.stat(path)
         before = visited.setdefault((status.st_dev, status.st_ino), folder)
-        if before != folder:  # a link back up, or a second way to the same folder
+        if before != folder:  # a link to a parent folder, or a second path to the same folder
             left_out.links.append((folder, before))
             continue
         with os.scandir(path) as entries:
@@ -333,7 +353,7 @@ def walk(top: str, folders: Sequence[str] = ()) -> ImageList:
                 found.append(ref)
                 if entry.is_symlink():
                     links.add(key)
-        own += reversed(below)
+        direct += reversed(below)
     found.sort(key=lambda image: image.key.split("/"))
     left_out.skipped.sort(key=lambda one: one[0].split("/"))
     return ImageList(top, _once(found, links, left_out), left_out)
@@ -349,7 +369,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _once(found: list[ImageRef], links: set[str], left_out: LeftOut) -> list[ImageRef]:
-    """Returns each file once, without links to files that are listed under their own name or by an earlier link."""
+    """Returns each file once. Links to files listed under their own name or by an earlier link are left out."""
     if not links:
         return found
     identity = [_identity(image.path) for image in found]
@@ -368,13 +388,13 @@ def _once(found: list[ImageRef], links: set[str], left_out: LeftOut) -> list[Ima
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
-    except OSError:  # a link to nothing: shows when it is read
+    except OSError:  # a broken link, which is reported when it is read
         return None
     return status.st_dev, status.st_ino
 
 
 def _takes(image: ImageRef, left_out: LeftOut) -> bool:
-    """Returns whether a file is listed, as an image or an archive of images. If not, it is counted in `left_out`."""
+    """Returns True for an image or an archive of images. Any other file is counted in `left_out`."""
     suffix = _suffix(image.path)
     if suffix in suffixes():
         return True
@@ -392,11 +412,11 @@ def _takes(image: ImageRef, left_out: LeftOut) -> bool:
 
 
 def _head(image: ImageRef) -> bytes:
-    """Returns the first bytes of a file, or none if it cannot be read."""
+    """Returns the first HEAD bytes of a file, or b"" if it cannot be read."""
     if image.member is not None:
         return tar.head(image.path, HEAD)
     try:
-        if not stat.S_ISREG(os.stat(image.path).st_mode):  # opening a named pipe would wait for ever
+        if not stat.S_ISREG(os.stat(image.path).st_mode):  # opening a named pipe would block
             return b""
         with open(image.path, "rb", buffering=0) as file:
             return file.read(HEAD)

@@ -1,16 +1,16 @@
-"""Preprocessing: the only way from an image to pixels, for training, evaluation, export checks and search alike.
+"""Preprocessing of images into the pixels that a model sees, shared by training, evaluation, export checks and search.
 
-decoding.py gives an upright 8-bit RGB image by the rules 1 to 4. Here is the fifth:
+decoding.py gives an upright 8-bit RGB image by rules 1 to 4. This module has rule 5:
 
-5. One antialiased resampling takes the centred square whose side is crop / resize of the shorter side to crop x crop:
-   scaling the shorter side to `resize` and cutting the centre out, in one step, with no rounding of the longer side,
-   and without ever making the pixels that are cut away (a 1 x 10000 image costs no more than another). Its two
-   passes, each rounded to 8 bits, go along the rows first and then along the columns.
+5. One antialiased resampling maps a centred square to crop x crop pixels. The side of the square is crop / resize of
+   the shorter side. This equals scaling the shorter side to `resize` and cutting out the centre, but does not round the
+   longer side. Pixels outside the square are never computed, so a 1 x 10000 image is as fast as another. The first
+   pass is along the rows and the second along the columns, each rounded to 8 bits.
 
-csrc/src/images does step 5 in C++, byte for byte the same.
+csrc/src/images implements rule 5 in C++ with identical bytes.
 """
 
-# A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
+# Paths stay strings, because they become keys of the database. So this file uses os.path.
 # ruff: noqa: PTH116, PTH123
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .decoding import UnreadableImage, open_image, to_rgb
 
 Pixels = npt.NDArray[np.uint8]
 Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
-"""An image file: its path, its bytes, or the file itself, opened in binary mode."""
+"""An image file: its path, its bytes, or a file object opened in binary mode."""
 
 _RESAMPLING = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -41,17 +41,24 @@ _RESAMPLING = {
     "lanczos": Image.Resampling.LANCZOS,
     "box": Image.Resampling.BOX,
 }
-_TALL = 8  # heights to a width
-_SMALL = 2_000_000  # pixels
+# Limits for copying the rows in _resample: height / width above which Pillow's box is too imprecise, and pixels below
+# which the copy is faster (benchmarks/preprocess.py).
+_TALL = 8
+_SMALL = 2_000_000
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """The way from an image of any size to `uint8 [crop, crop, 3]`; it belongs to a model and is stored with it.
+    """Settings of the preprocessing from an image of any size to uint8 [crop, crop, 3]. They are stored with a model.
 
-    `resize` is the length the shorter side is scaled to and `crop` the side of the square cut from its centre, in
-    pixels, `crop <= resize`. `interpolation` is "bilinear" (torchvision's default, and ours), "bicubic", "lanczos" or
-    "box", always antialiased. A ValueError or TypeError names a wrong field.
+    Attributes:
+        resize: length to which the shorter side is scaled, in pixels.
+        crop: side of the square cut from the centre, in pixels, at most `resize`.
+        interpolation: "bilinear" (the default of torchvision), "bicubic", "lanczos" or "box", always antialiased.
+
+    Raises:
+        TypeError: a number is not an int.
+        ValueError: a field is invalid.
     """
 
     resize: int = 240
@@ -73,12 +80,15 @@ class Preprocess:
         return f"resize {self.resize}, crop {self.crop}, {self.interpolation}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields in plain Python, for model.pt, model.onnx and codes.bin."""
+        """Returns the fields as plain Python, for model.pt, model.onnx and codes.bin."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocess:
-        """Returns the inverse of `to_dict`. It takes every field, and no other, which might change pixels."""
+        """Returns the settings from the result of `to_dict`.
+
+        Raises ValueError if a field is missing or unknown, because both could change pixels.
+        """
         if not isinstance(values, Mapping):
             raise TypeError(f"preprocess: expected a dictionary, not {type(values).__name__}")
         expected = {field.name for field in fields(cls)}
@@ -88,11 +98,16 @@ class Preprocess:
 
 
 def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
-    """Returns an image file as pixels, `uint8 [crop, crop, 3]` RGB. Safe to call from several threads.
+    """Returns an image file as pixels, uint8 [crop, crop, 3] RGB. Several threads may call it at once.
 
-    path: a path, which may lead into a tar file (tar.py); the bytes of an image file; or a file object opened in
-    binary mode, which is read to its end. Raises UnreadableImage, and InvalidInputError if the process lets Pillow
-    load truncated images.
+    Args:
+        path: path, which may lead into a tar file (tar.py); bytes of an image file; or file object opened in binary
+            mode, which is read to its end.
+        preprocess: settings.
+
+    Raises:
+        UnreadableImage: the file is missing or cannot be decoded.
+        InvalidInputError: Pillow is set to load truncated images in this process.
     """
     if not isinstance(preprocess, Preprocess):
         raise TypeError(f"preprocess: expected a Preprocess(resize, crop), not {type(preprocess).__name__}")
@@ -106,7 +121,7 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
     try:
         if (inside := _in_shard(path)) is not None:
             return to_pixels(open_image(inside, path), preprocess, path)
-        status = os.stat(path)  # before opening: opening a named pipe would wait for ever
+        status = os.stat(path)  # before opening, because opening a named pipe would block
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableImage(path, "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file")
         if status.st_size == 0:
@@ -116,11 +131,11 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
     except OSError as error:
         raise UnreadableImage(path, error.strerror or str(error)) from error
     except ValueError as error:  # a NUL byte
-        raise UnreadableImage(path, f"no path of a file ({error})") from error
+        raise UnreadableImage(path, f"not a path of a file ({error})") from error
 
 
 def _content(source: bytes | bytearray | memoryview | IO[bytes]) -> tuple[bytes, str]:
-    """Returns the bytes of an image file that is in memory or open, and its name in errors."""
+    """Returns the bytes of an image file that is in memory or open, and its name for errors."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), "image bytes"
     name = getattr(source, "name", None)
@@ -129,10 +144,10 @@ def _content(source: bytes | bytearray | memoryview | IO[bytes]) -> tuple[bytes,
         content = source.read()
     except OSError as error:
         raise UnreadableImage(name, error.strerror or str(error)) from error
-    except ValueError as error:  # it is closed, or text that is not UTF-8
+    except ValueError as error:  # the file is closed, or in text mode and not UTF-8
         raise ValueError(f"{name}: cannot be read ({error}); give a file that is open in binary mode") from error
     if not isinstance(content, bytes):
-        raise TypeError(f"{name}: gives {type(content).__name__}, expected bytes; open it in binary mode ('rb')")
+        raise TypeError(f"{name}: read {type(content).__name__}, expected bytes; open it in binary mode ('rb')")
     return content, name
 
 
@@ -144,25 +159,25 @@ def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:
 
 
 def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLike[str] | None = None) -> Pixels:
-    """Returns an image that Pillow has opened as pixels, like `load_image`; `path` is its name in an error."""
+    """Returns an image opened by Pillow as pixels, like `load_image`. Raises UnreadableImage with `path`."""
     name = path if path is not None else getattr(image, "filename", "") or "image"
     return _resample(to_rgb(image, name), preprocess)
 
 
 def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
-    """Applies rule 5, across and then down: in one call Pillow orders the passes by its version."""
+    """Applies rule 5 in two calls, rows first, because the order of the passes in one call depends on the version."""
     width, height = image.size
     crop, how = preprocess.crop, _RESAMPLING[preprocess.interpolation]
     side = min(width, height) * crop / preprocess.resize
     left, top = (width - side) / 2, (height - side) / 2
     first, last = 0, height
-    if height > width:  # from here on the rows that cannot matter were never there
-        margin = 4 * math.ceil(max(side / crop, 1))  # more than the widest filter reaches
+    if height > width:  # rows outside the reach of the filter are left out
+        margin = 4 * math.ceil(max(side / crop, 1))  # more than the radius of the widest filter
         first, last = max(int(top) - margin, 0), min(int(top + side) + margin, height)
     rows = (first, last)
     if height > width and (height > _TALL * width or width * height < _SMALL):
-        # Copied, which gives the same pixels: few rows are left, and Pillow's box, in single precision, might not name
-        # them; or copying a small image costs less than a pass down its columns, which the box makes Pillow take.
+        # A copy of the rows gives the same pixels as a box. In a tall image Pillow's box, in single precision, could
+        # miss rows. For a small image, copying is faster than the column pass that the box causes in Pillow.
         image, rows = image.crop((0, first, width, last)), (0, last - first)
     top, height = top - first, last - first
     image = image.resize((crop, height), how, box=(left, rows[0], left + side, rows[1]))

@@ -1,12 +1,14 @@
-"""Reads images in uncompressed tar files in place, as if the archive were a folder: `shards/000.tar/1.jpg`.
+"""Reading of images in uncompressed tar files in place, by paths such as `shards/000.tar/1.jpg`.
 
-The layout is WebDataset's (files of one sample share their name up to the first dot: `0001.jpg`, `0001.cls`), but any
-tar file of images will do. An archive is scanned once, from header to header. After that an image is one read at its
-offset, from any thread. Names are those that the files would have if the archive were unpacked in a folder of its own:
-`./a//b.jpg` and `/a/b.jpg` are both a/b.jpg. Links are not followed: WebDataset's archives have none.
+The layout is that of WebDataset, where files of one sample share their name up to the first dot (`0001.jpg`,
+`0001.cls`), but every tar file of images is accepted. An archive is scanned once, from header to header. After that any
+thread reads an image by one read at its offset.
+
+Names are those of the unpacked files, so `./a//b.jpg` and `/a/b.jpg` are both a/b.jpg. Links are not followed, because
+archives of WebDataset have none.
 """
 
-# A path stays the string it was given as (it becomes a key of the database), so this file uses os.path.
+# Paths stay strings, because they become keys of the database. So this file uses os.path.
 # ruff: noqa: PTH113, PTH116, PTH118, PTH122, PTH123
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 
 SUFFIX = ".tar"
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
-_KEPT = 64  # archives whose contents are remembered; runs go through them one after the other
-_LONGEST_LABEL = 4096  # bytes of a .cls file
+_KEPT = 64  # archives whose contents are cached; commands read archives one after the other
+_LONGEST_LABEL = 4096  # most bytes of a .cls file
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A member of an archive that cannot be read in place, and why."""
+    """A member of an archive that cannot be read in place, with the reason."""
 
     reason: str
 
@@ -47,31 +49,35 @@ Contents = dict[str, Member | Unreadable]
 
 
 def compressed_suffix(path: str) -> str | None:
-    """Returns the suffix of a path that names a compressed archive, which has no offsets to read at; else None."""
+    """Returns the suffix of a compressed archive, which cannot be read in place, or None for other paths."""
     return next((suffix for suffix in _COMPRESSED if path.lower().endswith(suffix)), None)
 
 
 def is_shard(path: str) -> bool:
-    """Returns whether a path names an archive, by its suffix. Raises NotSupportedError for a compressed one."""
-    if compressed_suffix(path):
-        raise NotSupportedError("is compressed and cannot be read in place", path=path, hint="decompress it to .tar")
+    """Returns True if the suffix of a path is that of an archive. Raises NotSupportedError for a compressed one."""
+    if suffix := compressed_suffix(path):
+        raise NotSupportedError(path=path, found=suffix, expected=SUFFIX, hint="decompress it to .tar")
     return path.lower().endswith(SUFFIX)
 
 
 def contents(path: str) -> Contents:
-    """Returns the members of an archive by name, in its order, without folders; of a repeated name, the last.
+    """Returns the members of an archive in its order: name -> member. Folders are left out.
 
-    Members that cannot be read in place, such as links, are in it with the reason, so that they are reported as
-    skipped. Raises CorruptFileError for a file that is no tar file or is cut off, OSError if it cannot be read.
+    The last of several members with one name counts. Members that cannot be read in place, such as links, are included
+    as `Unreadable`, so that they are reported as skipped.
+
+    Raises:
+        CorruptFileError: the file is not a tar file, or is truncated.
+        OSError: the file cannot be read.
     """
     status = os.stat(path)
     return _scan(path, status.st_size, status.st_mtime_ns)
 
 
 def split(path: str | os.PathLike[str]) -> tuple[str, str] | None:
-    """Returns ("a/b.tar", "c/d.jpg") for `a/b.tar/c/d.jpg` if a/b.tar is a file; None for every other path.
+    """Returns ("a/b.tar", "c/d.jpg") for `a/b.tar/c/d.jpg` if a/b.tar is a file; None for any other path.
 
-    The name in the archive is spelled as `contents` spells it.
+    The name in the archive is normalised, as in `contents`.
     """
     text = os.fspath(path)
     start = 0
@@ -84,7 +90,7 @@ def split(path: str | os.PathLike[str]) -> tuple[str, str] | None:
 
 
 def relative(path: str, root: str | os.PathLike[str]) -> str:
-    """Returns the path relative to a folder. The name in an archive stays as it is: it never leads out of it."""
+    """Returns the path relative to a folder. The name within an archive stays unchanged."""
     place = split(path)
     return os.path.relpath(path, root) if place is None else f"{os.path.relpath(place[0], root)}/{place[1]}"
 
@@ -105,12 +111,12 @@ def read(path: str | os.PathLike[str]) -> io.BytesIO | None:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a path leads to a member of an archive, readable or not."""
+    """Returns True if a path leads to a member of an archive, readable or not."""
     return _find(path)[1] is not None
 
 
 def stat(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
-    """Returns numbers that change when a file in an archive does, or None if there is no such file."""
+    """Returns size, offset and mtime of a file in an archive, or None if there is no such file."""
     archive, found = _find(path)
     if archive is None or not isinstance(found, Member):
         return None
@@ -118,9 +124,10 @@ def stat(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
 
 
 def label(path: str | os.PathLike[str]) -> str | None:
-    """Returns the text of the .cls file beside an image in an archive, or None where there is none.
+    """Returns the text of the .cls file beside an image in an archive, or None without one.
 
-    `22.05.cls` or `22.cls` for `22.05.png`: WebDataset takes the name up to the first dot, other writers all of it.
+    The file of `22.05.png` is `22.05.cls` or `22.cls`. WebDataset uses the name up to the first dot, and other writers
+    the name up to the last.
     """
     place = split(path)
     if place is None:
@@ -135,7 +142,7 @@ def label(path: str | os.PathLike[str]) -> str | None:
 
 
 def head(path: str, size: int) -> bytes:
-    """Returns the first `size` bytes of a file in an archive, or none where it cannot be read in place."""
+    """Returns the first `size` bytes of a file in an archive, or b"" if it cannot be read in place."""
     archive, found = _find(path)
     if archive is None or not isinstance(found, Member):
         return b""
@@ -143,15 +150,15 @@ def head(path: str, size: int) -> bytes:
 
 
 def _find(path: str | os.PathLike[str]) -> tuple[str | None, Member | Unreadable | None]:
-    """Returns the archive that a path leads into, and the member there; None for each that does not exist."""
+    """Returns the archive in a path and the member there. Each is None if it does not exist."""
     place = split(path)
     return (None, None) if place is None else (place[0], contents(place[0]).get(place[1]))
 
 
 @lru_cache(_KEPT)
 def _scan(path: str, size: int, mtime_ns: int) -> Contents:
-    """Returns the members of an archive, read again when its size or time changes."""
-    import tarfile  # takes a tenth of the import of idcwh_search.Encoder, and few programs read tar files
+    """Returns the members of an archive. The cached result is used until size or mtime of the archive change."""
+    import tarfile  # a slow import, needed for tar files only
 
     found: Contents = {}
     end = 0
@@ -166,31 +173,31 @@ def _scan(path: str, size: int, mtime_ns: int) -> Contents:
                     found[name] = _entry(member, name)
                 if member.isreg() and not member.issparse():
                     end = max(end, member.offset_data + member.size)
-            # tarfile takes a corrupt header for the end, which is zeros.
+            # tarfile treats a corrupt header as the end of the archive, but a real end is zeros.
             assert archive.fileobj is not None
             archive.fileobj.seek(archive.offset)
             if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
                 raise tarfile.ReadError(f"no header at byte {archive.offset}")
     except tarfile.TarError as error:
-        raise CorruptFileError(f"is not a tar file, or corrupt ({error})", path=path) from None
+        raise CorruptFileError(f"is corrupt: {error}", path=path, expected="a tar file") from None
     if end > size:
-        raise CorruptFileError("is cut off", path=path, found=f"{size} bytes", expected=f"at least {end}")
+        raise CorruptFileError(path=path, found=f"{size} bytes", expected=f"at least {end}")
     return found
 
 
 def _normal(name: str) -> str:
-    """Returns the name that tar gives a file on the disk: below the folder it unpacks in, also if it begins with /."""
+    """Returns the path of an unpacked file relative to the folder of unpacking. A leading / is removed."""
     return os.path.normpath(name.lstrip("/"))
 
 
 def _entry(member: tarfile.TarInfo, name: str) -> Member | Unreadable:
-    """Returns where the content of a member is, or why it cannot be read in place."""
+    """Returns offset and size of a member, or the reason why it cannot be read in place."""
     if name.split("/", 1)[0] == "..":
-        return Unreadable("its name leads out of the archive")
+        return Unreadable("a path outside the archive")
     if member.islnk() or member.issym():
         return Unreadable(f"a link to {member.linkname!r}; write the archive with --dereference --hard-dereference")
     if member.issparse():
-        return Unreadable("a sparse file, which cannot be read in place; write the archive without --sparse")
+        return Unreadable("a sparse file; write the archive without --sparse")
     return Member(member.offset_data, member.size) if member.isreg() else Unreadable("not a regular file")
 
 

@@ -1,7 +1,7 @@
-"""Databases of codes from and for other systems: faiss, NumPy, raw bytes, Parquet, Arrow, and SQL's bit strings.
+"""Import and export of codes: faiss, NumPy, raw bytes, Parquet, Arrow, and SQL's bit strings.
 
-`export` writes a file, `read` opens one; docs/interchange.md describes each format. One module per kind of file:
-flat.py (NumPy and raw bytes), faiss_files.py, tables.py (Parquet and Arrow, by pyarrow); text.py has bit strings.
+`export` writes a file and `read` opens one. docs/interchange.md describes the formats. flat.py has NumPy and raw bytes,
+faiss_files.py faiss, tables.py Parquet and Arrow, and text.py bit strings.
 """
 
 from __future__ import annotations
@@ -52,24 +52,28 @@ def read(
     bits: int | None = None,
     ids: str | os.PathLike[str] | None = None,
 ) -> Source:
-    """Opens a file of codes. Its header is compared with its size now, its items are checked when they are read.
+    """Opens a file of codes. The header is checked against the file size at once, the items when they are read.
 
     Args:
         path: the file.
-        format: one of FORMATS; by default the format of the suffix.
-        bits: the code length, where the file holds whole bytes and it is not 8 times their number; raw files need it.
-        ids: a .npy file of integers [n], for formats that store no ids (npy, raw).
+        format: one of FORMATS; None for the format of the suffix.
+        bits: code length. It is required for raw files, and for code lengths that are not a multiple of 8 in files
+            that store whole bytes.
+        ids: a .npy file of integers [n], for formats without ids (npy, raw).
 
     Raises:
         OSError: the file is missing or cannot be read.
-        IdcwhError: its content is not what the format requires, or does not match `bits` or `ids`.
+        CorruptFileError: the content violates the format.
+        InvalidInputError: the content is not supported as codes.
+        MismatchError: the content does not match `bits` or `ids`.
+        ValueError: an argument is invalid.
     """
     source = Path(path)
     kind = format_of(source, format, ids)
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
-            Path(place).stat()  # FileNotFoundError
-            raise InvalidInputError("is not a file", path=place)
+            Path(place).stat()  # raises FileNotFoundError
+            raise InvalidInputError(path=place, found="a folder, a device or a pipe", expected="a file")
     if kind in _TABLES:
         return _tables().open_table(source, kind, bits)
     if kind == "faiss":
@@ -86,21 +90,29 @@ def export(
     replace: bool = False,
     progress: Progress = None,
 ) -> list[str]:
-    """Writes all items to `path`, which appears when it is complete. Returns names of what the format does not store.
+    """Writes all items to a file, which appears when it is complete.
 
     Args:
         database: the items.
         path: the file to write.
-        format: one of FORMATS; by default the format of the suffix.
-        ids: a .npy file to write beside a format that stores no ids (npy, raw).
-        replace: replace existing files; otherwise they raise AlreadyExistsError.
+        format: one of FORMATS; None for the format of the suffix.
+        ids: a .npy file to write the ids to, for formats without ids (npy, raw).
+        replace: True to replace existing files.
         progress: called with the number of items of each batch.
+
+    Returns:
+        Names of the properties of this database that the format does not store.
+
+    Raises:
+        AlreadyExistsError: a file exists, and `replace` is False or the file is of another kind.
+        NotWrittenError: a file cannot be written.
+        ValueError: an argument is invalid.
     """
     target = Path(path)
     kind = format_of(target, format, ids)
     outputs = [(target, _KINDS[kind])] + ([] if ids is None else [(Path(ids), NPY)])
     if ids is not None and os.path.realpath(ids) == os.path.realpath(target):
-        raise ValueError(f"ids: {ids} is also the output for the codes; choose another name")
+        raise ValueError(f"ids: {ids} is the file of the codes as well; choose another name")
     for place, its in outputs:
         if os.path.lexists(place) and not replace:
             raise AlreadyExistsError(path=place, hint="choose another name or pass replace=True")
@@ -117,12 +129,14 @@ def export(
 def format_of(
     path: str | os.PathLike[str], format: str | None = None, ids: str | os.PathLike[str] | None = None
 ) -> str:
-    """Returns `format`, by default the format of the suffix of `path`. Raises ValueError for an unknown one, and for a
-    file of `ids` beside a format that stores ids."""
+    """Returns `format`, or the format of the suffix of `path` if it is None.
+
+    Raises ValueError for an unknown format, and for `ids` with a format that stores ids itself.
+    """
     if format is None:
         format = _SUFFIXES.get(Path(path).suffix.lower())
         if format is None:
-            raise ValueError(f"format: not told by the suffix of {path}; expected one of {', '.join(_SUFFIXES)}")
+            raise ValueError(f"format: unknown suffix of {path}; expected one of {', '.join(_SUFFIXES)}")
     elif format not in FORMATS:
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, not {format!r}")
     if ids is not None and format not in _WITHOUT_IDS:
@@ -146,7 +160,7 @@ def _tables() -> Any:
 
 
 def _left_out(database: Database, kind: str, ids_beside: bool) -> list[str]:
-    """Returns names of what this database has and a file of this kind does not store."""
+    """Returns the names of the properties of this database that a file of this kind does not store."""
     ids = database.ids
     lost = {
         "the code length": kind == "raw" or database.bits % 8 != 0,

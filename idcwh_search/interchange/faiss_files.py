@@ -1,8 +1,8 @@
-"""Files of faiss: IndexBinaryFlat, alone or inside an IndexBinaryIDMap. Written and read here, without faiss.
+"""Binary index files of faiss, written and read without faiss: IndexBinaryFlat, alone or inside an IndexBinaryIDMap.
 
-All little-endian. An index is a name of four letters, a header (21 bytes: d int32, code bytes int32, count int64,
-is_trained bool, metric int32) and what its kind adds: IBxF the number of bytes of its codes (uint64) and the codes;
-IBMp and IBM2 the index inside, the number of ids (uint64) and the ids (int64).
+All numbers are little-endian. An index begins with a name of four letters and a header of 21 bytes: d int32, code bytes
+int32, count int64, is_trained bool, metric int32. IBxF continues with the number of bytes of all codes (uint64) and the
+codes. IBMp and IBM2 continue with the inner index, the number of ids (uint64) and the ids (int64).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .source import Progress, Source, consecutive, fitting_bits
 _FLAT, _MAPS = b"IBxF", (b"IBMp", b"IBM2")
 _HEADER = struct.Struct("<4siiq?i")
 _LENGTH = struct.Struct("<Q")
-_METRIC = 1  # faiss writes METRIC_L2 for binary indexes and does not look at it
+_METRIC = 1  # METRIC_L2, which faiss writes for binary indexes and does not read
 
 
 def write(database: Database, file: BinaryIO, progress: Progress) -> None:
-    """Writes an IndexBinaryFlat where ids are row numbers, else an IndexBinaryIDMap over one."""
+    """Writes an IndexBinaryFlat if ids are row numbers, otherwise an IndexBinaryIDMap of one."""
     ids, width = database.ids, code_bytes(database.bits)
     header = (8 * width, width, len(ids), True, _METRIC)
     mapped = not consecutive(ids)
@@ -40,7 +40,10 @@ def write(database: Database, file: BinaryIO, progress: Progress) -> None:
 
 
 def open_index(path: Path, bits: int | None) -> Source:
-    """Returns the `Source` of an index. `bits`: the code length, where padding fills the last byte."""
+    """Returns the `Source` of an index. `bits` is the code length if that is not 8 times the code bytes.
+
+    Raises CorruptFileError for an invalid file and MismatchError for other `bits`.
+    """
     with path.open("rb") as file:
         head = file.read(2 * _HEADER.size + _LENGTH.size)
         mapped = head[:4] in _MAPS
@@ -51,12 +54,12 @@ def open_index(path: Path, bits: int | None) -> Source:
             expected = "'IBxF' (IndexBinaryFlat), alone or in an IndexBinaryIDMap"
             raise CorruptFileError(path=path, found=ascii(name.decode("latin-1")), expected=expected)
         if len(head) < start:
-            raise CorruptFileError("ends inside its header", path=path, found=len(head), expected=f"{start} bytes")
+            raise CorruptFileError("header is corrupt", path=path, found=f"{len(head)} bytes", expected=f"{start}")
         _, d, width, count, _, _ = _HEADER.unpack_from(head, inner)
         (held,) = _LENGTH.unpack_from(head, start - _LENGTH.size)
         if d <= 0 or d % 8 or d != 8 * width or count < 0 or held != count * width:
             header = f"{count} codes of {d} bits, {width} bytes each, in {held} bytes"
-            raise CorruptFileError("has an impossible header", path=path, found=header)
+            raise CorruptFileError("header is corrupt", path=path, found=header)
         codes = Rows(path, start, count, np.dtype(np.uint8), width)
         ids = Rows(path, codes.end + _LENGTH.size, count, np.dtype("<i8")) if mapped else None
         check_size(path, codes.end if ids is None else ids.end, f"{count} codes of {d} bits")
@@ -65,6 +68,6 @@ def open_index(path: Path, bits: int | None) -> Source:
             (named,) = _LENGTH.unpack(file.read(_LENGTH.size))
             outer, inside = (named, *_HEADER.unpack_from(head)[1:4]), (count, d, width, count)
             if outer != inside:
-                what = "has a map that does not match its index in ids, bits, bytes and codes"
+                what = "IndexBinaryIDMap does not match its index in ids, bits, bytes and codes"
                 raise CorruptFileError(what, path=path, found=outer, expected=inside)
     return Source(path, fitting_bits(path, bits, width), count, lambda: items_of(codes, ids))

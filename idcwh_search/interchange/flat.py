@@ -1,6 +1,6 @@
-"""Codes one after the other: .npy files and raw bytes; and rows at a place of a file, which faiss files have as well.
+"""Files of consecutive codes, .npy and raw, and `Rows`, the codes or ids at an offset of any file.
 
-The size that a header claims is compared with the size of the file before anything is allocated.
+The size in a header is compared with the size of the file before memory is allocated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = "uint8 (n, code bytes) or bool (n, bits)"
 
 @dataclass(frozen=True)
 class Rows:
-    """`count` rows of a file from byte `offset` on: numbers, or arrays of `width` numbers."""
+    """`count` rows of a file from byte `offset`. Each row is a number, or an array of `width` numbers."""
 
     path: Path
     offset: int
@@ -41,7 +41,7 @@ class Rows:
         return self.offset + self.count * self.row_bytes
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Returns rows start to stop: (stop - start) or (stop - start, width)."""
+        """Returns rows start to stop, of shape (stop - start,) or (stop - start, width)."""
         wanted = (stop - start) * self.row_bytes
         with self.path.open("rb") as file:
             file.seek(self.offset + start * self.row_bytes)
@@ -53,21 +53,21 @@ class Rows:
 
 
 def items_of(codes: Rows, ids: Rows | None) -> Iterator[Items]:
-    """Yields batches of codes, uint8 or bool, with their ids where there are some."""
+    """Yields batches of codes, packed if they are bool, with their ids if there are any."""
     for start, stop in spans(codes.count):
         block = codes.read(start, stop)
         yield Items(pack(block) if block.dtype == bool else block, None if ids is None else ids.read(start, stop))
 
 
 def check_size(path: Path, expected: int, what: str) -> None:
-    """Raises CorruptFileError unless the file has the size that its header requires for `what`."""
+    """Raises CorruptFileError unless the file has the expected size in bytes for its content `what`."""
     size = path.stat().st_size
     if size != expected:
-        raise CorruptFileError(f"does not have the size of {what}", path=path, found=size, expected=expected)
+        raise CorruptFileError(f"size in bytes does not match {what}", path=path, found=size, expected=expected)
 
 
 def open_codes(path: Path, kind: str, bits: int | None, ids: Path | None) -> Source:
-    """Returns the `Source` of a .npy (kind "npy") or of raw bytes ("raw"), with ids from a .npy of their own."""
+    """Returns the `Source` of a .npy file (kind "npy") or of raw bytes ("raw"), with ids from a second .npy file."""
     codes, bits = _npy_codes(path, bits) if kind == "npy" else _raw_codes(path, bits)
     numbers = None if ids is None else _npy_ids(ids, codes)
     return Source(path, bits, codes.count, lambda: items_of(codes, numbers))
@@ -75,14 +75,14 @@ def open_codes(path: Path, kind: str, bits: int | None, ids: Path | None) -> Sou
 
 def _raw_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
     if bits is None:
-        raise ValueError(f"bits: missing; {path} holds raw codes, which do not tell their length")
+        raise ValueError(f"bits: is missing; give the code length of the raw codes in {path}")
     with path.open("rb") as file:
         if CODES_BIN.fits(file):
             raise InvalidInputError(path=path, found="a codes.bin database", expected="raw codes")
     width, size = code_bytes(bits), path.stat().st_size
     if size % width:
         expected = f"a multiple of {width}, the bytes of a code of {bits} bits"
-        raise CorruptFileError("has an impossible size", path=path, found=size, expected=expected)
+        raise CorruptFileError("size in bytes is invalid", path=path, found=size, expected=expected)
     return Rows(path, 0, size // width, np.dtype(np.uint8), width), bits
 
 
@@ -103,13 +103,13 @@ def _npy_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
 def _npy_ids(path: Path, codes: Rows) -> Rows:
     rows = _npy(path, f"integers of shape ({codes.count},)", dimensions=1, kinds="iu")
     if rows.count != codes.count:
-        what = f"does not have one id per code of {codes.path}"
+        what = f"number of ids does not match {codes.path}"
         raise MismatchError(what, path=path, found=rows.count, expected=codes.count)
     return rows
 
 
 def _npy(path: Path, expected: str, *, dimensions: int, kinds: str) -> Rows:
-    """Returns where the rows of a .npy are. Objects, which would have to be unpickled, are refused."""
+    """Returns the rows of a .npy file. Objects, which would have to be unpickled, are refused."""
     with path.open("rb") as file:
         try:
             shape, by_column, dtype = npy.read_header(file)
@@ -119,7 +119,8 @@ def _npy(path: Path, expected: str, *, dimensions: int, kinds: str) -> Rows:
     if dtype.kind not in kinds or len(shape) != dimensions:
         raise InvalidInputError(path=path, found=f"{dtype} of shape {shape}", expected=expected)
     if by_column and dimensions > 1 and min(shape) > 1:
-        raise InvalidInputError("is stored column by column", path=path, hint="save numpy.ascontiguousarray of it")
+        hint = "save numpy.ascontiguousarray of it"
+        raise InvalidInputError("Fortran order is not supported", path=path, hint=hint)
     rows = Rows(path, offset, shape[0], dtype, *shape[1:])
     check_size(path, rows.end, f"{dtype} of shape {shape}")
     return rows
@@ -134,7 +135,7 @@ def write_codes(database: Database, file: BinaryIO, progress: Progress) -> None:
 
 
 def write_npy(database: Database, file: BinaryIO, progress: Progress) -> None:
-    """Writes a .npy: uint8 (n, code bytes)."""
+    """Writes all codes in row order as .npy, uint8 (n, code bytes)."""
     shape = (len(database), code_bytes(database.bits))
     np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
     write_codes(database, file, progress)

@@ -1,4 +1,4 @@
-"""The items of a file of another system, read batch by batch. The other modules know the formats."""
+"""The items of an imported file, read in batches. The other modules implement the formats."""
 
 from __future__ import annotations
 
@@ -29,9 +29,15 @@ class _Columns(NamedTuple):
 
 
 class Items(_Columns):
-    """Some items: codes uint8 (n, code bytes) and, where the file has them, ids [n], keys and labels, n texts each,
-    and mtime_signatures uint32 [n]. `checksums`, uint64 [n, 2], is an attribute beside these five, which programs
-    unpack."""
+    """A batch of n items. Columns that the file lacks are None.
+
+    Attributes:
+        codes: uint8 (n, code bytes).
+        ids: integers [n].
+        keys, labels: n texts each.
+        mtime_signatures: uint32 [n].
+        checksums: uint64 [n, 2]. It is not an element of the tuple, because callers unpack the five others.
+    """
 
     checksums: np.ndarray | None = None
 
@@ -44,14 +50,14 @@ class Items(_Columns):
 
 @dataclass(frozen=True)
 class Source:
-    """A file of codes: iterate over it for `Items` of at most 65,536, `items()` for all, `save` for a database.
+    """An open file of codes. Iteration yields `Items` of at most 65,536 items.
 
     Attributes:
         path: the file.
-        bits: the code length.
-        count: the number of items, or None where only reading all of them tells it.
-        batches: returns an iterator over the items.
-        model: the manifest of the database that was exported; empty in other files.
+        bits: code length.
+        count: number of items, or None if the format does not store it.
+        batches: function that returns an iterator over unchecked `Items`.
+        model: manifest of the exported database; empty for files of other programs.
     """
 
     path: Path
@@ -61,7 +67,7 @@ class Source:
     model: dict[str, Any] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Items]:
-        """Yields the items in their order. Raises InvalidInputError for items that are not codes of `bits` bits."""
+        """Yields the items in the file's order. Raises InvalidInputError for items that are not `bits`-bit codes."""
         seen = 0
         for batch in self.batches():
             try:
@@ -72,7 +78,7 @@ class Source:
             yield batch
 
     def items(self) -> Items:
-        """Returns all items, in memory. Ids are as in the file and are not checked."""
+        """Returns all items. Ids are not checked."""
         batches = [*self, Items(np.empty((0, code_bytes(self.bits)), np.uint8))]
         codes, *others = zip(*batches, strict=True)
         ids, keys, labels, mtime_signatures = ([part for part in column if part is not None] for column in others)
@@ -88,10 +94,16 @@ class Source:
         return items
 
     def save(self, database: str | os.PathLike[str], *, replace: bool = False, progress: Progress = None) -> int:
-        """Writes a database of all items, which appears when it is complete. Returns the number of items.
+        """Writes a database of all items, which appears when it is complete, and returns the number of items.
 
-        Items without ids get their row numbers. An existing database is an error unless `replace` is set. `progress`
-        is called with the number of items of each batch.
+        Args:
+            database: path of the database. Items without ids get their row numbers.
+            replace: True to replace an existing database.
+            progress: called with the number of items of each batch.
+
+        Raises:
+            InvalidInputError: an item is invalid.
+            AlreadyExistsError: the file exists, and `replace` is False or the file is of another kind.
         """
         check_target(database, CODES_BIN, self.path)
         count = 0
@@ -108,11 +120,11 @@ class Source:
 
 
 def _invalid_items(path: Path, first: int, error: Exception) -> InvalidInputError:
-    return InvalidInputError(f"has invalid items from {first} on ({error})", path=path)
+    return InvalidInputError(f"is invalid from item {first}: {error}", path=path)
 
 
 def spans(count: int) -> Iterator[tuple[int, int]]:
-    """Yields rows 0 to `count` as (start, stop) of at most BATCH each."""
+    """Yields row ranges (start, stop) of at most BATCH rows each, from 0 to `count`."""
     return ((start, min(start + BATCH, count)) for start in range(0, count, BATCH))
 
 
@@ -122,13 +134,15 @@ def batches_of(ids: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def consecutive(ids: np.ndarray) -> bool:
-    """Returns whether ids are 0, 1, 2, ...: row numbers, which need not be stored."""
+    """Returns True if ids are the row numbers 0, 1, 2, ..., which need not be stored."""
     return np.array_equal(ids, np.arange(len(ids)))
 
 
 def refuse_unpacked(path: Path, codes: np.ndarray) -> None:
-    """Raises IdcwhError where each byte of uint8 (n, width) is 0 or 1: unpacked bits, which would be taken for codes of
-    8 times the length."""
+    """Raises InvalidInputError if all bytes of uint8 (n, width) are 0 or 1.
+
+    Such bytes are unpacked bits, which would be imported as codes of 8 times the length.
+    """
     if codes.size >= 8 and codes.shape[1] > 1 and codes.max() == 1:
         bits = 8 * codes.shape[1]
         raise InvalidInputError(
@@ -140,9 +154,9 @@ def refuse_unpacked(path: Path, codes: np.ndarray) -> None:
 
 
 def fitting_bits(path: Path, bits: int | None, width: int) -> int:
-    """Returns the code length of codes of `width` bytes: `bits`, or all bits of these bytes.
+    """Returns the code length of codes of `width` bytes: `bits`, or 8 * width if it is None.
 
-    Raises InvalidInputError for a width that no code has, MismatchError for another width than that of `bits`.
+    Raises InvalidInputError for an invalid width, and MismatchError for a width that `bits` does not have.
     """
     if not 1 <= width <= code_bytes(MAX_BITS):
         expected = f"codes of 1 to {code_bytes(MAX_BITS)} bytes"
@@ -153,5 +167,5 @@ def fitting_bits(path: Path, bits: int | None, width: int) -> int:
 
 
 def wrong_bits(path: Path, found: int | str, expected: int | None) -> MismatchError:
-    """Returns the error about codes of another length than the requested one."""
-    return MismatchError("has another code length", path=path, found=found, expected=expected)
+    """Returns the error for codes of another length than the requested one."""
+    return MismatchError("code length does not match", path=path, found=found, expected=expected)

@@ -1,7 +1,7 @@
-"""Parquet and Arrow IPC (Feather) files: a table of codes and what belongs to them. The only module that needs pyarrow.
+"""Parquet and Arrow IPC (Feather) files with a table of items. This module alone needs pyarrow.
 
-The table's metadata `idcwh` is JSON {"bits": ..., "model": the manifest}; tables of other people have none, and need
-no column but `code`.
+The table's metadata `idcwh` is JSON {"bits": ..., "model": the manifest}. Tables of other programs have none, and need
+only the column `code`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from . import source
 from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans, wrong_bits
 
 _METADATA = b"idcwh"
-_FIRST_ROWS = 64  # that are read to tell the code length
-_CHECKSUM = 16  # bytes, as they are in codes.bin
+_FIRST_ROWS = 64  # rows that are read to find the code length
+_CHECKSUM = 16  # bytes, as in codes.bin
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _COLUMNS = ("id", "key", "label", "code")
 _SIGNATURES = ("mtime_signature", "stamp")  # the name of the column, and its old name
-_OURS = (*_COLUMNS, *_SIGNATURES, "checksum")  # which in other people's tables may be anything
+_OURS = (*_COLUMNS, *_SIGNATURES, "checksum")  # read in our exports only: other tables may use the names differently
 _CODES = "bytes (binary) or lists of bytes (list<uint8>)"
 
 
 def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
-    """Writes a Parquet ("parquet") or Arrow IPC ("arrow") file. Columns of keys and labels are strings, or binary where
-    one of their values is not UTF-8.
+    """Writes a Parquet ("parquet") or Arrow IPC ("arrow") file.
+
+    The columns key and label are strings, or binary if one of their values is not UTF-8.
     """
     texts = {"key": pa.string(), "label": pa.string()}
     while True:
@@ -54,7 +55,7 @@ def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> 
 
 
 class _NotText(Exception):
-    """A column has a value that is not UTF-8."""
+    """The signal that a column has a value that is not UTF-8."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -108,26 +109,32 @@ def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.Da
 
 
 def open_table(path: Path, kind: str, bits: int | None) -> Source:
-    """Returns the `Source` of a table. `bits`: the code length, where the metadata does not have it and codes do not
-    fill whole bytes."""
+    """Returns the `Source` of a table.
+
+    Args:
+        path: the file.
+        kind: "parquet" or "arrow".
+        bits: code length, for a table without metadata whose code length is not a multiple of 8.
+    """
     with _reading(path, kind):
-        schema, count, first = _look(path, kind)
+        schema, count, first = _schema_of(path, kind)
         _column_of(path, schema, "code")
-        said, model = _about(path, schema)
-        if said is not None and bits not in (None, said):
-            raise wrong_bits(path, said, bits)
+        stored_bits, model = _about(path, schema)
+        if stored_bits is not None and bits not in (None, stored_bits):
+            raise wrong_bits(path, stored_bits, bits)
         code_column = None if first is None else _plain(first.column("code"))
-        if bits is None and said is None and code_column is not None and _is_list(code_column.type):
+        if bits is None and stored_bits is None and code_column is not None and _is_list(code_column.type):
             refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
-        bits = said if bits is None else bits
+        bits = stored_bits if bits is None else bits
         bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
-    if said is not None and "stamp" in schema.names:
+    if stored_bits is not None and "stamp" in schema.names:
         warn_renamed("the column 'stamp'", "'mtime_signature'", stacklevel=4)
-    return Source(path, bits, count, lambda: _items(path, kind, bits, _COLUMNS if said is None else _OURS), model)
+    known = _COLUMNS if stored_bits is None else _OURS
+    return Source(path, bits, count, lambda: _items(path, kind, bits, known), model)
 
 
-def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
-    """Returns the schema, the number of rows if the file has it, and some of the first rows."""
+def _schema_of(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
+    """Returns the schema, the number of rows if the file stores it, and a batch of the first rows."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         count = file.metadata.num_rows
@@ -138,7 +145,7 @@ def _look(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch 
 
 
 def _batches(path: Path, kind: str, known: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows, at most source.BATCH at a time, with at least the columns that are known."""
+    """Yields the rows in batches of at most source.BATCH, with at least the columns in `known`."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if name in known]
@@ -149,13 +156,13 @@ def _batches(path: Path, kind: str, known: tuple[str, ...]) -> Iterator[pa.Recor
 
 
 def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the batch after a check of all its offsets, so that no corrupt file leads beyond a buffer."""
+    """Returns the batch after a check of all offsets, so that a corrupt file causes no access outside a buffer."""
     batch.validate(full=True)
     return batch
 
 
 def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
-    """Returns an IPC file, or the stream that some programs write into one, and its batches."""
+    """Returns the reader of an IPC file and its batches. Some programs write the stream format instead."""
     file = pa.OSFile(str(path))
     magic = file.read(6)
     file.seek(0)
@@ -182,20 +189,21 @@ def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator
 
 @contextlib.contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Turns errors of pyarrow into CorruptFileError about the file."""
+    """Converts errors of pyarrow in the block into CorruptFileError with the path."""
     try:
         yield
     except (pa.ArrowException, UnicodeError, OSError) as error:
         name = {"parquet": "Parquet", "arrow": "Arrow IPC"}[kind]
         reason = " ".join(str(error).split())
-        raise CorruptFileError(f"is not a {name} file of codes, or corrupt ({reason})", path=path) from error
+        expected = f"a table of codes in {name} format"
+        raise CorruptFileError(f"is corrupt: {reason}", path=path, expected=expected) from error
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Returns the column without dictionaries and views, which Polars writes and few functions of pyarrow accept."""
+    """Returns the column without dictionaries and views. Polars writes them, and few pyarrow functions accept them."""
     if pa.types.is_dictionary(column.type):
         return _plain(column.dictionary).take(column.indices)
-    name = str(column.type)  # pyarrow has tests of these types since version 16
+    name = str(column.type)  # pyarrow tests these types only since version 16
     if name in _VIEWS:
         return pa.array(column.to_pylist(), _VIEWS[name])
     if name.startswith(("list_view<", "large_list_view<")):
@@ -204,17 +212,17 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
-    """Returns whether the table has this column. Raises InvalidInputError for several, and for no column `code`."""
+    """Returns True if the table has this column. Raises InvalidInputError if it repeats, or if `code` is missing."""
     times = schema.names.count(name)
     if times > 1 or (times == 0 and name == "code"):
         raise InvalidInputError(
-            f"has {times} columns named {name!r}", path=path, found=", ".join(schema.names), expected="one"
+            f"column {name!r} is {'repeated' if times else 'missing'}", path=path, found=", ".join(schema.names)
         )
     return times == 1
 
 
 def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
-    """Returns code length and manifest, if the table is an export of a database."""
+    """Returns code length and manifest of an exported database; None and an empty dictionary for other tables."""
     raw = (schema.metadata or {}).get(_METADATA)
     if raw is None:
         return None, {}
@@ -223,13 +231,13 @@ def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
         bits, model = check_bits(about["bits"]), about["model"]
         if not isinstance(model, dict):
             raise TypeError(f"model is {model!r}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last: lists in lists in lists
-        raise CorruptFileError(f"has corrupt metadata 'idcwh' ({error})", path=path) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:  # RecursionError: deeply nested lists
+        raise CorruptFileError(f"metadata 'idcwh' is corrupt: {error}", path=path) from error
     return bits, model
 
 
 def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.RecordBatch | None) -> int:
-    """Returns the bytes of a code: by the type of the column, else by `bits`, else by the first row."""
+    """Returns the bytes per code from the type of the column, otherwise from `bits`, otherwise from the first row."""
     if pa.types.is_fixed_size_binary(kind):
         return kind.byte_width
     if pa.types.is_fixed_size_list(kind):
@@ -238,14 +246,14 @@ def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.Recor
         return code_bytes(bits)
     code = first.column("code")[0].as_py() if first is not None and first.num_rows else None
     if code is None:
-        raise InvalidInputError("has no first code, which tells the code length", path=path, hint="pass --bits")
+        raise InvalidInputError("code length is missing", path=path, hint="pass --bits")
     if not isinstance(code, bytes | list):
         raise _wrong_column(path, "code", kind, _CODES)
     return len(code)
 
 
 def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
-    """Returns uint8 (n, width) of a column of bytes or of lists of bytes."""
+    """Returns a column of bytes or of lists of bytes as uint8 (n, width)."""
     kind = column.type
     if column.null_count:
         raise _wrong_column(path, "code", "rows without a value", _CODES)
@@ -267,7 +275,7 @@ def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
 
 
 def _wrong_column(path: Path, name: str, found: object, expected: object) -> InvalidInputError:
-    return InvalidInputError(f"has an invalid column {name!r}", path=path, found=str(found), expected=str(expected))
+    return InvalidInputError(f"column {name!r} is invalid", path=path, found=str(found), expected=str(expected))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -289,7 +297,7 @@ def _mtime_signatures(path: Path, name: str, column: pa.Array) -> np.ndarray:
     try:
         return mtime_signature_column(column.to_pylist())
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"has an invalid column {name!r} ({error})", path=path) from error
+        raise InvalidInputError(f"column {name!r} is invalid: {error}", path=path) from error
 
 
 def _checksums(path: Path, column: pa.Array) -> np.ndarray:
@@ -300,7 +308,7 @@ def _checksums(path: Path, column: pa.Array) -> np.ndarray:
 
 
 def _texts(column: pa.Array) -> list[str | None]:
-    """Returns the texts of a column of strings, of file names as bytes, or of numbers or categories."""
+    """Returns a column as texts. It has strings, file names as bytes, numbers or categories."""
     if _is_bytes(column.type):
         return [None if value is None else os.fsdecode(value) for value in column.to_pylist()]
     return column.cast(pa.string()).to_pylist()

@@ -1,4 +1,4 @@
-"""Codes as texts of 0 and 1, bit 0 leftmost: what SQL's bit(n), and so pgvector, reads and writes."""
+"""Codes as texts of 0 and 1 with bit 0 leftmost, the format of SQL's bit(n) and of pgvector."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..codes import check_bits, unpack
 
 
 def to_bit_strings(codes: np.ndarray, bits: int) -> list[str]:
-    """Returns codes uint8 (n, code bytes) as n texts of `bits` characters: bit i of the code is character i.
+    """Returns codes uint8 (n, code bytes) as n texts of `bits` characters, where character i is bit i.
 
-    The same as unpackbits(bitorder="little") and a join. Raises TypeError or ValueError for invalid codes.
+    Raises TypeError or ValueError for invalid codes.
     """
     digits = unpack(codes, bits).view(np.uint8) + np.uint8(ord("0"))
     return [row.tobytes().decode("ascii") for row in digits]
 
 
 def from_bit_strings(texts: Sequence[str], bits: int) -> np.ndarray:
-    """Returns the codes, uint8 (n, code bytes), of such texts. Raises ValueError for one that is not `bits` digits."""
+    """Returns the codes of texts, uint8 (n, code bytes). Raises ValueError for a text that is not `bits` digits."""
     check_bits(bits)
     for row, text in enumerate(texts):
         if len(text) != bits or text.strip("01"):

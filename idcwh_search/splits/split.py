@@ -150,8 +150,7 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
     except FileNotFoundError:
         raise NotFoundError(path=path) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        found = f"{type(error).__name__}: {error}"
-        raise CorruptFileError(path=path, found=found, expected=_EXPECTED) from None
+        raise CorruptFileError(f"is corrupt: {type(error).__name__}: {error}", path=path, expected=_EXPECTED) from None
     if sha256 != dataset.sha256():
         raise MismatchError(
             "does not match the dataset",
@@ -166,7 +165,7 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
             raise ValueError("row numbers that do not match their SHA-256")
         check_unseen(result, dataset)
     except (IdcwhError, ValueError) as error:
-        raise CorruptFileError(path=path, found=str(error)) from None
+        raise CorruptFileError(f"is corrupt: {error}", path=path) from None
     return result
 
 

@@ -72,7 +72,7 @@ def test_export_reports_files_that_are_left_out(
     said = capfd.readouterr()
     result = json.loads(said.out)
     assert [Path(entry["path"]).name for entry in result["skipped"]] == ["bad.jpg"]
-    assert result["left_out"]["skipped"] == {".jxl": 1} and "the first: cat/1.jxl" in said.err
+    assert result["left_out"]["skipped"] == {".jxl": 1} and "(first: cat/1.jxl)" in said.err
     (tmp_path / "photos" / "dog" / "bad.jpg").unlink()
     assert main(argv) == 3, "nothing else says so"
 

@@ -256,7 +256,7 @@ def test_labels_of_another_shape_or_range_raise(labels):
     ],
 )
 def test_spec_of_no_dataset_raises(spec, kind, path):
-    with raises(kind, path=path, problem="" if spec else "empty"):
+    with raises(kind, path=path, problem="" if spec else "missing"):
         datasets.load(spec)
 
 

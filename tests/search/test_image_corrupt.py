@@ -94,7 +94,7 @@ def test_truncated_images_switch_of_pillow_raises(tmp_path: Path, monkeypatch: p
 @pytest.mark.filterwarnings("error")
 def test_warning_made_an_error_is_named_as_one(tmp_path: Path) -> None:
     Image.new("1", (10_000, 9_500)).save(tmp_path / "big.png")
-    with raises(UnreadableImage, path=tmp_path / "big.png", problem="warnings"):
+    with raises(UnreadableImage, path=tmp_path / "big.png", problem="Pillow warning"):
         load_image(tmp_path / "big.png", SMALL)
 
 

@@ -74,7 +74,7 @@ def test_source_without_images_raises(tmp_path: Path) -> None:
             list_images(tmp_path / name)
     with raises(NotFoundError, path=tmp_path / "gone"):
         list_images(tmp_path / "gone")
-    with raises(InvalidInputError, path=None, problem="empty"):
+    with raises(InvalidInputError, path=None, problem="missing"):
         list_images("")
 
 

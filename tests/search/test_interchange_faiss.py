@@ -157,7 +157,7 @@ def test_read_faiss_map_unlike_its_index_raises(at, packing, value, found, rng, 
 @pytest.mark.parametrize("ids", [[1, 2, 1], [1, -2, 3]])
 def test_save_with_invalid_ids_writes_no_database(ids, rng, code_maker, tmp_path):
     path = write_faiss(tmp_path / "codes.faiss", code_maker.random(rng, 3, 16), np.array(ids))
-    with raises(InvalidInputError, path=path, problem="from 0 on (ids"):
+    with raises(InvalidInputError, path=path, problem="from item 0: ids"):
         interchange.read(path).save(tmp_path / "codes.bin")
     assert [file.name for file in tmp_path.iterdir()] == ["codes.faiss"]
 
@@ -165,7 +165,7 @@ def test_save_with_invalid_ids_writes_no_database(ids, rng, code_maker, tmp_path
 def test_save_with_an_id_in_two_batches_raises(rng, code_maker, tmp_path, monkeypatch):
     monkeypatch.setattr(source, "BATCH", 2)
     path = write_faiss(tmp_path / "codes.faiss", code_maker.random(rng, 3, 16), np.array([5, 6, 5]))
-    with raises(InvalidInputError, path=path, problem="from 2 on (ids"):
+    with raises(InvalidInputError, path=path, problem="from item 2: ids"):
         interchange.read(path).save(tmp_path / "codes.bin")
     assert not (tmp_path / "codes.bin").exists()
 
@@ -180,6 +180,6 @@ def test_read_faiss_with_other_bits_raises(bits, rng, code_maker, tmp_path):
 def test_save_with_padding_bits_names_the_batch(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "BATCH", 2)
     path = write_faiss(tmp_path / "codes.faiss", np.array([[1, 0], [2, 15], [3, 15], [4, 16]], np.uint8))
-    with raises(InvalidInputError, path=path, problem="from 2 on (codes"):
+    with raises(InvalidInputError, path=path, problem="from item 2: codes"):
         interchange.read(path, bits=12).save(tmp_path / "codes.bin")
     assert interchange.read(path).items().codes.shape == (4, 2)

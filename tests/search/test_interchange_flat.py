@@ -146,7 +146,7 @@ def test_read_raw_needs_bits_that_fit(tmp_path):
         interchange.read(path)
     with raises(CorruptFileError, path=path, found=7):
         interchange.read(path, bits=20)
-    with raises(InvalidInputError, path=path, problem="from 0 on (codes"):
+    with raises(InvalidInputError, path=path, problem="from item 0: codes"):
         interchange.read(path, bits=1).items()
     with pytest.raises(ValueError, match=r"^bits"):
         interchange.read(path, bits=0)

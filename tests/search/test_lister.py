@@ -204,7 +204,7 @@ def test_unsupported_types_are_counted_and_named(tmp_path: Path) -> None:
         "others": {".txt": 1, ".db": 1, "without a suffix": 3},
     }
     first, second = found.left_out.lines()
-    assert first.startswith("skipped 7 files of types that are not read: 3 .heic, ") and "the first: a/0.HEIC" in first
+    assert first.startswith("skipped 7 files of unsupported types: 3 .heic, ") and "(first: a/0.HEIC)" in first
     assert first.endswith("; pip install pillow-heif to read .heic; decompress archives to .tar")
     assert second == "ignored other files: 3 without a suffix, 1 .db, 1 .txt"
 

@@ -50,7 +50,7 @@ def test_train_reports_skipped_types_and_exits_3(
     assert train(data, tmp_path / "run", "--json") == 3
     out, err = capsys.readouterr()
     assert json.loads(out)["left_out"]["skipped"] == {".heic": 20}
-    assert "skipped 20 files of types that are not read: 20 .heic (the first: train/class1/0.HEIC)" in err
+    assert "skipped 20 files of unsupported types: 20 .heic (first: train/class1/0.HEIC)" in err
 
 
 @pytest.mark.parametrize("inside", [".", "runs/1", "train/class0/run"])
