@@ -1,4 +1,4 @@
-"""A trained model as one ONNX file, and the proof that the file computes what the model computes."""
+"""Export of a trained model as one ONNX file, and the comparison of the file with the model."""
 
 OPSETS = range(18, 24)
-"""Opsets that torch.onnx.export can write without changing the network back; the first is the default."""
+"""The opsets that torch.onnx.export can write. The first is the default."""

@@ -1,4 +1,4 @@
-"""`idcwh-export`: model.pt to model.onnx, and no file unless it computes what the model computes."""
+"""The command idcwh-export, which writes a verified model.onnx from a model.pt."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from . import OPSETS
 if TYPE_CHECKING:
     from .export import Export, Exported
 
-_EXPECTED = "a model.pt written by idcwh-train"
-_BESIDE_MODEL = True  # --onnx without OUT; argparse would convert a text
+_EXPECTED = "a model.pt of idcwh-train"
+_BESIDE_MODEL = True  # --onnx without OUT; argparse would convert a string
 
 EPILOG = """\
 examples:
-  idcwh-export model.pt --onnx                              write model.onnx, checked on the images kept in model.pt
-  idcwh-export model.pt --onnx m.onnx --verify photos/      checked on images of your own
-  idcwh-export model.pt --onnx --precision fp32 fp16 int8   model.onnx, model.fp16.onnx, model.int8.onnx
-  idcwh-export --info model.onnx                            what it expects and gives, and how it was checked
-  idcwh-export --list runs/                                 a line for each model there
+  idcwh-export model.pt --onnx                             model.onnx, verified on images in model.pt
+  idcwh-export model.pt --onnx m.onnx --verify photos/     verified on other images
+  idcwh-export model.pt --onnx --precision fp32 fp16 int8  model.onnx, model.fp16.onnx, model.int8.onnx
+  idcwh-export --info model.onnx                           inputs, outputs and verification
+  idcwh-export --list runs/                                one line per model
 
-exit codes: 0 written, 1 failed and nothing written, 2 usage, 3 written, but some images could not be read
+exit codes: 0 written, 1 failed and nothing written, 2 usage, 3 written, but some images could not be
+read
 """
 
 
@@ -38,11 +39,11 @@ def parser() -> common.Parser:
     """Returns the command's options."""
     made = common.Parser(
         prog="idcwh-export",
-        description="Write a trained model as ONNX, and compare the two bit by bit on real images. "
-        "A difference that is more than rounding at zero is an error, and leaves no file behind.",
+        description="Write a trained model as ONNX, and compare its codes with the model's on real images.\n"
+        "If they differ by more than rounding, the command fails and writes no file.",
         epilog=EPILOG,
     ).with_version()
-    made.add_argument("model", nargs="?", type=common.path, metavar="model.pt", help="model that idcwh-train wrote")
+    made.add_argument("model", nargs="?", type=common.path, metavar="model.pt", help="model of idcwh-train")
     what = made.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--onnx",
@@ -50,9 +51,9 @@ def parser() -> common.Parser:
         const=_BESIDE_MODEL,
         type=common.path,
         metavar="OUT",
-        help="output file (default: the name of model.pt with .onnx)",
+        help="output file (default: model.pt with the suffix .onnx)",
     )
-    what.add_argument("--info", type=common.path, metavar="model.onnx", help="content of a model.onnx")
+    what.add_argument("--info", type=common.path, metavar="model.onnx", help="description of a model.onnx")
     what.add_argument(
         "--list", nargs="+", type=common.path, metavar="PATH", help="table of the models in these files and folders"
     )
@@ -61,13 +62,13 @@ def parser() -> common.Parser:
         nargs="+",
         choices=PRECISIONS,
         default=["fp32"],
-        help="precision of the backbone; one file for each (default: fp32)",
+        help="precision of the backbone, one file each (default: fp32)",
     )
     made.add_argument(
         "--verify",
         type=common.path,
         metavar="IMAGES",
-        help="images to compare on: a labelled dataset, folder, image or list (default: those kept in model.pt)",
+        help="images for the comparison: a labelled dataset, folder, image or list (default: those in model.pt)",
     )
     made.add_argument(
         "--limit", type=common.positive, metavar="N", help="number of these images, evenly spaced (default: all)"
@@ -76,24 +77,24 @@ def parser() -> common.Parser:
         "--calibrate",
         type=common.path,
         metavar="IMAGES",
-        help="images that int8 is calibrated on (default: those kept in model.pt)",
+        help="images for the calibration of int8 (default: those in model.pt)",
     )
     made.add_argument(
         "--device",
         choices=DEVICES,
         default="auto",
-        help="device of ONNX Runtime in the comparison; torch runs on the CPU (default: every device that works)",
+        help="device of ONNX Runtime in the comparison (default: auto, every available device)",
     )
     made.add_argument("--opset", type=_opset, metavar="N", help="ONNX opset, 18 to 23 (default: 18)")
     made.add_argument(
-        "--simplify", action="store_true", help="graph after ONNX Runtime's basic optimisations, for other runtimes"
+        "--simplify", action="store_true", help="basic graph optimisations of ONNX Runtime, for other runtimes"
     )
-    made.add_argument("--json", action="store_true", help="print the result as JSON")
+    made.add_argument("--json", action="store_true", help="JSON output")
     return made
 
 
 def _opset(text: str) -> int:
-    """Parses an opset that can be written, for argparse."""
+    """Returns the opset of an argument."""
     return common.whole(text, OPSETS.start, OPSETS.stop - 1)
 
 
@@ -104,18 +105,18 @@ def main(argv: list[str] | None = None) -> int:
     options = made.parse_args(argv)
     if options.onnx is None:
         if options.model is not None:
-            made.error(f"{options.model}: a model.pt needs --onnx; --info and --list name their files themselves")
+            made.error(f"{options.model}: is not supported without --onnx; pass files to --info or --list")
         for name in ("precision", "verify", "limit", "calibrate", "device", "opset", "simplify"):
             if getattr(options, name) != made.get_default(name):
-                made.error(f"--{name}: needs --onnx")
+                made.error(f"--{name}: is not supported without --onnx")
         return _describe(options)
     if options.model is None:
-        took = f": --onnx took {options.onnx} as OUT, the file to write" if options.onnx is not _BESIDE_MODEL else ""
-        made.error(f"no model.pt is named{took}; name it first: idcwh-export model.pt --onnx")
+        used = f" ({options.onnx} is OUT, the file to write)" if options.onnx is not _BESIDE_MODEL else ""
+        made.error(f"model.pt: is missing{used}; pass it first: idcwh-export model.pt --onnx")
     if options.limit is not None and options.verify is None:
-        made.error("--limit: needs --verify IMAGES")
+        made.error("--limit: is not supported without --verify IMAGES")
     if options.calibrate is not None and "int8" not in options.precision:
-        made.error("--calibrate: needs --precision int8")
+        made.error("--calibrate: is not supported without --precision int8")
     return _export(options)
 
 
@@ -139,7 +140,7 @@ def _export(options: Any) -> int:
     if not model.is_file():
         if not model.exists():
             raise NotFoundError(path=model, expected=_EXPECTED)
-        raise InvalidInputError("is not a file", path=model, expected=_EXPECTED)
+        raise InvalidInputError(path=model, found="a folder", expected=_EXPECTED)
     if model.suffix.lower() == ".onnx":
         raise InvalidInputError(path=model, found="an ONNX model", expected=_EXPECTED)
     skipped: list[dict[str, str]] = []
@@ -167,7 +168,7 @@ def _export(options: Any) -> int:
 
 
 def _load_export() -> Any:
-    """Returns the module `export`, which loads torch for seconds: --help and usage errors do not wait for it."""
+    """Returns the module `export`. It loads torch, which takes seconds, so --help and usage errors do not need it."""
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -182,13 +183,13 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
     from .export import SEEN
 
     console.note_all(done.left_out.lines())
-    over = [f"not on {device}: {why}" for device, why in done.passed_over.items() if not why.startswith(NO_GPU)]
-    if not over and done.passed_over:
-        over = ["on the CPU"]
+    devices = [f"not on {device}: {why}" for device, why in done.passed_over.items() if not why.startswith(NO_GPU)]
+    if not devices and done.passed_over:
+        devices = ["on the CPU"]
     relevant = "labels" if done.labelled else "the nearest by the model's logits"
-    console.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(over) or 'on every device'})")
+    console.note(f"compared with torch on {done.origin}, by ONNX Runtime ({'; '.join(devices) or 'on every device'})")
     if any(file.calibration == SEEN for file in done.files):
-        console.note("int8 is calibrated on the images it is compared on; --verify IMAGES measures it on others")
+        console.note("int8 was calibrated and compared on the same images; compare on others with --verify IMAGES")
     if as_json:
         about: dict[str, Any] = {"images": done.origin, "relevant": relevant, "not_compared_on": done.passed_over}
         about |= {"skipped": skipped, "left_out": done.left_out.to_dict()}
@@ -202,11 +203,12 @@ def _report(done: Export, skipped: list[dict[str, str]], *, as_json: bool) -> No
             calibrated = console.one_line(f"calibrated on {file.calibration}")
             print(f"  the first {file.float_layers} layers stay in float32; {calibrated}")
         half = {} if file.half is None else {"half arithmetic (emulated)": file.half}
-        for device, found in {**file.comparisons, **half}.items():
-            print(f"  {device}: {found}")
-            speed = f"{found.images_per_second:.0f} images/s"
-            if found.map_before is not None and found.map_after is not None:
-                print(f"  {device}: MAP {found.map_before:.4f} -> {found.map_after:.4f} ({relevant}); {speed}")
+        for device, comparison in {**file.comparisons, **half}.items():
+            print(f"  {device}: {comparison}")
+            speed = f"{comparison.images_per_second:.0f} images/s"
+            if comparison.map_before is not None and comparison.map_after is not None:
+                maps = f"MAP {comparison.map_before:.4f} -> {comparison.map_after:.4f} (relevant: {relevant})"
+                print(f"  {device}: {maps}; {speed}")
             else:
                 print(f"  {device}: {speed}")
 

@@ -1,4 +1,4 @@
-"""The description of model files: input and output, model and classes, and the check. ONNX needs no torch."""
+"""Descriptions of model files for --info and --list. A model.onnx is described without torch."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from idcwh_search.encoder.metadata import ModelInfo
 from idcwh_search.errors import CorruptFileError, IdcwhError, InvalidInputError, NotFoundError
 
 Description = dict[str, Any]
-_CLASSES = 12  # named in text; JSON has them all
-_FOREIGN = (KeyError, TypeError, ValueError, AttributeError)  # of a record that another program wrote
+_CLASSES = 12  # number of classes listed in text; JSON has all
+_FOREIGN = (KeyError, TypeError, ValueError, AttributeError)  # raised for a record of another program
 _UNREADABLE = "not a record of idcwh-export"
 
 
 def describe(path: Path) -> Description:
-    """Returns a model.onnx as plain Python, for JSON; raises IdcwhError for another file."""
+    """Returns the description of a model.onnx as plain Python, for JSON. Raises IdcwhError for another file."""
     import onnx
 
     loaded = model_file.LoadedModel.read(path)
     try:
         model = onnx.load_from_string(loaded.content)
-    except Exception as error:  # protobuf has its own kinds of errors
-        raise CorruptFileError("is not an ONNX model", path=path) from error
+    except Exception as error:  # protobuf has its own types of errors
+        raise CorruptFileError(path=path, expected="an ONNX model") from error
     found: Description = {
         "path": str(path),
         "kind": "onnx",
@@ -57,21 +57,21 @@ def describe(path: Path) -> Description:
         "backbone": info.backbone,
         "classes": info.classes,
         "source_sha256": info.source_sha256,
-        "verified": None if changed(found) else info.verified,  # of another file
+        "verified": None if changed(found) else info.verified,  # it describes the original file
     }
 
 
 def changed(model: Description) -> bool:
-    """Returns whether the file was changed after its check."""
+    """Returns True if the file was changed after it was verified."""
     return bool(model.get("checksum") == model_file.ChecksumState.WRONG.value)
 
 
 def listed(paths: Iterable[str]) -> list[Description]:
-    """Returns every model below these files and folders, in order: model.onnx as by `describe`, model.pt in short."""
-    found = [_any(path) for given in paths for path in _models(Path(given))]
-    if not found:
-        raise InvalidInputError("has no models", path="--list", expected=".onnx or .pt files, or folders with some")
-    return found
+    """Returns the descriptions of all models in these files and folders, in order. Those of model.pt are short."""
+    models = [_any(path) for given in paths for path in _models(Path(given))]
+    if not models:
+        raise InvalidInputError("has no models", path="--list", expected=".onnx or .pt files, or folders with them")
+    return models
 
 
 def _models(path: Path) -> Iterator[Path]:
@@ -85,7 +85,7 @@ def _models(path: Path) -> Iterator[Path]:
 
 
 def _raise(error: OSError) -> NoReturn:
-    """Raises the error of a folder that cannot be read, whose models would be missing."""
+    """Raises the error of a folder that cannot be read, because its models would be missing from the list."""
     raise error
 
 
@@ -111,7 +111,7 @@ def _trained(path: Path) -> Description:
 
 
 def table(models: list[Description]) -> str:
-    """Returns one line per model."""
+    """Returns the table of --list, with one line per model."""
     head = ("model", "bits", "backbone", "method", "classes", "precision", "bytes", "checked")
     rows = [head, *(tuple(map(one_line, _row(model))) for model in models)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
@@ -135,39 +135,39 @@ def _row(model: Description) -> tuple[str, ...]:
         str(len(model["classes"])),
         model["precision"],
         f"{model['bytes']:,}",
-        _checked(model) if model["kind"] == "onnx" else f"not exported; {model['sample']} images kept to check on",
+        _checked(model) if model["kind"] == "onnx" else f"not exported; {model['sample']} sample images",
     )
 
 
 def _checked(model: Description) -> str:
     if changed(model):
-        return "CHANGED after it was written"
+        return "CHANGED after the export"
     verified = model["verified"]
     if not verified:
         return "not recorded"
     try:
         return "; ".join(
-            f"{where}: "
-            + ", ".join([f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ", *_maps(found)])
-            for where, found in _comparisons(verified)
+            f"{device}: "
+            + ", ".join([f"{result['bits_differing']:,} of {result['bits_compared']:,} bits differ", *_maps(result)])
+            for device, result in _comparisons(verified)
         )
     except _FOREIGN:
         return _UNREADABLE
 
 
 def _comparisons(verified: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the comparisons by device; of an fp16 file half arithmetic as well."""
+    """Returns the comparisons by device, with that in half arithmetic for an fp16 file."""
     half = verified.get("half_arithmetic")
     return [*verified["devices"].items(), *([] if half is None else [("half arithmetic", half)])]
 
 
-def _maps(found: dict[str, Any]) -> list[str]:
-    before, after = found.get("map_before"), found.get("map_after")
+def _maps(result: dict[str, Any]) -> list[str]:
+    before, after = result.get("map_before"), result.get("map_after")
     return [] if before is None or after is None else [f"MAP {before:.4f} -> {after:.4f}"]
 
 
 def text(model: Description) -> str:
-    """Returns a model.onnx as text."""
+    """Returns the description of a model.onnx as text."""
     lines = [
         ("file", f"{model['path']}, {model['bytes']:,} bytes, {model['checksum']}"),
         ("sha256", model["sha256"]),
@@ -184,12 +184,12 @@ def text(model: Description) -> str:
     bits = model["bits"]
     lines += [
         ("codes", f"{bits} bits in {-(-bits // 8)} bytes; bit i at position i % 8 of byte i // 8; 1: logit i >= 0"),
-        ("pixels", f"RGB, upright; the shorter side to {side['resize']} pixels ({side['interpolation']}, antialiased), "
-                   f"then the {side['crop']} x {side['crop']} in the middle"),
+        ("pixels", f"RGB, upright; shorter side scaled to {side['resize']} pixels ({side['interpolation']}, "
+                   f"antialiased), then the centre crop of {side['crop']} x {side['crop']}"),
         ("backbone", f"{_named(model['backbone'])}, in {model['precision']}"),
         ("method", _named(model["method"])),
         ("classes", f"{len(classes)}: {', '.join(classes[:_CLASSES])}{more}"),
-        ("made from", f"the model.pt of sha256 {model['source_sha256']}"),
+        ("source", f"model.pt with sha256 {model['source_sha256']}"),
         *_how_checked(model),
     ]  # fmt: skip
     return _aligned(lines)
@@ -197,13 +197,13 @@ def text(model: Description) -> str:
 
 def _how_checked(model: Description) -> list[tuple[str, str]]:
     if changed(model):
-        return [("checked", "no longer holds: changed after it was written")]
+        return [("checked", "no longer valid: the file was changed after the export")]
     verified = model["verified"]
     if not verified:
         return [("checked", "not recorded")]
     try:
         versions = ", ".join(f"{name} {version}" for name, version in verified["versions"].items())
-        compared = [(f"  on {where}", _compared(found, verified)) for where, found in _comparisons(verified)]
+        compared = [(f"  on {device}", _compared(result, verified)) for device, result in _comparisons(verified)]
         calibrated = verified.get("calibration")
         return [
             ("checked", f"on {verified['images']}, with {versions}"),
@@ -214,15 +214,15 @@ def _how_checked(model: Description) -> list[tuple[str, str]]:
         return [("checked", _UNREADABLE)]
 
 
-def _compared(found: dict[str, Any], verified: dict[str, Any]) -> str:
-    among = f" (largest |logit| among them {found['largest_logit_differing']:.3g})" if found["bits_differing"] else ""
-    reached = found.get("largest_activation")
+def _compared(result: dict[str, Any], verified: dict[str, Any]) -> str:
+    largest = f" (at |logit| up to {result['largest_logit_differing']:.3g})" if result["bits_differing"] else ""
+    activation = result.get("largest_activation")
     return (
-        f"{found['images']} images in batches of {', '.join(map(str, found['batches']))}: "
-        f"{found['bits_differing']:,} of {found['bits_compared']:,} bits differ{among}; "
-        f"logits differ by at most {found['logit_distance']:.3g}, their scale is {found['logit_scale']:.3g}"
-        + "".join(f"; {maps}, relevant: {verified['relevant']}" for maps in _maps(found))
-        + ("" if reached is None else f"; activations reach {reached:.4g}")
+        f"{result['images']} images in batches of {', '.join(map(str, result['batches']))}: "
+        f"{result['bits_differing']:,} of {result['bits_compared']:,} bits differ{largest}; "
+        f"logits differ by at most {result['logit_distance']:.3g}, their scale is {result['logit_scale']:.3g}"
+        + "".join(f"; {maps}, relevant: {verified['relevant']}" for maps in _maps(result))
+        + ("" if activation is None else f"; largest activation {activation:.4g}")
     )
 
 
@@ -245,5 +245,5 @@ def _shape(value: Any) -> str:
     try:
         kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     except KeyError:
-        return f"of an unknown kind, {tensor.elem_type}"
+        return f"unknown type {tensor.elem_type}"
     return f"{kind} [{', '.join(dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim)}]"

@@ -1,4 +1,4 @@
-"""The way from model.pt to verified ONNX files, for the command and for other programs."""
+"""Export of a model.pt to verified ONNX files, for the command and for other programs."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ KIND = Kind("ONNX model", lambda file: model_file.metadata(file.read()) is not N
 if TYPE_CHECKING:
     import onnx
 
-CALIBRATION = 128  # images that int8 is calibrated on at most
+CALIBRATION = 128  # largest number of images for the calibration of int8
 SEEN = "the images it was compared on"
-_EMULATED = "half arithmetic"  # stands among the devices while they are compared
+_EMULATED = "half arithmetic"  # the name of the emulation among the devices
 
 
 @dataclass(frozen=True)
 class Exported:
-    """One file that was written and how it was checked.
+    """One file that was written, and its verification.
 
     Attributes:
-        path, size: the file and its bytes.
+        path, size: the file and its size in bytes.
         fingerprint: SHA-256 of the file.
         info: its metadata.
-        comparisons: by device.
+        comparisons: the comparisons by device.
         half: the comparison of an fp16 file in emulated half arithmetic.
         float_layers: the number of first layers of an int8 file that stayed in float32.
-        calibration: the images that its scales were chosen on; SEEN if it was compared on the same.
+        calibration: the calibration images of an int8 file; SEEN if it was compared on the same images.
     """
 
     path: Path
@@ -68,8 +68,15 @@ class Exported:
 
 @dataclass(frozen=True)
 class Export:
-    """All files of one export; origin: of the images compared on; passed_over: devices not compared on, and why;
-    left_out: files in the given folders that are not among the images compared on or calibrated on."""
+    """All files of one export.
+
+    Attributes:
+        files: one per precision.
+        origin: the origin of the images in the comparison.
+        labelled: True if these images have labels.
+        passed_over: devices without a comparison, device -> reason.
+        left_out: files in the given folders that were used neither for the comparison nor for the calibration.
+    """
 
     files: list[Exported]
     origin: str
@@ -80,7 +87,7 @@ class Export:
 
 @dataclass
 class _Candidate:
-    """A file before its check: its place, its metadata, and the bytes that are compared."""
+    """A file before its verification: its path, its metadata, and the bytes that are compared."""
 
     out: Path
     file: BinaryIO
@@ -103,19 +110,19 @@ def export_onnx(
     simplify: bool = False,
     on_skip: OnSkip | None = None,
 ) -> Export:
-    """Writes the model.pt `model` to `out` as ONNX, if the file computes what the model computes.
+    """Writes the model.pt `model` to `out` as ONNX, if the codes of the two agree.
 
     Args:
         precisions: one file for each of "fp32", "fp16", "int8" (see `names`).
-        images, calibration: the images to compare on and to calibrate int8 on, as for sample_images.chosen; by default
-            the sample in model.pt.
-        limit: the number of images to compare on.
-        device: where to compare; "auto" compares on every device that works.
+        images, calibration: the images for the comparison and for the calibration of int8, as for
+            sample_images.chosen; by default the sample in model.pt.
+        limit: the number of images for the comparison.
+        device: the device of the comparison; "auto" is every available device.
         on_skip: called as on_skip(path, reason) for each file that cannot be read; without it the first one raises.
 
     Raises:
-        IdcwhError: the model cannot be read or exported, a file cannot be written, or a comparison finds more than
-            rounding, or more loss than its precision may cost. Then no file appears.
+        IdcwhError: the model cannot be read or exported, a file cannot be written, or codes differ by more than
+            rounding or more than the precision allows. Then no file is written.
     """
     source, targets = Path(model), names(Path(out), precisions)
     for target in targets.values():
@@ -152,14 +159,14 @@ def export_onnx(
             elif precision == "int8":
                 kept = content["sample"].get("images")
                 spec = calibration or (images if kept is None or not len(kept) else None)
-                seen = spec == images  # then the comparison reports the files that cannot be read
+                seen = spec == images  # if so, the comparison reports the files that cannot be read
                 calibrated_on = samples(spec, (lambda *_: None) if seen else on_skip, CALIBRATION)
                 pixels = np.stack(list(itertools.islice(calibrated_on, CALIBRATION)))
                 origin = SEEN if seen else calibrated_on.origin.replace("--verify", "--calibrate")
                 left_out += [] if seen else [calibrated_on.left_out]
                 changed, layers = int8.quantize(built, pixels, available_cores())
             made.append(_Candidate(target, files[precision], about, graph.finished(changed, about), layers, origin))
-        reference, _ = load_model(source)  # read again: the exporter has not had this network
+        reference, _ = load_model(source)  # a copy that the exporter has not changed
         compared, passed_over = _compare(made, reference, compared_on, device)
         written = [_write(candidate, found, compared_on) for candidate, found in zip(made, compared, strict=True)]
     labelled = compared_on.relevance is not None
@@ -167,9 +174,9 @@ def export_onnx(
 
 
 def names(out: Path, precisions: Sequence[str]) -> dict[str, Path]:
-    """Returns the file of each precision: m.onnx, m.fp16.onnx, m.int8.onnx. A single one takes the name as it is."""
+    """Returns the file of each precision: m.onnx, m.fp16.onnx, m.int8.onnx. A single file has the given name."""
     if unknown := [name for name in precisions if name not in PRECISIONS]:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {unknown[0]!r}")
+        raise ValueError(f"precisions: expected some of {', '.join(PRECISIONS)}, not {unknown[0]!r}")
     ordered = [name for name in PRECISIONS if name in precisions]
     if len(ordered) == 1:
         return {ordered[0]: out}
@@ -185,7 +192,7 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
 def _compare(
     made: list[_Candidate], network: Any, samples: SampleImages, device: str
 ) -> tuple[list[dict[str, verify.Comparison]], dict[str, str]]:
-    """Returns the comparisons by device of each candidate, and why the other devices have none."""
+    """Returns the comparisons by device of each candidate, and the reasons why other devices have none."""
     runs: list[tuple[int, str, Encoder | HalfArithmetic]] = []
     passed_over: dict[str, str] = {}
     for place, candidate in enumerate(made):
@@ -209,9 +216,9 @@ def _compare(
     for (place, name, _), comparison in zip(runs, found, strict=True):
         compared[place][name] = comparison
         if problem := comparison.problem():
-            which = f"{made[place].info.precision} {'in' if name == _EMULATED else 'on'} {name}"
+            file = f"{made[place].info.precision} {'in' if name == _EMULATED else 'on'} {name}"
             raise MismatchError(
-                f"is not the model ({which}): {problem}", path=made[place].out, hint="nothing was written"
+                f"does not match the model ({file}): {problem}", path=made[place].out, hint="nothing was written"
             )
     return compared, passed_over
 

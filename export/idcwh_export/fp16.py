@@ -1,8 +1,8 @@
-"""A backbone in half precision: half the bytes, and on a GPU a multiple of the speed.
+"""Conversion of the backbone to half precision, which halves the file and is faster on GPUs.
 
-Pixels, normalisation, hash layer and packing stay as they are, so that codes are still the signs of float32 logits.
-Converters that go through a whole graph (ONNX Runtime's, onnxconverter-common) round the logits to half precision as
-well before their sign is taken, which turns small negative ones into zeros and so into ones; hence this one.
+Pixels, normalisation, hash layer and packing do not change, so codes are still the signs of float32 logits. Converters
+of whole graphs (ONNX Runtime's, onnxconverter-common) also round the logits to half precision. Small negative logits
+then become zeros, and their bits become 1.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .graph import BACKBONE, backbone_nodes
 if TYPE_CHECKING:
     import onnx
 
-_FLOAT_INPUTS = {"Resize": (1, 2), "Upsample": (1,)}  # scales are float32 in the standard, whatever the image is
+_FLOAT_INPUTS = {"Resize": (1, 2), "Upsample": (1,)}  # inputs that are always float32 in the standard
 
 
 def convert(model: onnx.ModelProto) -> None:
-    """Changes the backbone of `model` to float16, in place; raises NotSupportedError where that is not possible."""
+    """Converts the backbone of `model` to float16, in place. Raises NotSupportedError if that is not possible."""
     from onnx import TensorProto, helper, numpy_helper
 
     nodes = backbone_nodes(model)
@@ -32,19 +32,20 @@ def convert(model: onnx.ModelProto) -> None:
 
     def halved(tensor: TensorProto, name: str) -> TensorProto:
         values = numpy_helper.to_array(tensor)
-        with np.errstate(over="ignore"):  # a lower bound of -3e38 becomes minus infinity, which bounds as well
+        with np.errstate(over="ignore"):  # a lower bound of -3e38 becomes minus infinity, which is equivalent
             half = values.astype(np.float16)
         if (np.isinf(half) & (np.abs(values) < 1e30)).any():
             raise NotSupportedError(
-                f"weights {tensor.name} are beyond half precision", found=f"{np.abs(values).max():.3g}",
-                expected=f"at most {np.finfo(np.float16).max:g}", hint="take fp32",
+                f"half precision is not supported for weights {tensor.name}", found=f"{np.abs(values).max():.3g}",
+                expected=f"at most {np.finfo(np.float16).max:g}", hint="use fp32",
             )  # fmt: skip
         return numpy_helper.from_array(half, name)
 
     for node in nodes:
         for attribute in node.attribute:
             if attribute.g.node or attribute.graphs:
-                raise NotSupportedError(f"operator {node.op_type} {node.name} holds a graph", hint="take fp32")
+                problem = f"half precision is not supported for operator {node.op_type} {node.name}, which has a graph"
+                raise NotSupportedError(problem, hint="use fp32")
             if attribute.name == "to" and node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
                 attribute.i = TensorProto.FLOAT16
             if attribute.t.data_type == TensorProto.FLOAT:

@@ -1,8 +1,8 @@
-"""The ONNX graph around a network: pixels as a decoder returns them in, packed codes and logits out.
+"""The ONNX graph of a network, from pixels as decoders return them to packed codes and logits.
 
-Layout, normalisation (inside the network) and bit packing are in the graph, so a program that runs it needs no code for
-them. The tensors on both sides of the backbone are called `normalised` and `features`; fp16.py and int8.py change the
-part between them. verify.py compares the file with torch.
+Layout, normalisation (inside the network) and bit packing are in the graph, so programs that run it need no code for
+them. The tensors before and after the backbone have the names `normalised` and `features`. fp16.py and int8.py change
+the part between them. verify.py compares the file with torch.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from . import OPSETS
 if TYPE_CHECKING:
     import onnx
 
-# The exporter writes 18 by itself; any other opset goes through a converter, one more step that can change the network.
-# ONNX Runtime reads 18 since 1.14, and its CUDA provider has every operator of it that is used here.
+# The exporter writes opset 18 directly. Other opsets need a converter, which could change the network. ONNX Runtime
+# supports opset 18 since 1.14, and its CUDA provider has all operators that are used here.
 OPSET = OPSETS.start
 
 
 BACKBONE = ("normalised", "features")
-"""The tensors before and behind the backbone, by name."""
+"""The names of the tensors before and after the backbone."""
 
 
 class PackedHash(nn.Module):
-    """`network` between uint8 images and packed codes; the module that is exported.
+    """The module that is exported: a network with uint8 images as input and packed codes as output.
 
     image:  uint8 [n, H, W, 3] RGB
     codes:  uint8 [n, ceil(bits / 8)], bit i of a code at position i % 8 of byte i // 8, 1 where logit i >= 0
     logits: float32 [n, bits]
 
-    Where the network is a HashModel, the two tensors of BACKBONE come as well, so that they have a name in the graph.
+    For a HashModel, `forward` also returns the two tensors of BACKBONE, so that they have names in the graph.
     """
 
     packing: torch.Tensor
@@ -54,7 +54,7 @@ class PackedHash(nn.Module):
         self.register_buffer("packing", packing_matrix(bits))
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        # contiguous: torch would follow the other order of the bytes through the network, and add nodes for it
+        # without contiguous(), torch would keep the memory layout of NHWC, and add nodes for it
         pixels = image.permute(0, 3, 1, 2).contiguous()
         if not isinstance(self.network, HashModel):
             logits = self.network(pixels)
@@ -66,7 +66,7 @@ class PackedHash(nn.Module):
 
 
 def packing_matrix(bits: int) -> torch.Tensor:
-    """Returns float32 [bits, ceil(bits / 8)]: column j has 1, 2, 4, ... 128 at the bits of byte j, zeros elsewhere."""
+    """Returns float32 [bits, ceil(bits / 8)], whose column j has 1, 2, 4, ... 128 at the bits of byte j, else 0."""
     matrix = torch.zeros(bits, -(-bits // 8))
     bit = torch.arange(bits)
     matrix[bit, bit // 8] = 2.0 ** (bit % 8)
@@ -74,23 +74,25 @@ def packing_matrix(bits: int) -> torch.Tensor:
 
 
 def pack(logits: torch.Tensor, packing: torch.Tensor) -> torch.Tensor:
-    """Returns packed codes of logits [n, bits] by one matrix product: CUDA has no BitShift or Bitwise operator.
+    """Returns the packed codes of logits [n, bits] by one matrix product.
 
-    Exact in any precision that a provider may choose: zeros and ones times powers of two, and sums of at most 255.
+    ONNX Runtime has no BitShift or Bitwise operators on CUDA. The product of zeros and ones with powers of two, and
+    sums of at most 255, are exact in any precision that a provider may choose.
     """
     return ((logits >= 0).to(torch.float32) @ packing).to(torch.uint8)
 
 
 def check_network(network: nn.Module) -> nn.Module:
-    """Returns `network` in evaluation mode; raises InvalidInputError if the code of an image depends on its batch."""
+    """Returns `network` in eval mode. Raises InvalidInputError if codes would depend on the rest of a batch."""
     network.eval()
     for name, module in network.named_modules():
         if module.training:
-            raise InvalidInputError(f"layer {name or 'network'} stays in training mode after eval()")
+            raise InvalidInputError(f"layer {name or 'network'} is invalid: eval() does not end its training mode")
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
             # The code of an image would depend on the other images of its batch.
             raise InvalidInputError(
-                f"layer {name} is batch norm without running statistics", hint="train with track_running_stats=True"
+                f"layer {name} is invalid: batch norm without running statistics",
+                hint="train with track_running_stats=True",
             )
     return network
 
@@ -98,32 +100,36 @@ def check_network(network: nn.Module) -> nn.Module:
 def build(
     network: nn.Module, bits: int, image_size: int, metadata: Mapping[str, str], opset: int = OPSET
 ) -> onnx.ModelProto:
-    """Returns the ONNX model of `network` (uint8 or float [n, 3, H, W] of 0..255 to logits [n, bits]), checked by onnx.
+    """Returns the ONNX model of a network, checked by onnx. The number of images per batch is variable.
 
-    `image_size` is H = W; the number of images stays open. `metadata` becomes the model's own (ModelInfo.to_metadata).
-    Raises IdcwhError when the network cannot be exported, or not at this opset.
+    Args:
+        network: from pixels [n, 3, H, W], uint8 or float of 0..255, to logits [n, bits].
+        image_size: H and W.
+        metadata: the metadata of the model (ModelInfo.to_metadata).
+
+    Raises IdcwhError if the network cannot be exported, or not at this opset.
     """
     import onnx
 
     if opset not in OPSETS:
-        raise ValueError(f"opset must be one of {OPSETS.start} to {OPSETS.stop - 1}, not {opset}")
+        raise ValueError(f"opset: expected {OPSETS.start} to {OPSETS.stop - 1}, not {opset}")
     module = check_network(PackedHash(network, bits)).cpu()
     for layer in module.modules():
         if getattr(layer, "inplace", None) is True:
-            # Computes the same, and torch exports it in half the time.
+            # The result is the same, and torch exports it faster.
             layer.inplace = False  # type: ignore[assignment]
-    example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # two: one would be taken for a constant
+    example = torch.zeros(2, image_size, image_size, 3, dtype=torch.uint8)  # torch would treat 1 as a constant
     outputs = ["codes", "logits", *(BACKBONE if isinstance(network, HashModel) else ())]
     try:
         model = to_onnx(module, example, "image", outputs, opset)
     except Exception as error:
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise NotSupportedError(f"cannot be exported to ONNX by torch: {first}") from error
+        raise NotSupportedError(f"the network is not supported by torch's ONNX exporter: {first}") from error
     del model.graph.output[2:]
     strip(model)
     written = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if written != opset:
-        hint = f"leave --opset out, or choose {written}"
+        hint = f"leave --opset out, or use {written}"
         raise NotSupportedError(path="opset", found=written, expected=opset, hint=hint)
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
@@ -131,14 +137,14 @@ def build(
 
 
 def simplified(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns the network after ONNX Runtime's basic optimisations, in standard operators, for other runtimes."""
+    """Returns the model after ONNX Runtime's basic optimisations, in standard operators, for other runtimes."""
     import onnx
 
     ort, options = load_onnxruntime(), session_options(load_onnxruntime())
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    made = set(BACKBONE) <= {name for node in model.graph.node for name in node.output}
-    marks = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in BACKBONE if made]
-    model.graph.output.extend(marks)  # as outputs they keep their names
+    present = set(BACKBONE) <= {name for node in model.graph.node for name in node.output}
+    marks = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in BACKBONE if present]
+    model.graph.output.extend(marks)  # outputs keep their names
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "simple.onnx")
         ort.InferenceSession(model.SerializeToString(), options, providers=[CPU])
@@ -154,7 +160,7 @@ def simplified(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
-    """Returns the bytes of a model with its metadata, checked; the same bytes for the same model."""
+    """Returns the bytes of a model with its metadata, checked by onnx. The same model gives the same bytes."""
     import onnx
 
     strip(model)
@@ -163,15 +169,16 @@ def finished(model: onnx.ModelProto, info: ModelInfo) -> bytes:
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise CorruptFileError(f"in {info.precision} is not valid ONNX: {' '.join(str(error).split())}") from error
+        cause = " ".join(str(error).split())
+        raise CorruptFileError(f"the ONNX model in {info.precision} is invalid: {cause}") from error
     content: bytes = model.SerializeToString(deterministic=True)
     return content
 
 
 def strip(model: onnx.ModelProto) -> None:
-    """Removes the exporter's notes: stack traces with the paths of this machine, longer than the weights of some.
+    """Removes the exporter's comments, such as long stack traces with the paths of this machine.
 
-    The same model.pt then gives the same bytes, and so the same fingerprint, wherever it is exported.
+    The same model.pt then gives the same bytes, and the same fingerprint, on every machine.
     """
     import onnx
 
@@ -188,16 +195,18 @@ def strip(model: onnx.ModelProto) -> None:
 
 
 def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """Returns the nodes that compute `features` from `normalised`, in their order; NotSupportedError without these.
+    """Returns the nodes that compute `features` from `normalised`, in their order.
 
-    Nodes that depend on the pixels alone (`normalised` itself, the size of the batch) are not among them.
+    Nodes that depend only on the pixels, such as `normalised` itself and the batch size, are not among them. Raises
+    NotSupportedError for a graph without these tensors.
     """
     outputs = {name: node for node in model.graph.node for name in node.output}
     if not set(BACKBONE) <= set(outputs):
-        raise NotSupportedError("has no tensors `normalised` and `features` around its backbone", hint="take fp32")
+        problem = "a graph without the tensors `normalised` and `features` is not supported"
+        raise NotSupportedError(problem, hint="use fp32")
 
-    def behind(name: str) -> set[str]:
-        """Names of all tensors that `name` depends on, and its own."""
+    def ancestors(name: str) -> set[str]:
+        """Returns the names of all tensors that `name` depends on, and `name`."""
         seen, todo = {name}, [name]
         while todo:
             node = outputs.get(todo.pop())
@@ -207,5 +216,5 @@ def backbone_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
                     todo.append(source)
         return seen
 
-    before, until = (behind(name) for name in BACKBONE)
+    before, until = (ancestors(name) for name in BACKBONE)
     return [node for node in model.graph.node if any(name in until and name not in before for name in node.output)]

@@ -1,9 +1,9 @@
-"""A backbone in eight-bit integers for the CPU, calibrated on real images.
+"""Quantization of the backbone to 8-bit integers for CPUs, calibrated on real images.
 
-Weights have a scale for each output channel and use seven bits, so that a sum of two products stays within sixteen:
-processors without VNNI add them in sixteen bits, saturating, and would give other codes than the others. Activations
-have eight bits and a scale for each tensor, from the calibration images. Normalisation, hash layer and
-packing stay in float32, and so do the first layers, as many as it takes: an error there goes through the whole network.
+Weights have one scale per output channel and use 7 bits. A sum of two products then fits into 16 bits, in which CPUs
+without VNNI add with saturation, so all CPUs give the same codes. Activations have 8 bits and one scale per tensor,
+from the calibration images. Normalisation, hash layer and packing stay in float32. Some of the first layers do as well,
+since their error passes through the whole network.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from .graph import BACKBONE, backbone_nodes
 if TYPE_CHECKING:
     import onnx
 
-FLIPS = 0.02  # of the calibration images' bits may differ; otherwise more of the first layers stay in float32
+FLIPS = 0.02  # largest share of the calibration images' bits that may differ before more layers stay in float32
 _HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")  # layers with weights
-_KINDS = [*_HEAVY, "Relu", "Clip", "MaxPool", "Concat"]  # sums and pooled features are faster and exact in float32
-_IN_FLOAT = (1, 6, 12, 24, 48)  # how many of the first layers stay, tried in this order up to half of the network
+_KINDS = [*_HEAVY, "Relu", "Clip", "MaxPool", "Concat"]  # sums and average pooling are faster and exact in float32
+_IN_FLOAT = (1, 6, 12, 24, 48)  # numbers of first layers in float32, tried in this order up to half of the network
 _BATCH = 8
 
 Logits = npt.NDArray[np.float32]
 
 
 def quantize(model: onnx.ModelProto, pixels: Pixels, threads: int) -> tuple[onnx.ModelProto, int]:
-    """Returns the int8 model of a float32 one, and how many of its first layers stayed in float32.
+    """Returns the int8 model of a float32 model, and the number of its first layers that stayed in float32.
 
-    pixels: uint8 [m, H, W, 3], preprocessed images to calibrate on; a few dozen will do.
+    pixels: uint8 [m, H, W, 3], preprocessed images for the calibration; a few dozen are enough.
     """
     heavy = [node.name for node in backbone_nodes(model) if node.op_type in _HEAVY]
     expected = _logits(model, pixels, threads)
-    made = model
+    quantized = model
     for count in [count for count in _IN_FLOAT if count <= len(heavy) // 2] or [0]:
-        made = _quantized(model, pixels, set(heavy[:count]))
-        _centre(made, expected, _logits(made, pixels, threads))
-        differing = (_logits(made, pixels, threads) >= 0) != (expected >= 0)
+        quantized = _quantized(model, pixels, set(heavy[:count]))
+        _correct_shift(quantized, expected, _logits(quantized, pixels, threads))
+        differing = (_logits(quantized, pixels, threads) >= 0) != (expected >= 0)
         if differing.mean() <= FLIPS:
             break
-    return made, count
+    return quantized, count
 
 
 def _quantized(model: onnx.ModelProto, pixels: Pixels, in_float: set[str]) -> onnx.ModelProto:
@@ -83,11 +83,11 @@ def _quantized(model: onnx.ModelProto, pixels: Pixels, in_float: set[str]) -> on
         return onnx.load(target)
 
 
-def _centre(model: onnx.ModelProto, expected: Logits, found: Logits) -> None:
-    """Subtracts the mean shift of the logits, which rounding of the features causes, from the hash layer."""
+def _correct_shift(model: onnx.ModelProto, expected: Logits, logits: Logits) -> None:
+    """Corrects the mean shift of the logits, which the rounding of the features causes, in the hash layer."""
     from onnx import helper, numpy_helper
 
-    shift = (expected - found).mean(axis=0)
+    shift = (expected - logits).mean(axis=0)
     (place,) = [i for i, node in enumerate(model.graph.node) if "logits" in node.output]
     last = model.graph.node[place]
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -95,7 +95,7 @@ def _centre(model: onnx.ModelProto, expected: Logits, found: Logits) -> None:
         bias = weights[last.input[2]]
         shifted = numpy_helper.to_array(bias) + shift
         bias.CopyFrom(numpy_helper.from_array(shifted.astype(np.float32), bias.name))
-    else:  # a hash layer without bias, or another kind of layer
+    else:  # a hash layer without bias, or another type of layer
         last.output[list(last.output).index("logits")] = "logits_shifted"
         model.graph.node.insert(place + 1, helper.make_node("Add", ["logits_shifted", "shift"], ["logits"]))
         model.graph.initializer.append(numpy_helper.from_array(shift.astype(np.float32), "shift"))

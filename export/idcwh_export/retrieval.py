@@ -1,6 +1,6 @@
-"""MAP of the codes of one set of images, each searched among all others: what a file of lower precision has to keep.
+"""MAP of the codes of images, where each image is a query against all others. It limits the loss of lower precisions.
 
-Relevant are the images with the same label, or, without labels, the nearest by the model's float32 logits.
+Images with a common label are relevant. Without labels, the nearest by the model's float32 logits are relevant.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from idcwh_search.metrics.average_precision import TiedRankings
 from idcwh_search.metrics.histograms import histograms
 from idcwh_search.metrics.relevance import Relevance
 
-NEAREST = 10  # neighbours by logits that are relevant where there are no labels
+NEAREST = 10  # number of nearest neighbours by logits that are relevant without labels
 
 Bools = npt.NDArray[np.bool_]
 
 
 def mean_average_precision(codes: npt.NDArray[np.uint8], relevant: Bools, bits: int) -> float | None:
-    """Returns the tie-aware MAP of codes uint8 [n, ceil(bits / 8)], each among the others; None if nothing is relevant.
+    """Returns the tie-aware MAP of codes uint8 [n, ceil(bits / 8)], or None if no image is relevant to another.
 
-    relevant: bool [n, n], row i for query i; its diagonal is ignored.
+    relevant: bool [n, n], with row i for query i; the diagonal is ignored.
     """
     if not len(codes):
         return None
-    own = np.eye(len(codes), dtype=np.bool_)
-    # Query i has label i alone, and an item the labels of the queries that it is relevant to.
-    sets = np.ascontiguousarray((relevant & ~own).T)
-    queries, items = (np.packbits(rows, axis=1, bitorder="little") for rows in (own, sets))
+    diagonal = np.eye(len(codes), dtype=np.bool_)
+    # Query i has label i, and an item has the labels of the queries that it is relevant to.
+    labels = np.ascontiguousarray((relevant & ~diagonal).T)
+    queries, items = (np.packbits(rows, axis=1, bitorder="little") for rows in (diagonal, labels))
     counts = histograms(codes, codes, Relevance(queries, items, len(codes)), bits)
     others = counts.items[counts.row]
     others[:, 0] -= 1  # the query itself
@@ -39,7 +39,7 @@ def mean_average_precision(codes: npt.NDArray[np.uint8], relevant: Bools, bits: 
 
 
 def share_a_label(labels: npt.NDArray[Any]) -> Bools:
-    """Returns `relevant` of labels: numbers of classes int [n], or bool [n, C]."""
+    """Returns `relevant` for labels: class indices int [n], or bool [n, C]."""
     if labels.ndim == 1:
         return np.asarray(labels[:, None] == labels)
     shared: npt.NDArray[np.float32] = labels.astype(np.float32) @ labels.astype(np.float32).T
@@ -47,7 +47,7 @@ def share_a_label(labels: npt.NDArray[Any]) -> Bools:
 
 
 def nearest(logits: npt.NDArray[np.float32], count: int = NEAREST) -> Bools:
-    """Returns `relevant` without labels: for each row its `count` nearest others by Euclidean distance."""
+    """Returns `relevant` without labels, with the `count` nearest images by Euclidean distance per row."""
     n = len(logits)
     wide = logits.astype(np.float64)
     squares = (wide**2).sum(axis=1)

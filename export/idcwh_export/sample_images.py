@@ -1,4 +1,4 @@
-"""The images that a file is calibrated and compared on: those kept in model.pt, or others of the user."""
+"""The images for calibration and comparison: those kept in model.pt, or images that the user names."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class SampleImages:
     """An iterable of preprocessed images, uint8 [H, W, 3] each.
 
     Attributes:
-        origin: where they come from, for people.
-        relevance: returns, after the last image, the labels of those that were read (int [n] or bool [n, C]); None
-            without labels.
-        left_out: files beside them that are not images.
+        origin: their origin, for messages.
+        relevance: a function that returns, after the last image, the labels of the images that could be read, int [n]
+            or bool [n, C]; None without labels.
+        left_out: files in their folders that are not images.
     """
 
     origin: str
@@ -48,17 +48,17 @@ class SampleImages:
 
 
 def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> SampleImages:
-    """Returns the images kept in model.pt, with their labels where it has them."""
+    """Returns the images kept in model.pt, with their labels if there are any."""
     kept, side = content["sample"].get("images"), preprocess.crop
     if kept is None or not len(kept):
-        raise InvalidInputError("has no sample images to compare on", path=model, hint="name some with --verify IMAGES")
+        raise InvalidInputError("has no sample images", path=model, hint="pass images with --verify IMAGES")
     if tuple(kept.shape[1:]) != (side, side, 3):
         found = " x ".join(map(str, kept.shape[1:]))
-        problem = "has sample images unlike its preprocessing"
+        problem = "shape of the sample images does not match the preprocessing"
         raise InvalidInputError(problem, path=model, found=found, expected=f"{side} x {side} x 3")
     labels = content["sample"].get("labels")
     if labels is not None and len(labels) != len(kept):
-        problem = "has another number of labels than of sample images"
+        problem = "number of labels does not match the sample images"
         raise InvalidInputError(problem, path=model, found=len(labels), expected=len(kept))
 
     def load(samples: SampleImages) -> Iterator[Pixels]:
@@ -69,24 +69,24 @@ def sample(content: dict[str, Any], preprocess: Preprocess, model: Path) -> Samp
 
 
 def chosen(spec: str, preprocess: Preprocess, on_skip: OnSkip | None, limit: int | None = None) -> SampleImages:
-    """Returns the images that --verify names.
+    """Returns the images of --verify or --calibrate.
 
-    They are the test images, or all, of a labelled dataset: a folder of class folders, a manifest, an archive, or
-    source:directory. Otherwise they are those of a folder or a list, or one image.
+    For a labelled dataset (a folder of class folders, a manifest, an archive, or source:directory) these are its test
+    images, or all images if none are marked as test. Otherwise they are those of a folder or a list, or one image.
 
     Args:
         on_skip: called as on_skip(path, reason) for each file that cannot be read; without it the first one raises.
-        limit: takes this many, evenly spaced.
+        limit: the number of images, evenly spaced.
 
     Raises:
-        InvalidInputError: none can be read; raised when they are read.
+        InvalidInputError: during iteration, if no image can be read.
     """
     labelled = _labelled(spec)
     if labelled is None:
-        found = find_images(spec)
-        rows = _spaced(range(len(found.images)), limit)
-        load = _reader(spec, rows, lambda i: load_image(found.images[i].path, preprocess), on_skip)
-        return SampleImages("images given with --verify", load, left_out=found.left_out)
+        listing = find_images(spec)
+        rows = _spaced(range(len(listing.images)), limit)
+        load = _reader(spec, rows, lambda i: load_image(listing.images[i].path, preprocess), on_skip)
+        return SampleImages("images given with --verify", load, left_out=listing.left_out)
     test = [i for i, part in enumerate(labelled.split) if part == "test"] or range(len(labelled))
     rows = _spaced(test, limit)
     load = _reader(spec, rows, lambda i: labelled.image(i, preprocess), on_skip)
@@ -102,7 +102,7 @@ def _labelled(spec: str) -> LabelledImages | None:
     try:
         return datasets.load(spec)
     except IdcwhError:
-        if path.is_dir():  # images in another order than by class
+        if path.is_dir():  # a folder of images without class folders
             return None
         raise
 
@@ -131,7 +131,7 @@ def _reader(
             samples._read.append(row)
             yield pixels
         if first and not samples._read:
-            problem = f"has no image that can be read: the first of {len(rows)} is {first.path} ({first.reason})"
+            problem = f"has no readable images: the first of {len(rows)} is {first.path} ({first.reason})"
             raise InvalidInputError(problem, path=spec)
 
     return read

@@ -1,21 +1,21 @@
-"""The comparison of an ONNX file with its model: in bits, on real images, in batches of several sizes.
+"""The comparison of an ONNX file with its model: codes and logits on real images, in batches of several sizes.
 
-Two programs that add the same float32 numbers in another order differ in the last digits, so a logit that is zero up to
-rounding may give a bit either way. Anything more is a fault of the export, such as another normalisation, a wrong
-fusion, another layout or a frozen batch size. The limits are relative to `scale`, the root mean square of the logits of
-the images, since only the size of logits relative to each other counts:
+Two programs that sum the same float32 values in different orders differ in the last digits. A logit that is zero up to
+rounding may therefore give either bit. Larger differences are faults of the export, such as another normalisation, a
+wrong fusion, another layout or a fixed batch size. The limits are relative to `scale`, the root mean square of the
+logits of the images:
 
-- a bit may differ only where |logit| <= ZERO * scale;
-- no logit may differ by more than SAME * scale, which also finds a fault too small to flip a bit of these few images.
+- a bit may differ only if |logit| <= ZERO * scale.
+- no logit may differ by more than SAME * scale, which also detects faults that flip no bit of these images.
 
-Some networks, above all deep ones with random weights, amplify rounding. Where a limit is exceeded, the model runs once
-more in float64, which measures its own rounding in float32. Up to OWN times that is rounding as well.
+Some networks amplify rounding, mainly deep networks with random weights. If a limit is exceeded, the model is run again
+in float64, which measures its rounding in float32. Differences of up to OWN times this value are rounding as well.
 
-On GoogLeNet and EfficientNet-Lite0 (docs/export.md), rounding stays below 3e-5 * scale. The smallest fault tried is a
-mean that is off by 1/10,000 of the range of a pixel; it moves logits by 6e-4 * scale or more.
+docs/export.md has measurements for GoogLeNet and EfficientNet-Lite0. Rounding stays below 3e-5 * scale. The smallest
+fault that was tried, a mean that is wrong by 1/10,000 of the range of a pixel, changes logits by at least 6e-4 * scale.
 
-A file of lower precision differs by design. Its MAP on these images may be lower than the model's by no more than
-MAP_LOSS. In half precision no activation may come near the end of the range: ACTIVATION.
+A file of lower precision differs by design. Its MAP on these images may be at most MAP_LOSS lower than the model's. In
+half precision, activations may not exceed ACTIVATION.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ ZERO = 1e-4
 SAME = 3e-4
 OWN = 8
 MAP_LOSS = {"fp16": 0.002, "int8": 0.01}
-ACTIVATION = LARGEST_HALF / 2  # other images go further than these few
-SIZES = (1, 3, 8)  # batches every file is tried with, besides the largest
+ACTIVATION = LARGEST_HALF / 2  # half of the range, since other images may have larger activations
+SIZES = (1, 3, 8)  # batch sizes besides the largest
 LARGEST = 32
-RANKED = 5000  # images that MAP is computed on at most, evenly spaced; each is a query against all others
-_TRIED = LARGEST  # images of a run that go through all sizes; the rest go through the largest only
+RANKED = 5000  # largest number of images for MAP, evenly spaced; each is a query against all others
+_TRIED = LARGEST  # number of images that run in all batch sizes; the others run in the largest only
 
 Codes = npt.NDArray[np.uint8]
 Logits = npt.NDArray[np.float32]
@@ -59,20 +59,20 @@ class Comparison:
     """The result of a verification.
 
     Attributes:
-        precision: of the file.
-        images: images compared.
-        bits: bits compared; an image counts once for each batch size.
-        differing: bits that differ.
-        largest: largest |logit| among those.
-        distance: largest difference of any logit.
+        precision: precision of the file.
+        images: number of images.
+        bits: number of bits compared; an image counts once per batch size.
+        differing: number of bits that differ.
+        largest: largest |logit| of a bit that differs.
+        distance: largest difference of a logit.
         batches: the batch sizes.
         scale: root mean square of the model's logits.
-        fault: a problem that needs no limit, in words.
-        noise: largest difference between the model's logits and those in float64; 0 where it was not measured.
-        ranked: images that MAP is computed on.
-        map_before, map_after: MAP of the model's codes and of the file's, or None where nothing is relevant.
-        images_per_second: of ONNX Runtime alone, in the largest batches.
-        activation: the largest in half precision, or None.
+        fault: the description of a fault that is independent of limits.
+        noise: largest difference between the model's logits and those in float64; 0 if it was not measured.
+        ranked: number of images for MAP.
+        map_before, map_after: MAP of the model's codes and of the file's, or None if no image is relevant.
+        images_per_second: speed of ONNX Runtime in the largest batches.
+        activation: largest activation in half precision, or None.
     """
 
     precision: str = "fp32"
@@ -92,55 +92,51 @@ class Comparison:
     activation: float | None = None
 
     def problem(self) -> str | None:
-        """Returns why the file must not be used, in one line; None if it is as good as the model."""
-        if self.activation is not None and not self.activation <= ACTIVATION:  # nor where it is not a number
-            beyond = f"{self.activation:.6g}" if self.activation <= LARGEST_HALF else f"more than {LARGEST_HALF:,.0f}"
-            return (
-                f"an activation reaches {beyond}, where half precision ends at {LARGEST_HALF:,.0f} and "
-                f"{ACTIVATION:,.0f} is allowed, since other images go further; take fp32"
-            )
+        """Returns the reason why the file must not be used, in one line, or None if it matches the model."""
+        if self.activation is not None and not self.activation <= ACTIVATION:  # also true for NaN
+            value = f"{self.activation:.6g}" if self.activation <= LARGEST_HALF else f"more than {LARGEST_HALF:,.0f}"
+            return f"an activation is too large for fp16 (found {value}, expected at most {ACTIVATION:,.0f}); use fp32"
         if self.fault:
             return self.fault
         if not self.images:
-            return "no images to compare on"
+            return "there are no images to compare"
         if self.precision != "fp32":
             return self._lost()
         zero, same = (max(part * self.scale, OWN * self.noise) for part in (ZERO, SAME))
         if self.largest > zero:
             return (
-                f"{self.differing} of {self.bits} bits differ, one at |logit| {self.largest:.3g}, "
-                f"where rounding explains no more than {zero:.3g}"
+                f"{self.differing} of {self.bits} bits differ, at |logit| up to {self.largest:.3g}; "
+                f"rounding explains at most {zero:.3g}"
             )
         if self.distance > same:
-            return f"logits differ by {self.distance:.3g}, where rounding explains no more than {same:.3g}"
+            return f"logits differ by {self.distance:.3g}; rounding explains at most {same:.3g}"
         return None
 
     def _lost(self) -> str | None:
+        """Returns the reason why a file of lower precision must not be used, or None."""
         if self.map_before is None or self.map_after is None:
-            return (
-                "nothing among the images is relevant to another, so no MAP can be compared; take others to verify on"
-            )
+            return "MAP cannot be compared, because no image is relevant to another; pass other images with --verify"
         if self.map_before - self.map_after > MAP_LOSS[self.precision]:
-            better = "" if self.ranked == RANKED else ": a larger set, with --verify, measures it better"
+            more = "" if self.ranked == RANKED else "; measure it on more images with --verify"
             return (
                 f"MAP falls from {self.map_before:.4f} to {self.map_after:.4f} in {self.precision}, "
-                f"where {MAP_LOSS[self.precision]} is allowed ({self.differing} of {self.bits} bits differ; measured "
-                f"on {self.ranked} images{better})"
+                f"by more than {MAP_LOSS[self.precision]} ({self.differing} of {self.bits} bits differ on "
+                f"{self.ranked} images){more}"
             )
         return None
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.batches))
-        among = f", largest |logit| among them {self.largest:.3g}" if self.differing else ""
-        reached = "" if self.activation is None else f"; activations reach {self.activation:.4g}"
+        largest = f" (at |logit| up to {self.largest:.3g})" if self.differing else ""
+        activation = "" if self.activation is None else f"; largest activation {self.activation:.4g}"
         images = counted(self.images, "image")
         return (
-            f"{images} in batches of {sizes}: {self.differing} of {self.bits:,} bits differ{among}; "
-            f"logits differ by at most {self.distance:.3g} (their scale is {self.scale:.3g}){reached}"
+            f"{images} in batches of {sizes}: {self.differing} of {self.bits:,} bits differ{largest}; "
+            f"logits differ by at most {self.distance:.3g}, their scale is {self.scale:.3g}{activation}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what is written into the file: everything but times, which are never the same twice."""
+        """Returns the record that is written into the file, without times, so that equal models give equal bytes."""
         return {
             "images": self.images,
             "batches": list(self.batches),
@@ -173,13 +169,13 @@ class _Tally:
     codes: list[Codes] = field(default_factory=list)
 
     def add(self, pixels: Pixels, expected: Logits, sizes: Iterable[int]) -> None:
-        """Compares one chunk in each of these batch sizes, and keeps the codes of the last."""
+        """Compares one chunk in each of these batch sizes, and keeps the codes of the last size."""
         for size in sizes:
             codes = self._compare(pixels, expected, size)
         self.codes.append(codes[: len(pixels)])
 
     def _compare(self, pixels: Pixels, expected: Logits, size: int) -> Codes:
-        # Too few images for a full batch are repeated, so that the size is really run.
+        # If there are fewer images than the batch size, they are repeated.
         order = np.arange(max(len(pixels), size if size in SIZES else 0)) % len(pixels)
         started = time.perf_counter()
         parts = [self.encoder.run(pixels[order[start : start + size]]) for start in range(0, len(order), size)]
@@ -191,9 +187,9 @@ class _Tally:
         self.batches.add(min(size, len(order)))
         self.bits += expected.size
         if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
-            self.fault = self.fault or "its codes are not its logits packed by sign"
+            self.fault = self.fault or "its codes are not the packed signs of its logits"
         if not np.isfinite(logits).all():
-            self.fault = self.fault or "it gives logits that are not finite numbers where the model does not"
+            self.fault = self.fault or "its logits are not finite, while the model's are"
             return codes
         differing = (logits >= 0) != (expected >= 0)
         if differing.any():
@@ -211,11 +207,11 @@ def verify(
 ) -> list[Comparison]:
     """Compares torch on the CPU with encoders, on chunks of preprocessed images uint8 [m, H, W, 3].
 
-    The encoders take turns chunk by chunk, so that their times can be compared.
+    The encoders run in turn for each chunk, so that their times can be compared.
 
     Args:
-        labels: returns, after the last chunk, the labels for MAP (retrieval.share_a_label). Without it the nearest by
-            logits are relevant.
+        labels: a function that returns, after the last chunk, the labels for MAP (retrieval.share_a_label). By default
+            the nearest images by logits are relevant.
 
     Returns:
         One comparison per encoder.
@@ -227,23 +223,23 @@ def verify(
     for pixels in chunks:
         expected.append(_torch_logits(network, pixels))
         if not np.isfinite(expected[-1]).all():
-            fault = "the model itself gives logits that are not finite numbers"
+            fault = "the logits of the model are not finite"
             return [Comparison(encoder.info.precision, fault=fault) for encoder in encoders]
         for tally in tallies:
             tally.add(pixels, expected[-1], (*SIZES, LARGEST) if images < _TRIED else (LARGEST,))
         first, images = pixels if first is None else first, images + len(pixels)
     if first is None:
         return [Comparison(encoder.info.precision) for encoder in encoders]
-    found = _results(tallies, np.concatenate(expected), labels)
-    suspects = [one.precision == "fp32" and not one.fault and one.problem() is not None for one in found]
+    results = _results(tallies, np.concatenate(expected), labels)
+    suspects = [one.precision == "fp32" and not one.fault and one.problem() is not None for one in results]
     if not any(suspects):
-        return found
+        return results
     noise = float(np.abs(_exact_logits(network, first) - expected[0]).max())
-    return [replace(one, noise=noise) if suspect else one for one, suspect in zip(found, suspects, strict=True)]
+    return [replace(one, noise=noise) if suspect else one for one, suspect in zip(results, suspects, strict=True)]
 
 
 def _results(tallies: list[_Tally], logits: Logits, labels: Callable[[], npt.NDArray[Any]] | None) -> list[Comparison]:
-    """Returns the comparisons, with MAP on evenly spaced images where there are many, since sets are often sorted."""
+    """Returns the comparisons. MAP is computed on evenly spaced images, since datasets are often sorted by class."""
     scale = float(np.sqrt(np.square(logits, dtype=np.float64).mean()))
     rows = np.linspace(0, len(logits) - 1, min(len(logits), RANKED)).round().astype(np.int64)
     ranked, bits = logits[rows], logits.shape[1]
@@ -290,7 +286,7 @@ def _torch_logits(network: nn.Module, pixels: Pixels) -> Logits:
 
 
 def _exact_logits(network: nn.Module, pixels: Pixels) -> npt.NDArray[np.float64]:
-    """Returns the logits of the model in float64; in float32 where it is not a HashModel."""
+    """Returns the logits of a HashModel in float64, and those of another network in float32."""
     if not isinstance(network, HashModel):
         return _torch_logits(network, pixels).astype(np.float64)
     exact = copy.deepcopy(network).double()

@@ -59,7 +59,7 @@ def test_info_as_text_names_the_main_values(model: Path, capfd: Any) -> None:
     said = capfd.readouterr().out
     for words in (
         "12 bits in 2 bytes", "unchanged since it was written", "uint8 [n, 32, 32, 3]", "2: cat, Straße",
-        "the shorter side to 32 pixels (bilinear, antialiased)", "small, in fp32", "2 of 1,632 bits differ",
+        "shorter side scaled to 32 pixels (bilinear, antialiased)", "small, in fp32", "2 of 1,632 bits differ",
         "64 images in batches of 1, 3, 8, 32", "MAP 0.7500 -> 0.7498, relevant: the same label", "torch 2.14",
     ):  # fmt: skip
         assert words in said, words
@@ -135,7 +135,7 @@ def test_info_reports_half_arithmetic_and_calibration(exported: Any, tmp_path: P
     (tmp_path / "m.onnx").write_bytes(model_file.with_metadata(exported[BITS], {"idcwh_verified": more}))
     assert main(["--info", str(tmp_path / "m.onnx")]) == 0
     said = capfd.readouterr().out
-    assert re.search(r"^  on half arithmetic +64 images .* 5 of 1,632 bits .* activations reach 123.4$", said, re.M)
+    assert re.search(r"^  on half arithmetic +64 images .* 5 of 1,632 bits .* largest activation 123.4$", said, re.M)
     assert re.search(r"^  calibrated +on some$", said, re.M)
     assert main(["--list", str(tmp_path)]) == 0
     assert "; half arithmetic: 5 of 1,632 bits differ, MAP 0.7500" in capfd.readouterr().out
@@ -159,11 +159,11 @@ def test_list_continues_after_a_wrong_model(tmp_path: Path, capfd: Any) -> None:
     assert main(["--list", *(str(tmp_path / f"{name}.pt") for name in made), "--json"]) == 0
     problems = [entry.get("problem") for entry in json.loads(capfd.readouterr().out)]
     assert problems == [
-        "bits: expected int, found NoneType",
-        "sample: expected dict, found list",
-        "sample: expected images as a tensor of them, found int",
-        "says 2 bits but has no hash layer",
-        "centers: expected a tensor, found list",
+        "is corrupt: bits: expected int, found NoneType",
+        "is corrupt: sample: expected dict, found list",
+        "is corrupt: sample: expected a tensor of images, found int",
+        "is corrupt: hash layer: expected 2 bits, found none",
+        "is corrupt: centers: expected a tensor, found list",
         None,
     ]
     assert main(["--list", str(tmp_path)]) == 0

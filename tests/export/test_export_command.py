@@ -176,7 +176,7 @@ def test_export_records_the_calibration_images(
         verified = Encoder(tmp_path / "m.onnx").info.verified
         assert verified is not None and verified["calibration"] == calibration
         assert f"calibrated on {calibration}\n" in said.out
-        assert ("int8 is calibrated" in said.err) == (calibration == export.SEEN)
+        assert ("int8 was calibrated" in said.err) == (calibration == export.SEEN)
         assert main(["--info", str(tmp_path / "m.onnx")]) == 0
         assert re.search(rf"^  calibrated +on {calibration}$", capfd.readouterr().out, re.M)
 
@@ -203,7 +203,7 @@ def test_export_calibrates_on_the_right_images(small: Any, quick: None, monkeypa
 def test_names_of_one_precision_stay() -> None:
     assert export.names(Path("a/m.onnx"), ["int8"]) == {"int8": Path("a/m.onnx")}
     assert list(export.names(Path("m.b.onnx"), ["int8", "fp32"]).values()) == [Path("m.b.onnx"), Path("m.b.int8.onnx")]
-    with pytest.raises(ValueError, match=r"^precision .*'int4'"):
+    with pytest.raises(ValueError, match=r"^precisions: .*'int4'"):
         export.names(Path("m.onnx"), ["int4"])
 
 

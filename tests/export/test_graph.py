@@ -132,7 +132,7 @@ def test_build_of_branches_fails_in_one_line() -> None:
 
 @pytest.mark.parametrize("opset", [0, 17, 24])
 def test_build_with_another_opset_is_an_error(opset: int, network: nn.Module) -> None:
-    with pytest.raises(ValueError, match=r"^opset "):
+    with pytest.raises(ValueError, match=r"^opset: "):
         graph.build(network, BITS, SIDE, {}, opset)
 
 

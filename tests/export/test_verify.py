@@ -65,8 +65,8 @@ FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
     "deviation off": ("std", lambda v: v * 1.01, "differ"),
     "one sign flipped": ("hash.weight", lambda v: v * np.where(np.arange(len(v)) == 5, -1, 1)[:, None], "bits differ"),
     "channels swapped": ("0.weight", lambda v: v[:, ::-1], "differ"),
-    "bits in the other order": ("packing", lambda v: v[::-1], "not its logits packed by sign"),
-    "a bit lost": ("packing", lambda v: v * (np.arange(len(v)) != 3)[:, None], "not its logits packed by sign"),
+    "bits in the other order": ("packing", lambda v: v[::-1], "its codes are not the packed signs"),
+    "a bit lost": ("packing", lambda v: v * (np.arange(len(v)) != 3)[:, None], "its codes are not the packed signs"),
     "a weight that is no number": ("hash.weight", lambda v: v * np.nan, "not finite"),
 }
 
@@ -100,8 +100,8 @@ def test_verify_finds_a_fault_of_one_batch_size(
 def test_problem_is_more_than_rounding_at_zero() -> None:
     found = verify.Comparison(images=8, bits=96, scale=1.0, differing=1, largest=0.9e-4, distance=1.1e-4)
     assert found.problem() is None
-    assert "1 of 96 bits differ, largest |logit| among them 9e-05" in str(found)
-    assert "|logit| 0.00011" in (replace(found, largest=1.1e-4).problem() or "")
+    assert "1 of 96 bits differ (at |logit| up to 9e-05)" in str(found)
+    assert "|logit| up to 0.00011" in (replace(found, largest=1.1e-4).problem() or "")
     assert "0.00031" in (replace(found, largest=0.0, distance=3.1e-4).problem() or "")
 
 
@@ -140,16 +140,16 @@ def test_verify_limits_scale_with_the_logits(exported: Any, network: Any, images
 def test_verify_of_a_model_with_nan_reports_it(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
     with torch.no_grad():
         network.hash.bias.fill_(float("nan"))
-    assert "the model itself" in (compared(network, exported[BITS], tmp_path, images).problem() or "")
+    assert "logits of the model are not finite" in (compared(network, exported[BITS], tmp_path, images).problem() or "")
 
 
 def test_verify_without_images_is_a_problem(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
-    assert compared(network, exported[BITS], tmp_path, images[:0]).problem() == "no images to compare on"
+    assert compared(network, exported[BITS], tmp_path, images[:0]).problem() == "there are no images to compare"
 
 
 def test_problem_of_a_lower_precision_is_lost_map() -> None:
     found = verify.Comparison(precision="int8", images=8, bits=96, differing=5, largest=0.4, distance=0.9)
-    assert "no MAP" in (found.problem() or "")
+    assert "MAP cannot be compared" in (found.problem() or "")
     found = replace(found, ranked=8, map_before=0.5, map_after=0.4901)
     assert found.problem() is None
     problem = replace(found, map_after=0.4899).problem() or ""

@@ -254,7 +254,12 @@ def test_weights_of_another_precision_are_converted(tmp_path, dtype):
 
 @pytest.mark.parametrize(
     ("content", "found"),
-    [([torch.ones(2)], "list"), (torch.ones(2), "Tensor"), ({}, None), ({"epoch": 3, "w": torch.ones(2)}, "int")],
+    [
+        ([torch.ones(2)], "list"),
+        (torch.ones(2), "Tensor"),
+        ({}, "an empty dictionary"),
+        ({"epoch": 3, "w": torch.ones(2)}, "int"),
+    ],
 )
 def test_weights_without_a_state_dict_are_corrupt(tmp_path, content, found):
     torch.save(content, tmp_path / "w.pt")

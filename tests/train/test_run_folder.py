@@ -172,4 +172,8 @@ def test_train_into_a_file_is_refused(images, net, tmp_path, capsys):
     (tmp_path / "run").write_text("mine")
     for more in ([], ["--overwrite"]):
         assert cli.main(["--data", str(images), *net, "--freeze", "--out", str(tmp_path / "run"), *more]) == 1
-        assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {tmp_path / 'run'}: is a file")
+        assert (
+            capsys.readouterr()
+            .err.splitlines()[-1]
+            .startswith(f"error: {tmp_path / 'run'}: is invalid (found a file, expected a folder)")
+        )

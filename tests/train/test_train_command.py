@@ -114,7 +114,7 @@ def test_train_keep_best_keeps_the_epoch_of_the_best_map(images, net, tmp_path, 
     monkeypatch.setattr(validation, "validation_map", lambda *_: {12: next(values)})
     command += ["--epochs", "5", "--schedule", "step", "--lr", "0.01"]
     model, content = load_model(run_until(tmp_path / "best", [*command, "--keep", "best"]))
-    assert content["training"]["kept"] == 2 and "kept epoch 2, MAP 0.9000" in capsys.readouterr().err
+    assert content["training"]["kept"] == 2 and "saved epoch 2, validation MAP 0.9000" in capsys.readouterr().err
     values = iter([0.3, 0.9, 0.5, 0.9, 0.2])
     last, content = load_model(run_until(tmp_path / "last", command))
     assert content["training"]["kept"] == 5 and not torch.equal(model.hash.weight, last.hash.weight)
@@ -151,7 +151,7 @@ def test_train_closed_form_ignores_average(images, net, tmp_path, cached, method
     model, content = load_model(run_until(tmp_path / "mean", [*command, "--average", "0.9"]))
     before, after = solved.state_dict(), model.state_dict()
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
-    assert not more or content["training"]["metrics"]["map"] > 0.9  # that of the validation images is of this head, too
+    assert not more or content["training"]["metrics"]["map"] > 0.9  # the validation MAP is of this head, too
 
 
 def test_train_method_option_texts_become_values(images, net, tmp_path, cached):
@@ -163,7 +163,7 @@ def test_train_method_option_texts_become_values(images, net, tmp_path, cached):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
-    """The whole network trains: the backbone's weights move, and validation images of a class find their own."""
+    """The whole network trains: the backbone's weights move, and validation images find images of their class."""
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--epochs", "6", "--batch-size", "9", "--lr", "0.003"]
     command += ["--validation", "0.34", "--precision", precision, "--out", str(out), *cached]
@@ -304,7 +304,7 @@ def test_train_without_queries_reports_map_and_next_commands(images, net, tmp_pa
     split = json.loads((out / "protocol.json").read_text())
     assert len(split["train"]["rows"]) == len(split["database"]["rows"]) == 42 and split["query"]["rows"] == []
     assert re.fullmatch(
-        r"MAP \d\.\d{4} at 12 bits: 6 validation images searched among 36 training images", lines[-3]
+        r"validation MAP \d\.\d{4} at 12 bits: 6 validation images, 36 training images", lines[-3]
     )  # fmt: skip
     assert lines[-2] == f"next: idcwh-export {out}/model.pt --onnx"
     assert lines[-1] == f"next: idcwh-index build --model {out}/model.onnx --images {images} --db {out}/codes.bin"

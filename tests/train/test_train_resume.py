@@ -320,7 +320,7 @@ def test_resume_with_an_invalid_log_draws_no_curves(finished, cached, capsys):
         assert cli.main(["--out", str(out), "--resume", *cached]) == 0
         said = capsys.readouterr().err
         assert f"wrote {out / 'model.pt'}" in said
-        assert f"no curves.png: {out / 'log.jsonl'}: " in said
+        assert f"warning: curves.png is not written: {out / 'log.jsonl'}: " in said
         assert (out / "model.pt").read_bytes() == model
 
 
@@ -342,7 +342,8 @@ def test_resume_with_an_incomplete_log_warns_and_continues(finished, cached, cap
             (out / "log.jsonl").write_bytes(content)
         capsys.readouterr()
         assert cli.main(["--out", str(out), "--resume", *cached]) == 0
-        warning = f"warning: {out / 'log.jsonl'}: " + ("" if content is None else f"{sum(map(len, left)):,} of")
+        problem = "is missing (found " if content is None else f"is incomplete (found {sum(map(len, left)):,} bytes"
+        warning = f"warning: {out / 'log.jsonl'}: {problem}"
         assert warning in capsys.readouterr().err
         assert (out / "log.jsonl").read_bytes() == b"".join(left)
         assert (out / "model.pt").read_bytes() == model

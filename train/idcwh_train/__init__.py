@@ -1,4 +1,4 @@
-"""Training of hash models: backbones, the hash layer, the losses, the loop, and the model file.
+"""Training of hash models: backbones, hash layers, losses, the training loop and the model file.
 
 The public names are loaded on first use, so that `import idcwh_train` does not wait for torch.
 """

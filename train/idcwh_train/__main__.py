@@ -1,4 +1,4 @@
-"""Runs idcwh-train for `python -m idcwh_train` and `torchrun -m idcwh_train`, as the installed script does."""
+"""The entry point of `python -m idcwh_train` and `torchrun -m idcwh_train`, the same as the script idcwh-train."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""idcwh-train: labelled images to model.pt."""
+"""The command idcwh-train, which trains a model.pt from labelled images."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import importlib.util
 import json
 import shlex
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from idcwh_search.errors import IdcwhError, NotFoundError, NotSupportedError
 
 from . import recipes
 from .engine.run_dir import RunDir
+from .methods import MODULES
 from .methods.idcwh_options import IDCWHOptions
 from .option_types import declared, guessed
 from .options import GROUPS, OPTIONS, Options
@@ -26,55 +28,58 @@ from .options import GROUPS, OPTIONS, Options
 _USAGE = """idcwh-train --data DATA --out DIR [options]
        idcwh-train --out DIR --resume [--data DATA] [--weights FILE]
                    [--device D] [--cache DIR] [--evaluate] [--json]"""
-_EPILOG = """\
+_METHODS = textwrap.fill(f"METHOD is one of {', '.join(MODULES)}.", 98)
+_EPILOG = f"""\
 examples:
   idcwh-train --data photos --query-per-class 20 --freeze --bits 48 --out runs/photos
-  idcwh-train --data cifar10:data --protocol cifar10-mini --bits 48 --device cuda --out runs/mini     (the paper's way)
+  idcwh-train --data cifar10:data --protocol cifar10-mini --bits 48 --out runs/mini   (as in the paper)
   idcwh-train --out runs/mini --resume
-  torchrun --nproc-per-node 4 -m idcwh_train --data photos --out runs/photos     (several GPUs)
+  torchrun --nproc-per-node 4 -m idcwh_train --data photos --out runs/photos          (4 GPUs)
 
-DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of path,label[,label...],
-a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR. --method-option sets what docs/methods.md lists.
+DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of
+path,label[,label...], a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR.
+{_METHODS}
+The schedule step divides the learning rates by 10 at 1/3 and 2/3 of the run.
 
-exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted (model.pt and
-checkpoint.pt are written all the same; --resume continues)
+exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted.
+An interrupted run writes model.pt and checkpoint.pt as well, and --resume continues it.
 """
 _METHOD_OPTIONS = declared(IDCWHOptions)
 _NEW_RUN = {*OPTIONS, *_METHOD_OPTIONS, "method_option", "recipe"} - {"data", "weights"}
-"""Arguments that --resume does not take, because the checkpoint has them."""
+"""Arguments that --resume does not take, because the checkpoint has their values."""
 _RESUME_TAKES = "only --data, --weights, --device, --cache, --evaluate and --json"
 
 
 def parser() -> common.Parser:
-    """Returns the parser. Options of a run are absent from its result unless they are given; recipes have defaults."""
+    """Returns the parser. Its result has only those options of a run that are given, since recipes have defaults."""
     p = common.Parser(
-        prog="idcwh-train", usage=_USAGE, description="Trains a model that turns images into binary codes.",
+        prog="idcwh-train", usage=_USAGE, description="Train a model that turns images into binary codes.",
         epilog=_EPILOG, argument_default=argparse.SUPPRESS,
     ).with_version()  # fmt: skip
-    p.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
+    p.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=35)
     groups = {title: p.add_argument_group(title).add_argument for title in GROUPS}
     run = groups["run"]
-    run("--out", metavar="DIR", type=common.path, required=True, help="folder of the run: model.pt and the rest")
-    run("--resume", action="store_true", default=False, help="continue DIR/checkpoint.pt; options are its own")
-    run("--overwrite", action="store_true", default=False, help="replace an earlier run in DIR")
+    run("--out", metavar="DIR", type=common.path, required=True, help="output folder: model.pt, checkpoint.pt and logs")
+    run("--resume", action="store_true", default=False, help="continuation of DIR/checkpoint.pt, with its options")
+    run("--overwrite", action="store_true", default=False, help="replacement of an earlier run in DIR")
     run("--evaluate", action="store_true", default=False, help="MAP of the queries at the end")
-    run("--recipe", choices=recipes.RECIPES, help="set of defaults (paper; with --freeze: frozen)")
+    run("--recipe", choices=recipes.RECIPES, help="set of defaults (default paper; frozen with --freeze)")
     run("--device", choices=("auto", "cpu", "cuda"), default="auto", help="training device (default auto)")
     run("--cache", type=common.path, metavar="DIR", help="feature cache (default ~/.cache/idcwh/features)")
-    run("--json", action="store_true", default=False, help="last epoch's numbers on stdout, as JSON")
+    run("--json", action="store_true", default=False, help="log record of the last epoch on stdout, as JSON")
     for name, one in OPTIONS.items():
         if one.group:
             one.add(groups[one.group], name)
     for name, one in _METHOD_OPTIONS.items():
         one.add(groups["method"], name)
     groups["method"]("--method-option", metavar="NAME=VALUE", type=_method_option, action="append",
-        help="option of another method; see docs/methods.md")  # fmt: skip
+        help="any option of the method, from docs/methods.md")  # fmt: skip
     return p
 
 
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; its epilog has the exit codes."""
+    """Runs the command and returns its exit code, see `_EPILOG`."""
     p = parser()
     arguments = vars(p.parse_args(argv))
     given = _given(arguments)
@@ -83,15 +88,15 @@ def main(argv: list[str] | None = None) -> int:
     run_dir = RunDir(arguments["out"])
     if arguments["resume"]:
         if new := sorted(arguments.keys() & _NEW_RUN):
-            p.error(f"--{new[0].replace('_', '-')}: belongs to a new run; --resume takes {_RESUME_TAKES}")
+            p.error(f"--{new[0].replace('_', '-')}: is not supported with --resume, which takes {_RESUME_TAKES}")
         if arguments["overwrite"]:
-            p.error("--overwrite: replaces a run, and --resume continues it; give one of them")
+            p.error("--overwrite: is not supported with --resume; give one of them")
         from .engine import resume
 
         try:
             recorded = resume.recorded(resume.read(run_dir.checkpoint), run_dir.checkpoint)
         except NotFoundError as error:
-            run_dir.check_unused()  # a run that has just begun has no checkpoint
+            run_dir.check_unused()  # a run that has just started has no checkpoint
             raise error.about(hint="start the run without --resume") from None
         with p.checking():
             options = replace(recorded, **given)
@@ -119,50 +124,53 @@ def main(argv: list[str] | None = None) -> int:
             raise error.about(hint=_advice(options, run_dir)) from None
         if not workers.first:
             return common.DONE
-        _say(outcome, arguments["json"])
-        status = _report(outcome, run_dir, options)
+        _report_results(outcome, arguments["json"])
+        status = _report_files(outcome, run_dir, options)
         if outcome.finished:
             console.note_all([*_quality(outcome, options), *_next(options, run_dir)])
         if importlib.util.find_spec("matplotlib"):
             try:
                 training_curves.draw(run_dir.path)
-            except IdcwhError as error:  # the model is there
-                console.note(f"no {run_dir.curves.name}: {error}")
-        return status if workers.count == 1 else common.DONE  # torchrun takes anything else for a crash
+            except IdcwhError as error:  # the model is written
+                console.note(f"warning: {run_dir.curves.name} is not written: {error}")
+        return status if workers.count == 1 else common.DONE  # torchrun treats every other exit code as a crash
 
 
 def _advice(options: Options, run_dir: RunDir) -> str | None:
-    """Returns what to do when training has diverged."""
+    """Returns the hint for a training that has diverged."""
     from .methods.base import find
 
     if find(options.method).closed_form:
         return None
-    again = ", in a new run: --resume keeps the rate and ends the same way" if run_dir.checkpoint.exists() else ""
-    return f"a lower --lr helps most often{again}"
+    new_run = " and start a new run: --resume keeps the learning rate" if run_dir.checkpoint.exists() else ""
+    return f"lower --lr{new_run}"
 
 
-def _say(outcome: Any, as_json: bool) -> None:
-    for bits, found in outcome.evaluations.items():
-        spread = f"{found.map_pessimistic:.4f} to {found.map_optimistic:.4f} by the order of ties"
-        sizes = f"{counted(found.queries, 'query')}, {counted(found.database, 'database image')}"
-        console.note(f"MAP {found.map:.4f} at {bits} bits ({spread}): {sizes}")
-    for title, why in outcome.unmeasured.items():
-        console.note(f"{title}: not evaluated: {why}")
+def _report_results(outcome: Any, as_json: bool) -> None:
+    """Reports the evaluations, and the last log record as JSON on stdout if it is requested."""
+    for bits, evaluation in outcome.evaluations.items():
+        spread = f"{evaluation.map_pessimistic:.4f} to {evaluation.map_optimistic:.4f}, depending on the order of ties"
+        sizes = f"{counted(evaluation.queries, 'query')}, {counted(evaluation.database, 'database image')}"
+        console.note(f"MAP {evaluation.map:.4f} at {bits} bits ({spread}): {sizes}")
+    for title, reason in outcome.unmeasured.items():
+        console.note(f"{title}: not evaluated: {reason}")
     if as_json:
-        evaluations = {str(bits): found.to_dict() for bits, found in outcome.evaluations.items()}
+        evaluations = {str(bits): evaluation.to_dict() for bits, evaluation in outcome.evaluations.items()}
         variants = {
-            title: {str(bits): found.to_dict() for bits, found in of.items()} for title, of in outcome.variants.items()
+            title: {str(bits): evaluation.to_dict() for bits, evaluation in by_bits.items()}
+            for title, by_bits in outcome.variants.items()
         }
-        said = {"finished": outcome.finished, "unreadable": outcome.failed, "evaluations": evaluations}
-        said["left_out"] = outcome.left_out.to_dict()
+        result = {"finished": outcome.finished, "unreadable": outcome.failed, "evaluations": evaluations}
+        result["left_out"] = outcome.left_out.to_dict()
         if variants:
-            said["variants"] = variants
+            result["variants"] = variants
         if outcome.unmeasured:
-            said["unmeasured"] = outcome.unmeasured
-        print(json.dumps({**outcome.record, **said}))
-    for title, evaluations_of in outcome.variants.items():
-        for bits, found in evaluations_of.items():
-            console.note(f"{title}: MAP {found.map:.4f} at {bits} bits, {counted(found.database, 'database image')}")
+            result["unmeasured"] = outcome.unmeasured
+        print(json.dumps({**outcome.record, **result}))
+    for title, by_bits in outcome.variants.items():
+        for bits, evaluation in by_bits.items():
+            sizes = counted(evaluation.database, "database image")
+            console.note(f"{title}: MAP {evaluation.map:.4f} at {bits} bits, {sizes}")
 
 
 def _quality(outcome: Any, options: Options) -> list[str]:
@@ -171,11 +179,12 @@ def _quality(outcome: Any, options: Options) -> list[str]:
 
     if outcome.validation and options.keep == "last":
         maps = {bits: outcome.record.get(named("map", bits, options.bits)) for bits in options.bits}
-        queries, searched = counted(outcome.validation, "validation image"), counted(outcome.trained, "training image")
-        on = f"{queries} searched among {searched}"
-        return [f"MAP {value:.4f} at {bits} bits: {on}" for bits, value in maps.items() if value is not None]
+        sizes = f"{counted(outcome.validation, 'validation image')}, {counted(outcome.trained, 'training image')}"
+        return [
+            f"validation MAP {value:.4f} at {bits} bits: {sizes}" for bits, value in maps.items() if value is not None
+        ]
     if not outcome.validation and not outcome.evaluations:
-        return ["the model was not measured: there are no validation images (--validation SHARE)"]
+        return ["the model was not evaluated: there are no validation images (see --validation SHARE)"]
     return []
 
 
@@ -192,11 +201,11 @@ def _next(options: Options, run_dir: RunDir) -> list[str]:
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of the run among the arguments; those of the method in a dictionary of their own."""
+    """Returns the options of the run among the arguments, with the method's options as `method_options`."""
     given = {name: value for name, value in arguments.items() if name in OPTIONS}
-    of_method = {name: value for name, value in arguments.items() if name in _METHOD_OPTIONS}
-    of_method.update(arguments.get("method_option", []))
-    return {**given, "method_options": of_method} if of_method else given
+    method_options = {name: value for name, value in arguments.items() if name in _METHOD_OPTIONS}
+    method_options.update(arguments.get("method_option", []))
+    return {**given, "method_options": method_options} if method_options else given
 
 
 def _method_option(text: str) -> tuple[str, Any]:
@@ -206,29 +215,29 @@ def _method_option(text: str) -> tuple[str, Any]:
     return name, guessed(value)
 
 
-def device(asked: str) -> Any:
+def device(requested: str) -> Any:
     """Returns the torch.device of --device, and reports it. Raises NotSupportedError if CUDA is not available."""
     import torch
 
-    if asked == "cpu":
+    if requested == "cpu":
         return torch.device("cpu")
     if torch.cuda.is_available():
         console.note(f"device: cuda ({torch.cuda.get_device_name()})")
         return torch.device("cuda")
-    why = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable CUDA device"
-    if asked == "cuda":
-        raise NotSupportedError(why, path="--device", hint="--device cpu works")
-    console.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({why})")
+    reason = "this PyTorch is built without CUDA" if torch.version.cuda is None else "PyTorch finds no CUDA device"
+    if requested == "cuda":
+        raise NotSupportedError(f"cuda is not supported: {reason}", path="--device", hint="use --device cpu")
+    console.note(f"device: cpu, {counted(torch.get_num_threads(), 'thread')} ({reason})")
     return torch.device("cpu")
 
 
-def _report(outcome: Any, run_dir: RunDir, options: Options) -> int:
+def _report_files(outcome: Any, run_dir: RunDir, options: Options) -> int:
     """Reports skipped images and written files; returns the exit code."""
     failed = outcome.failed
     for key, reason in list(failed.items())[:20]:
         console.note(f"skipped {key}: {reason}")
     if failed:
-        more = ", the first 20 are named above" if len(failed) > 20 else ""
+        more = ", the first 20 are listed above" if len(failed) > 20 else ""
         console.note(f"unreadable images skipped: {len(failed)}{more}")
     console.note(f"wrote {', '.join(map(str, run_dir.models(options.bits).values()))}")
     if not outcome.finished:

@@ -1,7 +1,7 @@
-"""The declaration of an option: its type, check, help text and default in one place.
+"""Declarations of options: type, check, help text and default in one place.
 
-`Options` in options.py and the methods declare theirs with `option`. The parser, the checks of values and of
-checkpoints, and the tables in the documentation read these declarations.
+options.py and the methods declare their options with `option`. The parser, the checks of values and checkpoints, and
+the tables in the documentation read these declarations.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class OptionType:
     """The values that an option takes.
 
     words: the expected value, for errors.
-    convert: makes the stored value; raises ValueError or TypeError for one that does not fit.
-    fits: returns whether a value fits, before it is converted.
-    optional: None fits as well.
-    metavar: a value in --help.
+    convert: returns the stored value for a value that fits.
+    fits: returns True for a valid value, before it is converted.
+    optional: None is valid as well.
+    metavar: the placeholder of a value in --help.
     """
 
     words: str
@@ -40,7 +40,7 @@ class OptionType:
         return replace(self, words=f"{self.words}, or none", optional=True)
 
     def checked(self, name: str, value: Any) -> Any:
-        """Returns the value as it is stored. Raises ValueError, with the option's name, for one that does not fit."""
+        """Returns the value as it is stored. Raises ValueError, with the option's name, for an invalid value."""
         if value is None and self.optional:
             return None
         if not self.fits(value):
@@ -48,7 +48,7 @@ class OptionType:
         return self.convert(value)
 
     def read(self, name: str, text: str) -> Any:
-        """Returns the value of a text: true, false, yes or no for a boolean, none or null for None."""
+        """Returns the value of a text. Booleans are true, false, yes and no; None is none or null."""
         word = text.strip().lower()
         if self.optional and word in _NOTHING:
             return None
@@ -61,7 +61,7 @@ class OptionType:
         return self.checked(name, value)
 
     def __call__(self, text: str) -> Any:
-        """Returns the value of a command-line argument; an OptionType is the `type` of an argparse argument."""
+        """Returns the value of a command-line argument, so that argparse takes an OptionType as `type`."""
         try:
             return self.read("", text)
         except ValueError as error:
@@ -94,7 +94,7 @@ def whole(least: int, most: float = float("inf")) -> OptionType:
 
 
 def one_of(*choices: str) -> OptionType:
-    """Returns the type of one of these names."""
+    """Returns the type of a choice among names."""
     words, metavar = f"one of {', '.join(choices)}", "{" + ",".join(choices) + "}"
     return OptionType(words, str, lambda value: isinstance(value, str) and value in choices, metavar)
 
@@ -110,15 +110,15 @@ DICTIONARY = OptionType("a dictionary", dict, lambda value: isinstance(value, di
 
 @dataclass(frozen=True)
 class Option:
-    """A declared option.
+    """The declaration of an option.
 
     type: the values that it takes.
     help: a noun phrase with the unit, for --help and the documentation.
     group: title of its group in --help; None for an option without a flag.
-    metavar: a value in --help; by default its type's.
+    metavar: the placeholder of a value in --help; by default that of its type.
     unset: meaning of the default None.
     negatable: the flag has a --no- form, for a switch that a recipe turns on.
-    repeated: it has one or more distinct values, a tuple in ascending order.
+    repeated: the value is a tuple of one or more distinct values, in ascending order.
     """
 
     default: Any
@@ -131,7 +131,7 @@ class Option:
     repeated: bool = False
 
     def checked(self, name: str, value: Any) -> Any:
-        """Returns the value as it is stored. Raises ValueError, with the option's name, for one that does not fit."""
+        """Returns the value as it is stored. Raises ValueError, with the option's name, for an invalid value."""
         if not self.repeated:
             return self.type.checked(name, value)
         values = value if isinstance(value, list | tuple) else (value,)
@@ -153,7 +153,7 @@ class Option:
 
 
 def option(default: Any, type: OptionType, help: str, group: str | None = None, **more: Any) -> Any:
-    """Returns the field of a dataclass, or the attribute of a method's class, that declares an option; see Option."""
+    """Returns a declared option, for a field of a dataclass or an attribute of a method's class; see Option."""
     metadata = {"option": Option(default, type, help, group, **more)}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
@@ -161,18 +161,18 @@ def option(default: Any, type: OptionType, help: str, group: str | None = None, 
 
 
 def declared(owner: type) -> dict[str, Option]:
-    """Returns the options that a class declares, by name: its own, then those of its base classes."""
-    found: dict[str, Option] = {}
+    """Returns the options that a class declares, by name: first its own, then those of its base classes."""
+    options: dict[str, Option] = {}
     for c in owner.__mro__:
         attributes: dict[str, Any] = vars(c).get("__dataclass_fields__") or dict(vars(c))
         for name, value in attributes.items():
             if isinstance(value, Field) and "option" in value.metadata:
-                found.setdefault(name, value.metadata["option"])
-    return found
+                options.setdefault(name, value.metadata["option"])
+    return options
 
 
 def shown(value: Any) -> str:
-    """Returns a value as in --help and the documentation; nothing for what is off, empty or none."""
+    """Returns a value as in --help and the documentation, or "" for False, None and an empty dictionary."""
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The options of a training run, one declaration each. recipes.py has the named sets of values.
+"""The options of a training run, with one declaration per option. recipes.py has the named sets of values.
 
 A method declares its own options in its class, or in methods/*_options.py if idcwh-train has flags for them.
 """
@@ -26,9 +26,9 @@ _COUNT, _NUMBER = whole(1).or_none(), whole(0).or_none()
 
 @dataclass(frozen=True)
 class Options:
-    """One run, as model.pt and checkpoint.pt record it. Raises ValueError for an invalid value; defaults: the paper's.
+    """The options of one run, as model.pt and checkpoint.pt record them. The defaults are the paper's.
 
-    A flag is the name of its option: `--start-crop` sets start_crop.
+    A flag has the name of its option, such as `--start-crop` for start_crop. Raises ValueError for an invalid value.
     """
 
     data: str = option("", TEXT, "labelled images, see below", _DATA, metavar="DATA")
@@ -39,53 +39,51 @@ class Options:
     train: int | None = option(None, _COUNT, HELP["train"], _DATA)
     database_without_train: bool = option(False, SWITCH, HELP["database_without_train"], _DATA)
     unseen_classes: int | None = option(
-        None, _COUNT, "classes that do not train, of protocol unseen", _DATA, unset="a quarter"
+        None, _COUNT, "number of unseen classes, protocol unseen", _DATA, unset="a quarter"
     )
     seed: int = option(0, whole(0), "seed of split, weights and batches", _RUN)
-    validation: float = option(0.0, SHARE, "share of training images for validation", _DATA)
-    keep: str = option("last", one_of("last", "best"), "epoch to save; best by validation MAP", _RUN)
+    validation: float = option(0.0, SHARE, "validation share of the training images", _DATA)
+    keep: str = option("last", one_of("last", "best"), "epoch to save: last, or best validation MAP", _RUN)
 
-    backbone: str = option("googlenet", TEXT, "network of torchvision, timm:NAME or compact", _NETWORK, metavar="NAME")
-    weights: str = option("imagenet", NAME, "first weights: imagenet, none or a file", _NETWORK, metavar="FILE")
-    freeze: bool = option(False, SWITCH, "train only the hash layer, on cached features", _NETWORK)
+    backbone: str = option("googlenet", TEXT, "torchvision name, timm:NAME or compact", _NETWORK, metavar="NAME")
+    weights: str = option("imagenet", NAME, "initial weights: imagenet, none or a file", _NETWORK, metavar="FILE")
+    freeze: bool = option(False, SWITCH, "frozen backbone: only the hash layer trains", _NETWORK)
     precision: str = option("float32", one_of("float32", "bfloat16"), "fine-tuning precision", _NETWORK)
 
-    resize: int = option(240, whole(1), "shorter side of the images", _IMAGES, metavar="PIXELS")
+    resize: int = option(240, whole(1), "shorter side of the resized images", _IMAGES, metavar="PIXELS")
     crop: int = option(224, whole(1), "side of the square network input", _IMAGES, metavar="PIXELS")
     start_crop: int | None = option(
         None,
         whole(8).or_none(),
-        "first crop; grows to --crop in 2/3 of the run",
+        "initial crop; grows to --crop in 2/3 of the run",
         _IMAGES,
         metavar="PIXELS",
     )
-    pad: int = option(0, whole(0), "mirrored border around random crops", _IMAGES, metavar="PIXELS")
+    pad: int = option(0, whole(0), "reflected border of random crops", _IMAGES, metavar="PIXELS")
     flip: bool = option(False, SWITCH, "random horizontal flips", _IMAGES, negatable=True)
-    erase: float = option(0.0, SHARE, "random erasing: share of the side", _IMAGES)
+    erase: float = option(0.0, SHARE, "random erasing: share of the image side", _IMAGES)
 
     bits: tuple[int, ...] = option(
         (48,), whole(1, MAX_BITS), "code length; several train together", _NETWORK, repeated=True
     )
-    method: str = option("idcwh", one_of(*MODULES), "loss: " + ", ".join(MODULES), _LOSS, metavar="NAME")
+    method: str = option("idcwh", one_of(*MODULES), "loss function, see below", _LOSS, metavar="METHOD")
     method_options: dict[str, Any] = option({}, DICTIONARY, "options of the method that differ from its defaults")  # noqa: RUF009
     length_options: dict[str, dict[str, Any]] = option({}, DICTIONARY, "the same, by code length")  # noqa: RUF009
 
     epochs: int = option(150, whole(1), "passes over the training images", _STEPS)
-    min_steps: int = option(0, whole(0), "steps that a small dataset trains for, in more epochs")
-    batch_size: int = option(128, whole(1), "images per step, all processes", _STEPS)
+    min_steps: int = option(0, whole(0), "minimum number of steps; raises the epochs of small datasets")
+    batch_size: int = option(128, whole(1), "images per step over all processes", _STEPS)
     optimizer: str = option("sgd", one_of("sgd", "adam"), "optimizer; adam is AdamW", _STEPS)
     lr: float = option(1e-2, AT_LEAST_0, "learning rate of the network", _STEPS)
     head_lr: float | None = option(
-        None, AT_LEAST_0.or_none(), "learning rate of the hash layer", _STEPS, unset="--lr times the method's factor"
+        None, AT_LEAST_0.or_none(), "hash-layer learning rate", _STEPS, unset="--lr, scaled per method"
     )
     center_lr: float = option(5e-3, AT_LEAST_0, "learning rate of the centers", _STEPS)
     weight_decay: float = option(5e-4, AT_LEAST_0, "weight decay, also of the centers", _STEPS)
     momentum: float = option(0.9, SHARE, "momentum of sgd", _STEPS)
     nesterov: bool = option(False, SWITCH, "Nesterov momentum", _STEPS, negatable=True)
-    schedule: str = option(
-        "step", one_of("step", "cosine", "linear"), "learning-rate decay; step: x 0.1 at 1/3 and 2/3", _STEPS
-    )
-    warmup: float = option(0.0, SHARE, "learning-rate warmup, share of run", _STEPS)
+    schedule: str = option("step", one_of("step", "cosine", "linear"), "learning-rate schedule", _STEPS)
+    warmup: float = option(0.0, SHARE, "learning-rate warmup, share of the run", _STEPS)
     average: float = option(0.0, SHARE, "decay of the EMA of the weights", _STEPS)
     dropout: float = option(0.0, SHARE, "dropout before the hash layer", _STEPS)
 
@@ -100,20 +98,20 @@ class Options:
         if self.pad and self.pad >= self.resize:
             raise ValueError(f"pad: expected less than resize ({self.resize}), not {self.pad}")
         if self.backbone == COMPACT and self.weights == "imagenet":
-            raise ValueError("weights: compact has none of ImageNet; expected none, or a file")
+            raise ValueError("weights: imagenet is not supported for compact; expected none, or a file")
         if self.keep == "best" and not self.validation:
-            raise ValueError("keep: best needs validation images (--validation SHARE); the queries never choose")
+            raise ValueError("keep: best is not supported without validation images; pass --validation SHARE")
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
-            raise ValueError("nesterov: needs sgd with momentum")
+            raise ValueError("nesterov: is not supported without sgd and momentum")
 
     def of_method(self, bits: int) -> dict[str, Any]:
-        """Returns the options of the method for one code length; the others are its defaults."""
+        """Returns the method's options for one code length that differ from its defaults."""
         return {**self.length_options.get(str(bits), {}), **self.method_options}
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain Python."""
+        """Returns the options as plain Python, for the files of the run."""
         return {**asdict(self), "bits": list(self.bits)}
 
 
 OPTIONS = declared(Options)
-"""Name of each option: its declaration."""
+"""The declaration of each option, by name."""

@@ -1,1 +1,1 @@
-"""Training data: CIFAR, the loader, augmentation, the images that model.pt keeps."""
+"""Training data: CIFAR, the data loader, augmentation, validation images, and the images that model.pt keeps."""

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 through torchvision: the sources `cifar10:DIR` and `cifar100:DIR`."""
+"""CIFAR-10 and CIFAR-100 from torchvision, the datasets `cifar10:DIR` and `cifar100:DIR`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from idcwh_search.errors import InvalidInputError, NotFoundError
 
 
 def cifar10(directory: str) -> LabelledImages:
-    """Returns CIFAR-10, 60,000 images in the official order and split, from `directory` or downloaded into it."""
+    """Returns CIFAR-10, 60,000 images in the official order and split. Downloads it if `directory` lacks it."""
     return _load("CIFAR10", directory)
 
 
 def cifar100(directory: str) -> LabelledImages:
-    """Returns CIFAR-100 with its 100 fine labels, as `cifar10`."""
+    """Returns CIFAR-100 with its 100 fine labels, in the same way as `cifar10`."""
     return _load("CIFAR100", directory)
 
 
@@ -25,7 +25,7 @@ def _load(name: str, directory: str) -> LabelledImages:
     spec = f"{name.lower()}:{directory}"
     if not directory:
         raise InvalidInputError(
-            "names no folder", path=spec, expected=f"{spec}DIR", hint="name the folder of the images"
+            "is invalid: the folder is missing", path=spec, expected=f"{spec}DIR", hint="name a folder"
         )
     train, test = _read(name, directory, True), _read(name, directory, False)
     parts = ("train", train), ("test", test)
@@ -45,15 +45,15 @@ def _read(name: str, directory: str, train: bool) -> Any:
     source = getattr(datasets, name)
     try:
         return source(directory, train=train, download=False)
-    except RuntimeError:  # not there, or incomplete
+    except RuntimeError:  # it is missing or incomplete
         pass
     try:
         Path(directory).mkdir(parents=True, exist_ok=True)
         return source(directory, train=train, download=True)
-    except (OSError, RuntimeError, ValueError) as error:  # a missing network shows as any of these
+    except (OSError, RuntimeError, ValueError) as error:  # without a network, torchvision raises any of these
         cause = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise NotFoundError(
             f"is missing and could not be downloaded: {cause}",
             path=f"{name.lower()}:{directory}",
-            hint=f"put torchvision's {source.base_folder} there",
+            hint=f"copy torchvision's {source.base_folder} into the folder",
         ) from None

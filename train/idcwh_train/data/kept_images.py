@@ -1,4 +1,4 @@
-"""The images that model.pt keeps: a few training images with labels, to check what is exported from it."""
+"""The training images that model.pt keeps with their labels, so that idcwh-export can verify its files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess
 from idcwh_search.splits.protocols import seeded_order
 
-SIZE, CLASSES = 64, 8  # images, and the number of their classes
+SIZE, CLASSES = 64, 8  # numbers of images and of their classes
 
 
 def pick(dataset: LabelledImages, train: np.ndarray, preprocess: Preprocess, seed: int) -> dict[str, Any]:
-    """Returns pixels uint8 [m, H, W, 3], keys and labels of some of the training images `train` (rows of the dataset),
-    which the seed decides. Unreadable images are skipped."""
+    """Returns pixels uint8 [m, H, W, 3], keys and labels of training images that the seed selects.
+
+    train: rows of the dataset. Unreadable images are skipped.
+    """
     drawn = train[seeded_order(seed, (dataset.keys[row] for row in train))]
     rows = drawn[in_turns(dataset.labels[drawn])]
     images: list[np.ndarray] = []
@@ -38,7 +40,7 @@ def pick(dataset: LabelledImages, train: np.ndarray, preprocess: Preprocess, see
 
 
 def in_turns(labels: np.ndarray) -> np.ndarray:
-    """Returns an order whose first images are several of each of several classes, to evaluate retrieval on them.
+    """Returns an order that starts with several images of each of several classes, so that MAP can be measured.
 
     The first CLASSES classes that appear take turns, then the others. Multi-label images keep their order.
     """

@@ -1,6 +1,6 @@
-"""The data loader: batches of pixels, decoded by threads ahead of the network.
+"""The data loader, whose threads decode batches of pixels ahead of the network.
 
-Decoding and resampling run outside of Python's lock, so threads are enough.
+Decoding and resampling release Python's global lock, so threads are enough.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Images that were read.
+    """A batch of images that could be read.
 
     Attributes:
         rows: int64 [m], rows of the dataset.
         pixels: uint8 [m, 3, H, W], channels last in memory.
-        failed: unreadable row -> reason.
+        failed: rows of the images that could not be read, row -> reason.
     """
 
     rows: Tensor
@@ -44,25 +44,27 @@ class Batch:
 def read_one(
     dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess, augment: Augment | None = None
 ) -> Batch:
-    """Returns images `rows` of the dataset, read in this thread. `augment` gets those that could be read."""
+    """Returns images `rows` of the dataset, read in this thread, with `augment` applied to the readable ones."""
     failed: dict[int, str] = {}
-    found = pixels(dataset, rows, preprocess)
-    if found is None:
-        rows, found, failed = _one_by_one(dataset, rows, preprocess)
+    images = pixels(dataset, rows, preprocess)
+    if images is None:
+        rows, images, failed = _one_by_one(dataset, rows, preprocess)
     rows = np.asarray(rows, np.int64)
     if augment is not None and len(rows):
-        found = augment(rows, found)
-    return Batch(torch.from_numpy(rows.copy()), torch.from_numpy(found).permute(0, 3, 1, 2), failed)
+        images = augment(rows, images)
+    return Batch(torch.from_numpy(rows.copy()), torch.from_numpy(images).permute(0, 3, 1, 2), failed)
 
 
 def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) -> np.ndarray | None:
-    """Returns images `rows` of a dataset in memory, uint8 [m, crop, crop, 3], or None if they are files or must be
-    scaled. The result equals `dataset.image` of each at a hundredth of the cost."""
+    """Returns images `rows` of a dataset in memory, uint8 [m, crop, crop, 3], or None if they must be read or scaled.
+
+    The pixels are those of `dataset.image`, but one copy of the whole batch is faster.
+    """
     if not isinstance(dataset.images, np.ndarray):
         return None
     h, w = dataset.images.shape[1:3]
     crop = preprocess.crop
-    if min(h, w) != preprocess.resize or (h - crop) % 2 or (w - crop) % 2:  # half a pixel off the centre is resampling
+    if min(h, w) != preprocess.resize or (h - crop) % 2 or (w - crop) % 2:  # a shift by half a pixel would resample
         return None
     top, left = (h - crop) // 2, (w - crop) // 2
     return np.ascontiguousarray(dataset.images[rows][:, top : top + crop, left : left + crop])
@@ -71,9 +73,9 @@ def pixels(dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess) ->
 def _one_by_one(
     dataset: LabelledImages, rows: np.ndarray, preprocess: Preprocess
 ) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
-    """Returns the rows that could be read, their pixels, and the reasons of the others."""
+    """Returns the rows that could be read, their pixels, and the reasons why the others failed."""
     good: list[int] = []
-    found: list[np.ndarray] = []
+    images: list[np.ndarray] = []
     failed: dict[int, str] = {}
     for row in map(int, rows):
         try:
@@ -82,22 +84,22 @@ def _one_by_one(
             failed[row] = error.reason
             continue
         good.append(row)
-        found.append(image)
-    stacked = np.stack(found) if found else np.zeros((0, 1, 1, 3), np.uint8)
+        images.append(image)
+    stacked = np.stack(images) if images else np.zeros((0, 1, 1, 3), np.uint8)
     return np.array(good, np.int64), stacked, failed
 
 
 def read(
     dataset: LabelledImages, plan: Iterable[np.ndarray], preprocess: Preprocess, augment: Augment | None = None
 ) -> Iterator[Batch]:
-    """Yields one Batch per array of rows in `plan`, in order, made by one thread per core."""
+    """Yields one Batch per array of rows in `plan`, in order, read by one thread per core."""
     return ahead(lambda rows: read_one(dataset, rows, preprocess, augment), plan)
 
 
 def ahead(make: Callable[[np.ndarray], T], plan: Iterable[np.ndarray]) -> Iterator[T]:
-    """Yields `make(item)` of every item of `plan`, in order, computed by threads ahead of the reader.
+    """Yields `make(item)` for every item of `plan`, in order, computed by threads ahead of the caller.
 
-    Memory does not grow with the plan.
+    Memory does not grow with the length of the plan.
     """
     cores = available_cores()
     with ThreadPoolExecutor(cores, thread_name_prefix="idcwh") as pool:
@@ -109,6 +111,6 @@ def ahead(make: Callable[[np.ndarray], T], plan: Iterable[np.ndarray]) -> Iterat
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        finally:  # the reader may stop early
+        finally:  # the caller may stop early
             for future in waiting:
                 future.cancel()

@@ -1,6 +1,6 @@
-"""model.pt and checkpoint.pt: written whole or not at all, read as tensors and plain Python only.
+"""Reading and atomic writing of model.pt and checkpoint.pt, which hold tensors and plain Python only.
 
-docs/model-files.md lists the keys of model.pt. `CheckpointWriter` writes checkpoint.pt, which resume.py continues.
+docs/model-files.md lists the keys of model.pt. `CheckpointWriter` writes checkpoint.pt, which resume.py checks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Content = dict[str, Any]
 
 
 def save_model(path: str | os.PathLike[str], model: HashModel, content: Content) -> None:
-    """Writes model.pt: `content` has every key of the contract but `format`, `version`, `bits` and `state`.
+    """Writes model.pt. `content` has every required key but `format`, `version`, `bits` and `state`.
 
     The same model gives the same bytes, so the SHA-256 of the file identifies it.
     """
@@ -68,23 +68,25 @@ def load_model(path: str | os.PathLike[str]) -> tuple[HashModel, Content]:
         raise type(error)(str(error), path=path) from None
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         cause = " ".join(str(error).split())[:200]
-        raise CorruptFileError(f"its parts do not fit together ({type(error).__name__}: {cause})", path=path) from None
+        raise CorruptFileError(
+            f"is corrupt: its parts do not match ({type(error).__name__}: {cause})", path=path
+        ) from None
     return model.eval(), content
 
 
 def read_model(path: str | os.PathLike[str]) -> Content:
-    """Returns the content of a model.pt, with every key of the contract; the network is not built."""
+    """Returns the content of a model.pt with every required key, without building the network."""
     content = read(Path(path), MODEL)
     if problem := _problem(content):
-        raise CorruptFileError(f"{problem}", path=path)
+        raise CorruptFileError(f"is corrupt: {problem}", path=path)
     return content
 
 
 def _load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    own = model.state_dict()
-    if missing := sorted(set(own) ^ set(state)):
+    expected = model.state_dict()
+    if missing := sorted(set(expected) ^ set(state)):
         raise ValueError(f"{counted(len(missing), 'tensor')} of another network, {missing[0]} first")
-    model.load_state_dict(backbones.versioned(state, own))
+    model.load_state_dict(backbones.versioned(state, expected))
 
 
 def _problem(content: Content) -> str | None:
@@ -98,8 +100,8 @@ def _problem(content: Content) -> str | None:
     if content.get("head", {"kind": "linear"}) == {"kind": "linear"}:
         hash_layer = content["state"].get("hash.weight")
         if not isinstance(hash_layer, torch.Tensor) or hash_layer.dim() < 1 or hash_layer.shape[0] != bits:
-            rows = f"a {hash_layer.shape[0]}-bit" if isinstance(hash_layer, torch.Tensor) and hash_layer.dim() else "no"
-            return f"says {bits} bits but has {rows} hash layer"
+            found = f"{hash_layer.shape[0]}" if isinstance(hash_layer, torch.Tensor) and hash_layer.dim() else "none"
+            return f"hash layer: expected {bits} bits, found {found}"
     if centers is not None and not isinstance(centers, torch.Tensor):
         return f"centers: expected a tensor, found {type(centers).__name__}"
     if centers is not None and tuple(centers.shape) != (len(classes), bits):
@@ -107,13 +109,13 @@ def _problem(content: Content) -> str | None:
     for key in ("images", "labels"):
         kept = content["sample"].get(key)
         if kept is not None and (not isinstance(kept, torch.Tensor) or not kept.dim()):
-            return f"sample: expected {key} as a tensor of them, found {type(kept).__name__}"
+            return f"sample: expected a tensor of {key}, found {type(kept).__name__}"
     return None
 
 
 def read(path: Path, format: str) -> Content:
-    """Returns the dictionary of a file with the given format: tensors and plain Python. Runs no code from the file."""
-    content = weights.read(path, f"an {format} file as idcwh-train writes it")
+    """Returns the content of a file of idcwh-train with this format. Runs no code from the file."""
+    content = weights.read(path, f"an {format} file of idcwh-train")
     if not isinstance(content, dict) or content.get("format") != format:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise CorruptFileError("has another format", path=path, found=found or "no format", expected=format)
@@ -123,7 +125,10 @@ def read(path: Path, format: str) -> Content:
 
 
 def _canonical(value: Any) -> Any:
-    """Makes equal contents equal bytes: pickle refers back to a string that is the same object, not to an equal one."""
+    """Returns the content such that equal contents give equal bytes.
+
+    pickle writes a reference for a string that is the same object as an earlier one, but not for an equal string.
+    """
     if isinstance(value, dict):
         return {_canonical(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -132,30 +137,30 @@ def _canonical(value: Any) -> Any:
 
 
 def write(path: Path, content: Content) -> None:
-    """Writes a file so that a reader gets the old one or the new one, whole."""
-    buffer = io.BytesIO()  # a buffer has no name, so the bytes do not depend on where they are saved
+    """Writes a file atomically, so that another process reads either the old content or the new one."""
+    buffer = io.BytesIO()  # unlike a file it has no name, which torch.save would write into the archive
     torch.save(_canonical(content), buffer)
     with replacing(path, TORCH) as file:
         file.write(buffer.getbuffer())
 
 
 class CheckpointWriter:
-    """The writer of a run's checkpoint.pt, at most every half minute. Weights that have diverged are not written.
+    """The writer of a run's checkpoint.pt, which does not write diverged weights.
 
     status: the checkpoint's position in words, for a run that fails.
     """
 
     def __init__(self, run_dir: RunDir, options: Options, identity: dict[str, Any]) -> None:
         self.run_dir, self.constant = run_dir, {"options": options.to_dict(), "protocol": identity}
-        self.status = "no checkpoint was written before"
+        self.status = "there is no checkpoint"
         self._written_at = time.monotonic()
 
     def due(self) -> bool:
-        """Returns whether half a minute has passed since the last checkpoint."""
+        """Returns True if SECONDS_BETWEEN_CHECKPOINTS have passed since the last checkpoint."""
         return time.monotonic() - self._written_at > SECONDS_BETWEEN_CHECKPOINTS
 
     def write(self, trainer: Trainer, **state: Any) -> None:
-        """Writes the state of the trainer and of the session. Raises DivergedError for weights that are not sound."""
+        """Writes the state of the trainer and of the session. Raises DivergedError for diverged weights."""
         trainer.check_weights()
         kind = {"format": CHECKPOINT, "version": VERSION}
         content = {**kind, **self.constant, "trainer": trainer.state(), **state}
@@ -165,6 +170,6 @@ class CheckpointWriter:
 
     def describe(self, trainer: Trainer) -> None:
         """Sets `status` to the position of the trainer, after a checkpoint was written or read."""
-        at = trainer.position
-        done = f"{counted(at.epoch, 'epoch')} and {counted(at.step, 'step')}"
-        self.status = f"{self.run_dir.checkpoint.name} keeps what was sound, {done}"
+        position = trainer.position
+        done = f"{counted(position.epoch, 'epoch')} and {counted(position.step, 'step')}"
+        self.status = f"{self.run_dir.checkpoint.name} has the last valid state, after {done}"

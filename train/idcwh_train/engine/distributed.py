@@ -1,9 +1,9 @@
-"""Several processes that train one network, as `torchrun` starts them, one per GPU.
+"""Training of one network by several processes, which `torchrun` starts, one per GPU.
 
-A batch is split into a shard per worker. Each computes the outputs of its shard and gathers those of the others, so
-that a method gets the whole batch: its pairs, triplets, votes and memories do not depend on the number of GPUs. Then
-the gradients of the shards are summed. After every step all workers have the same weights and the same state of the
-method. The first one writes the files.
+Each worker computes the outputs of its shard of the batch and gathers those of the others. A method therefore gets the
+whole batch, and its pairs, triplets, votes and memories do not depend on the number of GPUs. Then the gradients of the
+shards are summed, so that all workers have the same weights and method state after every step. The first worker writes
+the files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ T = TypeVar("T", bound=nn.Module)
 
 
 class Workers:
-    """A single process. `rank` is the number of this worker, `count` the number of workers."""
+    """The interface of the workers, and its implementation for a single process.
+
+    rank, count: the index of this worker and the number of workers.
+    """
 
     rank, count = 0, 1
 
@@ -34,11 +37,11 @@ class Workers:
         return self.rank == 0
 
     def shard(self, rows: Tensor) -> Tensor:
-        """Returns this worker's shard of rows that all have."""
+        """Returns this worker's shard of rows that are the same in all workers."""
         return rows
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Returns the rows of all workers [n, ...], in order of the workers; only the own ones have a gradient."""
+        """Returns the rows of all workers [n, ...], by rank. Only those of this worker have a gradient."""
         return rows
 
     def sync_gradients(
@@ -46,23 +49,23 @@ class Workers:
     ) -> None:
         """Sums the gradients of `parameters` over the workers, after `backward`.
 
-        Those of `replicated`, which every worker computes in full, and `buffers` (running statistics) become the mean.
+        Averages the gradients of `replicated`, which every worker computes in full, and the `buffers`.
         """
 
     def any_rank(self, flag: bool) -> bool:
-        """Returns whether the flag is true for a worker."""
+        """Returns True if the flag is true in any worker."""
         return flag
 
-    def gather_dict(self, found: dict[str, str]) -> dict[str, str]:
+    def gather_dict(self, entries: dict[str, str]) -> dict[str, str]:
         """Returns the entries of all workers."""
-        return found
+        return entries
 
     def run_on_rank0(self, act: Callable[[], None]) -> None:
-        """Calls `act` in the first worker alone. If it fails, the first raises the error and the others exit."""
+        """Calls `act` in the first worker only. If it fails, the first raises the error and the others exit."""
         act()
 
     def prepare(self, network: T) -> T:
-        """Returns the network for training: with batch norm over the whole batch where that is possible."""
+        """Returns the network for training, with batch norm over the whole batch where possible."""
         return network
 
 
@@ -77,12 +80,13 @@ class Distributed(Workers):
         return rows.tensor_split(self.count)[self.rank]
 
     def gather(self, rows: Tensor) -> Tensor:
-        own, at = rows.detach().to(self.device).contiguous(), rows.device
-        sizes = self._all(torch.tensor([len(own)], device=self.device))
-        lengths = [int(size) for size in sizes]
-        padded = own.new_zeros(max(lengths), *own.shape[1:])
-        padded[: len(own)] = own
-        parts: list[Tensor] = [part[:length].to(at) for part, length in zip(self._all(padded), lengths, strict=True)]
+        local = rows.detach().to(self.device).contiguous()
+        lengths = [int(size) for size in self._all(torch.tensor([len(local)], device=self.device))]
+        padded = local.new_zeros(max(lengths), *local.shape[1:])
+        padded[: len(local)] = local
+        parts: list[Tensor] = [
+            part[:length].to(rows.device) for part, length in zip(self._all(padded), lengths, strict=True)
+        ]
         parts[self.rank] = rows
         return torch.cat(parts)
 
@@ -90,25 +94,25 @@ class Distributed(Workers):
         self, parameters: Iterable[nn.Parameter], replicated: Iterable[nn.Parameter], buffers: Iterable[Tensor]
     ) -> None:
         mean = [p.grad for p in replicated if p.grad is not None] + [b for b in buffers if b.is_floating_point()]
-        added = []
+        summed = []
         for p in parameters:
-            if p.grad is None:  # a worker whose part could not be read has none where the others have some
+            if p.grad is None:  # no image of this worker's shard could be read
                 p.grad = torch.zeros_like(p)
-            added.append(p.grad)
+            summed.append(p.grad)
         with torch.no_grad():
             for tensor in mean:
                 tensor.div_(self.count)
-            together = torch.cat([tensor.reshape(-1) for tensor in (*added, *mean)])
-            dist.all_reduce(together)
-            at = 0
-            for tensor in (*added, *mean):
-                tensor.copy_(together[at : at + tensor.numel()].view_as(tensor))
-                at += tensor.numel()
+            flat = torch.cat([tensor.reshape(-1) for tensor in (*summed, *mean)])
+            dist.all_reduce(flat)
+            start = 0
+            for tensor in (*summed, *mean):
+                tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+                start += tensor.numel()
 
     def any_rank(self, flag: bool) -> bool:
-        found = torch.tensor([int(flag)], device=self.device)
-        dist.all_reduce(found)
-        return bool(found)
+        count = torch.tensor([int(flag)], device=self.device)
+        dist.all_reduce(count)
+        return bool(count)
 
     def run_on_rank0(self, act: Callable[[], None]) -> None:
         problem: Exception | None = None
@@ -122,23 +126,23 @@ class Distributed(Workers):
                 raise problem
             sys.exit(1)
 
-    def gather_dict(self, found: dict[str, str]) -> dict[str, str]:
+    def gather_dict(self, entries: dict[str, str]) -> dict[str, str]:
         parts: list[Any] = [None] * self.count
-        dist.all_gather_object(parts, found)
+        dist.all_gather_object(parts, entries)
         return {key: value for part in parts for key, value in part.items()}
 
     def prepare(self, network: T) -> T:
-        """On CPUs each worker's batch norm sees its own part: PyTorch synchronizes it on GPUs only."""
+        """Synchronizes batch norm on GPUs. PyTorch cannot do this on CPUs, where each worker normalizes its shard."""
         if self.device.type != "cuda":
             return network
         try:
-            from timm.layers import convert_sync_batchnorm  # torch's own loses the activations that timm's norms hold
+            from timm.layers import convert_sync_batchnorm  # torch's function loses the activations in timm's norms
         except ImportError:
             from torch.nn import SyncBatchNorm
 
             convert_sync_batchnorm = SyncBatchNorm.convert_sync_batchnorm
-        found: T = convert_sync_batchnorm(network)
-        return found
+        synchronized: T = convert_sync_batchnorm(network)
+        return synchronized
 
     def _all(self, tensor: Tensor) -> list[Tensor]:
         parts = [torch.empty_like(tensor) for _ in range(self.count)]
@@ -147,25 +151,25 @@ class Distributed(Workers):
 
 
 def number() -> int:
-    """Returns the number of this process under torchrun; 0 without it."""
+    """Returns the rank of this process under torchrun, and 0 without torchrun."""
     return int(os.environ.get("RANK", "0")) if _started() > 1 else 0
 
 
 def local_device(device: torch.device) -> torch.device:
-    """Returns the GPU of this process."""
+    """Returns the device of this process, one GPU per process. Raises NotSupportedError with too few GPUs."""
     if device.type != "cuda" or _started() == 1:
         return device
-    local, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-    if local >= there:
-        raise NotSupportedError("is more than the GPUs", path="--nproc-per-node", expected=f"at most {there}")
-    found = torch.device("cuda", local)
-    torch.cuda.set_device(found)
-    return found
+    local, available = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if local >= available:
+        raise NotSupportedError("exceeds the number of GPUs", path="--nproc-per-node", expected=f"at most {available}")
+    gpu = torch.device("cuda", local)
+    torch.cuda.set_device(gpu)
+    return gpu
 
 
 @contextlib.contextmanager
 def joined(device: torch.device) -> Iterator[Workers]:
-    """Joins the workers that torchrun started, with NCCL between GPUs and Gloo between CPUs, or an existing group."""
+    """Joins the workers that torchrun started, with NCCL for GPUs and Gloo for CPUs, or an existing process group."""
     if dist.is_initialized():
         yield Distributed(device)
         return
@@ -174,9 +178,9 @@ def joined(device: torch.device) -> Iterator[Workers]:
         return
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     yield Distributed(device)
-    dist.destroy_process_group()  # not after an error: the others may be in the middle of something
+    dist.destroy_process_group()  # not after an error, because the others may wait in a collective operation
 
 
 def _started() -> int:
-    """Returns the number of processes that torchrun started; 1 without it."""
+    """Returns the number of processes that torchrun started, and 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1

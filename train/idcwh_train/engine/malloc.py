@@ -1,7 +1,7 @@
 """Settings of the C library's memory allocator for training on a CPU.
 
 A training step allocates and frees hundreds of megabytes. By default glibc returns blocks of that size to the kernel,
-which clears every page again in the next step (benchmarks/training.py).
+which clears every page again in the next step. benchmarks/training.py measures the difference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 
 def keep_freed() -> bool:
-    """Sets the C library to keep freed memory in this process. Returns False if it is not glibc on Linux."""
+    """Makes glibc keep freed memory in this process. Returns False for another C library."""
     if not sys.platform.startswith("linux"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The model files of a run. checkpoint.py has their format."""
+"""The writer of a run's model files. checkpoint.py defines their format."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .setup import TrainingSetup
 from .source import encode
 from .trainer import Trainer
 
-_CHECKED = 32  # training images whose outputs a model must have before it is written
+_CHECKED = 32  # training images that a model encodes before it is written
 
 
 class ModelWriter:
-    """Writes the model of each code length.
+    """The writer of the model of each code length.
 
-    options: those of the files, with the paths that the run was started with.
-    kept: epoch of the weights.
+    options: the recorded options, with the paths that the run was started with.
+    kept: the epoch of the weights.
     """
 
     def __init__(self, setup: TrainingSetup, trainer: Trainer, options: Options, record: Record, kept: int) -> None:
         self.setup, self.trainer, self.options, self.record, self.kept = setup, trainer, options, record, kept
 
     def check_outputs(self) -> None:
-        """Raises DivergedError if outputs of the finished network are not finite; warns if its codes have collapsed."""
+        """Raises DivergedError if outputs of the finished network are not finite. Warns if its codes have collapsed."""
         setup = self.setup
         images = len(setup.train)
         some = torch.linspace(0, images - 1, min(images, _CHECKED), dtype=torch.float64).long()
@@ -46,7 +46,7 @@ class ModelWriter:
         for bits, h in outputs.items() if setup.workers.first else ():
             problem = summary(h, class_count(setup.labels[kept])).get("collapse")
             if problem and named("collapse", bits, setup.network.lengths) not in self.record:
-                note(f"warning: the finished model of {bits} bits: {problem}, which did not show in training")
+                note(f"warning: the finished model of {bits} bits: {problem}; this did not occur during training")
 
     def write(self, run_dir: RunDir) -> None:
         """Writes model.pt, or model-<bits>.pt for each of several code lengths."""
@@ -80,11 +80,11 @@ class ModelWriter:
         }
 
     def _trained(self) -> np.ndarray:
-        """Returns positions of the training images, including validation ones: `--keep best` chose by them."""
+        """Returns the positions of the training images, with the validation images, which `--keep best` depends on."""
         return torch.cat([self.setup.train, self.setup.validation]).sort().values.numpy()
 
     def _centers(self, method: Method) -> torch.Tensor | None:
-        """Returns the class centers; NaN for a class without a training image, which has only its first values."""
+        """Returns the class centers, with NaN for a class without a training image, whose center did not train."""
         centers = method.class_centers()
         if centers is None:
             return None

@@ -15,8 +15,8 @@ def learning_rate_factor(options: Options, epoch: int, step: int, epochs: int, s
     """Returns the factor of all learning rates in a step: a linear warmup, then the schedule of the options.
 
     Args:
-        epoch, step: position of the run, from 0; `step` counts within the epoch.
-        epochs, steps: length of the run, and steps per epoch.
+        epoch, step: position in the run, from 0; `step` counts within the epoch.
+        epochs, steps: number of epochs, and of steps per epoch.
     """
     total = epochs * steps
     done = (epoch * steps + step) / total
@@ -29,7 +29,7 @@ def learning_rate_factor(options: Options, epoch: int, step: int, epochs: int, s
 
 
 def optimizer(network: Network, methods: list[Method], options: Options) -> torch.optim.Optimizer:
-    """Returns SGD or AdamW. Backbone, hash layers and class centers are groups with learning rates of their own."""
+    """Returns SGD or AdamW, with separate learning rates for backbone, hash layers and class centers."""
     trained = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
     rates = {
         "network": ([p for name, p in trained if not name.startswith("heads.")], options.lr),
@@ -48,7 +48,10 @@ def optimizer(network: Network, methods: list[Method], options: Options) -> torc
 
 
 def _head_lr(methods: list[Method], options: Options) -> float:
-    """Returns head_lr if it is given, else lr; in fine-tuning lr times the factor of the method's authors."""
+    """Returns the learning rate of the hash layers: head_lr, or by default lr times the method's factor.
+
+    With a frozen backbone the factor does not apply.
+    """
     if options.head_lr is not None:
         return options.head_lr
     return options.lr if options.freeze else options.lr * methods[0].head_lr

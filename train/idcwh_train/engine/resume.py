@@ -1,4 +1,4 @@
-"""The checks of a checkpoint before `--resume` continues it. checkpoint.py writes and reads the file."""
+"""The checks of a checkpoint before `--resume` continues it. checkpoint.py reads and writes the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from . import checkpoint
 from .run_dir import RunDir
 from .trainer import Position
 
-_RESTORE = "restore a copy, or train again with --overwrite"
+_RESTORE = "restore the file from a copy, or train again with --overwrite"
 _ABSENT = object()
 _PARTS: dict[str, type | UnionType] = {
     "options": dict,
@@ -63,7 +63,7 @@ _PARTS: dict[str, type | UnionType] = {
     "best.methods.*": dict,
     "best.methods.*.*": Tensor,
 }
-"""The parts of checkpoint.pt and their types: `*` is every item of a part, and `?` marks what older versions lack."""
+"""The parts of checkpoint.pt and their types. `*` is every item of a part. `?` marks parts that old files lack."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _parts(value: Any, keys: list[str], name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields name and value of each part that a pattern of _PARTS stands for; the value of a missing one is _ABSENT."""
+    """Yields name and value of each part that matches a pattern of _PARTS. The value of a missing part is _ABSENT."""
     if not keys:
         yield name, value
     elif value is not None:
@@ -102,16 +102,17 @@ def _items(value: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
     return value.items() if isinstance(value, dict) else enumerate(value)
 
 
-def _check_known(what: str, given: Iterable[object], known: Container[str], path: Path) -> None:
+def _check_known(prefix: str, given: Iterable[object], known: Container[str], path: Path) -> None:
+    """Raises NotSupportedError for a name that this version does not know."""
     if unknown := sorted(str(name) for name in given if name not in known):
-        problem = f"{what}{unknown[0]} of a newer version is not supported"
-        raise NotSupportedError(problem, path=path, hint="continue with that version, or train again with --overwrite")
+        problem = f"{prefix}{unknown[0]} of a newer version is not supported"
+        raise NotSupportedError(problem, path=path, hint="resume with that version, or train again with --overwrite")
 
 
 def recorded(saved: dict[str, Any], path: Path) -> Options:
     """Returns the options of a checkpoint.
 
-    An option that is younger than the checkpoint has its default, which is what training did without it.
+    An option that was introduced after the checkpoint has its default, which keeps the earlier behaviour.
 
     Raises:
         CorruptFileError: an option has an invalid value.
@@ -121,37 +122,39 @@ def recorded(saved: dict[str, Any], path: Path) -> Options:
     try:
         return Options(**saved["options"])
     except (TypeError, ValueError) as error:
-        raise CorruptFileError(f"has invalid options ({error})", path=path) from None
+        raise CorruptFileError(f"is corrupt: its options are invalid ({error})", path=path) from None
 
 
 def identity(split: Split, dataset: LabelledImages, weights: str) -> dict[str, Any]:
-    """Returns the SHA-256 checksums that a checkpoint stores: protocol, dataset and the file of initial weights."""
+    """Returns the SHA-256 checksums of protocol, dataset and initial weights that a checkpoint stores."""
     digest = None if weights in NO_FILES else hashlib.sha256(Path(weights).read_bytes()).hexdigest()
     return {"name": split.name, "sha256": split.sha256(), "dataset": dataset.sha256(), "weights": digest}
 
 
-def check(run_dir: RunDir, saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """Raises MismatchError unless a checkpoint was trained on the protocol and from the weights of `own`, an identity.
+def check(run_dir: RunDir, saved: dict[str, Any], current: dict[str, Any]) -> None:
+    """Raises MismatchError unless a checkpoint has the protocol, dataset and weights of `current`, see `identity`.
 
-    With another protocol its queries could be training images, and a frozen backbone is made of the weights again.
+    With another protocol, queries could be training images. With other weights, a frozen backbone would change.
     """
-    theirs = saved["protocol"]
+    recorded_identity = saved["protocol"]
     for name in ("name", "sha256", "dataset"):
-        if theirs.get(name) != own[name]:
-            problem, hint = "is not that of the checkpoint", "restore it, or train again with --overwrite"
-            raise MismatchError(problem, path=run_dir.protocol, found=own[name], expected=theirs.get(name), hint=hint)
-    if theirs.get("weights", own["weights"]) != own["weights"]:  # an old checkpoint does not record them
-        problem, hint = "did not start from these weights", "restore the file, or pass its current path with --weights"
-        found, expected = own["weights"], theirs["weights"]
-        raise MismatchError(problem, path=run_dir.checkpoint, found=found, expected=expected, hint=hint)
+        if (expected := recorded_identity.get(name)) != current[name]:
+            problem, hint = "does not match the checkpoint", "restore it, or train again with --overwrite"
+            raise MismatchError(problem, path=run_dir.protocol, found=current[name], expected=expected, hint=hint)
+    expected = recorded_identity.get("weights", current["weights"])  # an old checkpoint does not record them
+    if expected != current["weights"]:
+        problem, hint = "does not match the weights", "restore the weights file, or pass its new path with --weights"
+        raise MismatchError(
+            problem, path=run_dir.checkpoint, found=current["weights"], expected=expected, hint=hint
+        )  # fmt: skip
 
 
 def cut_log(log: Path, size: int) -> None:
-    """Truncates log.jsonl to its first `size` bytes, the epochs in the checkpoint. Warns if the file is shorter."""
+    """Truncates log.jsonl to its first `size` bytes, the epochs of the checkpoint. Warns if the file is shorter."""
     content = log.read_bytes()[:size] if log.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < size:
-        found = f"{len(whole):,} of {size:,} bytes" if log.exists() else "no such file"
-        note(f"warning: {log}: {found} of the log that the checkpoint knows; continues without the rest")
+        problem = "is incomplete" if log.exists() else "is missing"
+        note(f"warning: {log}: {problem} (found {len(whole):,} bytes, expected {size:,}); training continues")
     with log.open("ab") as file:
         file.truncate(len(whole))

@@ -1,4 +1,4 @@
-"""Retrieval measured on the outputs of a network: codes of queries searched in codes of a database."""
+"""The retrieval metrics of a network, from the codes of queries and of a database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .source import Source, encode
 
 
 class EvaluationError(Exception):
-    """An evaluation without anything to measure; the message is the reason."""
+    """An evaluation that is not possible. The message is the reason."""
 
 
 def evaluate(
@@ -27,28 +27,31 @@ def evaluate(
     labels: np.ndarray,
     at: Iterable[int] = metrics.CUTS,
 ) -> dict[int, Evaluation]:
-    """Returns the evaluation of each code length; images that cannot be read are left out.
+    """Returns the evaluation of each code length. Images that cannot be read are skipped.
 
     Args:
         queries, database: positions in the source.
-        labels: those of the source's images.
+        labels: the labels of the source's images.
         at: as for `metrics.evaluate`.
 
     Raises EvaluationError if no query has a relevant image.
     """
-    (queries, of_queries), (database, of_database) = (encode(source, network, x) for x in (queries, database))
+    (queries, query_h), (database, database_h) = (encode(source, network, x) for x in (queries, database))
     q, d = labels[queries.numpy()], labels[database.numpy()]
     check(q, d)
     return {
         bits: metrics.evaluate(
-            pack_outputs(of_queries[bits].numpy()), q, pack_outputs(of_database[bits].numpy()), d, bits=bits, at=at
+            pack_outputs(query_h[bits].numpy()), q, pack_outputs(database_h[bits].numpy()), d, bits=bits, at=at
         )
         for bits in network.lengths
     }
 
 
 def check(queries: np.ndarray, database: np.ndarray) -> None:
-    """Raises EvaluationError if no image of the database is relevant to a query."""
+    """Raises EvaluationError if no image of the database is relevant to a query.
+
+    queries, database: their labels, int64 [n] or bool [n, C].
+    """
     if not len(queries):
         raise EvaluationError("none of the queries could be read")
     if not len(database):

@@ -1,6 +1,6 @@
-"""The folder of a run: who may write there, and which of its files are the run's.
+"""The folder of a run: its lock, and the paths of its files.
 
-DIR/protocol.json    which images are queries, training and database
+DIR/protocol.json    split of the images into queries, training and database
 DIR/log.jsonl        one record per epoch
 DIR/checkpoint.pt    the state that --resume continues
 DIR/model.pt         the model; with several code lengths model-12.pt, model-24.pt, ...
@@ -20,7 +20,7 @@ from idcwh_search.errors import AlreadyExistsError, LockedError, NotFoundError, 
 from idcwh_search.splits import split
 
 PROTOCOL, LOG, CHECKPOINT, CURVES = "protocol.json", "log.jsonl", "checkpoint.pt", "curves.png"
-LOCK = ".lock"  # while a process works in the folder
+LOCK = ".lock"  # exists while a process works in the folder
 TORCH = begins_with("file of idcwh-train", rb"PK\x03\x04.{26}[^\0]{0,255}/data\.pkl.*idcwh-(model|checkpoint)")
 _KINDS = {PROTOCOL: split.KIND, LOG: begins_with("log of idcwh-train", rb'\{"epoch": '), CURVES: PNG}
 _MODEL = re.compile(r"model(-[1-9][0-9]*)?\.pt")
@@ -46,25 +46,25 @@ class RunDir:
         return {bits: self.path / name for bits, name in model_names(lengths).items()}
 
     def results(self) -> list[Path]:
-        """Returns models, checkpoint and curves that exist: a new run must not be mistaken for theirs."""
+        """Returns the existing models, checkpoint and curves, which a new run must not leave in place."""
         if not self.path.is_dir():
             return []
-        ours = (CHECKPOINT, CURVES)
-        return sorted(path for path in self.path.iterdir() if _MODEL.fullmatch(path.name) or path.name in ours)
+        names = (CHECKPOINT, CURVES)
+        return sorted(path for path in self.path.iterdir() if _MODEL.fullmatch(path.name) or path.name in names)
 
     @contextlib.contextmanager
     def locked(self, resume: bool, overwrite: bool) -> Iterator[None]:
-        """Holds the folder while a run works in it. Raises IdcwhError if the run may not write there."""
+        """Locks the folder while a run works in it. Raises IdcwhError if the run must not write there."""
         check_folder(self.path)
         with alone(self.path, "idcwh-train"):
             earlier = self.results()
             for path in (*earlier, self.log, self.protocol):
                 if path.is_dir():
-                    problem = "is a folder where a file of the run belongs"
+                    problem = "already exists as a folder"
                     raise AlreadyExistsError(problem, path=path, hint="move it, or choose another --out")
             if earlier and not (overwrite or resume):
-                hint = "--resume continues it, --overwrite replaces it"
-                raise AlreadyExistsError(f"holds {earlier[0].name} of an earlier run", path=self.path, hint=hint)
+                hint = "pass --resume to continue that run, or --overwrite to replace it"
+                raise AlreadyExistsError(f"{earlier[0].name} of a run already exists", path=self.path, hint=hint)
             for path in () if resume else (*earlier, self.log, self.protocol):
                 if os.path.lexists(path):
                     check_target(path, _KINDS.get(path.name, TORCH))
@@ -77,14 +77,14 @@ class RunDir:
                 pass
 
     def clear(self) -> None:
-        """Removes the files of an earlier run but the log, and remembers their permissions."""
+        """Removes the files of an earlier run except the log, and remembers their permissions."""
         for path in (*self.results(), self.protocol):
             with contextlib.suppress(FileNotFoundError):
                 self._modes[path] = path.stat().st_mode & 0o777
             path.unlink(missing_ok=True)
 
     def new(self, path: Path) -> Path:
-        """Returns the path of a file to write, which gets the permissions of the one that it replaces."""
+        """Returns the path of a file to write, with the permissions of the file that it replaces."""
         mode = self._modes.pop(path, None)
         if mode is not None and not path.exists():
             path.touch(mode=0o600)
@@ -93,18 +93,18 @@ class RunDir:
 
 
 def check_folder(out: Path) -> None:
-    """Raises IdcwhError where `out` exists and is not a folder."""
+    """Raises IdcwhError if `out` exists and is not a folder."""
     if out.is_symlink() and not out.exists():
-        raise NotFoundError(f"is a link to {out.readlink()}, which is missing", path=out, hint="--out names a folder")
+        raise NotFoundError(f"is a link to {out.readlink()}, which is missing", path=out, hint="choose another --out")
     if out.exists() and not out.is_dir():
-        raise NotWrittenError("is a file", path=out, hint="--out names a folder")
+        raise NotWrittenError("is invalid", path=out, found="a file", expected="a folder", hint="choose another --out")
 
 
 @contextlib.contextmanager
 def alone(out: Path, command: str) -> Iterator[None]:
-    """Holds the folder `out`, which a killed process releases. Raises LockedError if another process holds it.
+    """Locks the folder `out`. The lock of a killed process is released. Raises LockedError if it is locked.
 
-    Makes the folder and those above it, and removes them at the end if nothing was written.
+    Creates the folder and its parents, and removes them at the end if they are empty.
     """
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     path = out / LOCK
@@ -122,12 +122,12 @@ def alone(out: Path, command: str) -> Iterator[None]:
 
 
 def _lock(path: Path) -> int | None:
-    """Returns an open file with the lock, or None if another process holds it."""
+    """Returns the handle of the locked file, or None if another process holds the lock."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # the process that made the folder has just removed it
+        except FileNotFoundError:  # the process that created the folder has just removed it
             continue
         locked = try_lock(handle)
         if locked is False:
@@ -135,4 +135,4 @@ def _lock(path: Path) -> int | None:
             return None
         if is_at(handle, path):
             return handle
-        os.close(handle)  # whoever had it has removed the file between our opening and locking it
+        os.close(handle)  # the previous holder removed the file after it was opened here

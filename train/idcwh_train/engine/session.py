@@ -1,4 +1,4 @@
-"""One training run from its options to the files of its folder: dataset, split, network, loop, model.pt."""
+"""One training run, from its options to the files of its folder. trainer.py has the training loop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .signals import GracefulStop
 from .trainer import Trainer, mixed
 from .validation import Validation
 
-_REPORTS = 10  # epochs of a run that are validated and shown
+_REPORTS = 10  # epochs of a run that are validated and reported
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,13 @@ class Outcome:
     """The result of a run.
 
     finished: False if the run was interrupted.
+    record: the log record of the last epoch.
     failed: images that could not be read, key -> reason.
     evaluations: the protocol's queries against its database, by code length; empty unless requested and finished.
-    variants: the same for the other splits of the protocol's family (protocols.variants), by title.
+    variants: the evaluations of the related protocols (protocols.variants), by title.
     unmeasured: the reasons why a split has no evaluation, by title.
     left_out: files of the dataset's folder that are not among its images.
-    trained, validation: numbers of training images, and of validation images.
+    trained, validation: numbers of training images and of validation images.
     """
 
     finished: bool
@@ -87,16 +88,18 @@ def train(
     """Trains a model and writes the files of the run.
 
     Args:
-        options: with the current paths of dataset and weights. A resumed run keeps those that it was started with, so
-            that its files do not depend on them.
-        cache: folder of computed features; None keeps none.
+        options: with the current paths of dataset and weights. The files of a resumed run keep the paths that it was
+            started with.
+        cache: the folder of cached features; without it features are not cached.
         resume: continues the checkpoint, bit for bit.
-        overwrite: replaces an earlier run, of which nothing changes before the first step.
-        evaluate: measures MAP of the protocol's queries at the end. They are used for nothing else.
-        workers: the processes that train together. Each of them calls this, and the first one writes the files.
+        overwrite: replaces an earlier run, whose files do not change before the first step.
+        evaluate: measures MAP of the protocol's queries at the end. The queries are not used for anything else.
+        workers: the processes that train together. Each of them calls this function, and the first writes the files.
 
-    Raises UsageError for options that contradict each other or the data, IdcwhError for files that cannot be used,
-    DivergedError for a training that diverges.
+    Raises:
+        UsageError: options contradict each other or the data.
+        DivergedError: training diverged.
+        IdcwhError: a file cannot be used.
     """
     workers = workers or Workers()
     try:
@@ -104,7 +107,7 @@ def train(
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     except NotFoundError as error:
-        raise error.about(hint="if the weights have moved, pass --weights") if resume else error from None
+        raise error.about(hint="pass the new path with --weights") if resume else error from None
     _check_workers(options, workers)
     datasets.check_outside(options.data, run_dir.path, "--out")
     if device.type == "cpu":
@@ -114,11 +117,11 @@ def train(
         saved = resuming.read(run_dir.checkpoint) if resume else None
         recorded = options if saved is None else resuming.recorded(saved, run_dir.checkpoint)
         if replace(options, data=recorded.data, weights=recorded.weights) != recorded:
-            raise MismatchError("has other options than the run", path=run_dir.checkpoint)
+            raise MismatchError("does not match the options", path=run_dir.checkpoint)
         try:
             dataset = datasets.load(options.data)
         except IdcwhError as error:
-            raise error.about(hint="if the dataset has moved, pass --data") if resume else error from None
+            raise error.about(hint="pass the new path with --data") if resume else error from None
         if saved is None:
             split = protocols.split(dataset, SplitOptions.of(options), seed=options.seed)
         else:
@@ -128,7 +131,7 @@ def train(
             resuming.check(run_dir, saved, identity)
         note_all([*dataset.remarks(), split.describe(), *split.remarks(dataset)])
         if evaluate and split.without_queries:
-            raise UsageError("needs queries, and the split has none", path="--evaluate", hint="leave it out")
+            raise UsageError("is not supported for a split without queries", path="--evaluate", hint="leave it out")
         splits = protocols.variants(dataset, split) if evaluate else {}
         backbone = backbones.create(options.backbone, options.weights, options.crop, options.seed)
         if options.weights != recorded.weights:
@@ -139,56 +142,60 @@ def train(
 
 
 def check(options: Options) -> None:
-    """Checks what needs no image. Raises ValueError or TypeError for an unknown backbone, an invalid option of the
-    method, and a method that needs --freeze; IdcwhError for a missing file of weights.
+    """Checks the options without reading images.
+
+    Raises:
+        ValueError, TypeError: an unknown backbone, an invalid option of the method, or a missing --freeze.
+        IdcwhError: a missing weights file.
     """
     if find(options.method).closed_form and not options.freeze:
-        raise ValueError(f"method: {options.method} has a closed form and needs fixed features; add --freeze")
+        raise ValueError(f"method: {options.method} is not supported without fixed features; add --freeze")
     create(options.method, classes=2, bits=options.bits[0], images=2, options=options.of_method(options.bits[0]))
     if problem := backbones.unknown(options.backbone):
         raise ValueError(problem)
     if options.weights not in NO_FILES and not Path(options.weights).is_file():
         if Path(options.weights).is_dir():
-            raise InvalidInputError("is a folder", path=options.weights, expected="a file of weights")
+            raise InvalidInputError(path=options.weights, found="a folder", expected="a weights file")
         raise NotFoundError(path=options.weights)
 
 
 def _check_workers(options: Options, workers: Workers) -> None:
     if workers.count > 1 and options.freeze:
-        raise NotSupportedError("trains in one process", path="--freeze", hint="start it without torchrun")
+        problem = "is not supported in several processes"
+        raise NotSupportedError(problem, path="--freeze", hint="start the run without torchrun")
     if workers.count > 1 and options.batch_size < 2 * workers.count:
         found, expected = options.batch_size, f"at least {2 * workers.count} for {workers.count} processes"
-        raise InvalidInputError("is too small", path="--batch-size", found=found, expected=expected)
+        raise InvalidInputError(path="--batch-size", found=found, expected=expected)
 
 
 def _outcome(setup: TrainingSetup, session: Session, finished: bool) -> Outcome:
     """Returns the outcome of a run, with its evaluations if it is finished."""
-    found: dict[str, dict[int, Evaluation]] = {}
+    variants: dict[str, dict[int, Evaluation]] = {}
     unmeasured: dict[str, str] = {}
     for title, split in setup.splits.items() if finished else ():
         queries, database = setup.positions(split.query), setup.positions(split.database)
         try:
-            found[title] = retrieval.evaluate(setup.source, setup.network, queries, database, setup.labels.numpy())
-        except EvaluationError as why:  # the model is written all the same
-            unmeasured[title] = str(why)
+            variants[title] = retrieval.evaluate(setup.source, setup.network, queries, database, setup.labels.numpy())
+        except EvaluationError as reason:  # the model is written in any case
+            unmeasured[title] = str(reason)
     failed = dict(sorted(setup.workers.gather_dict(setup.source.failed).items()))
-    own = _title(setup.splits, setup.split)
     counts = len(setup.train), len(setup.validation)
-    evaluations = found.pop(own, {})
+    evaluations = variants.pop(_title(setup.splits, setup.split), {})
     return Outcome(
-        finished, session.record, failed, evaluations, found, unmeasured, setup.dataset.left_out, *counts
+        finished, session.record, failed, evaluations, variants, unmeasured, setup.dataset.left_out, *counts
     )  # fmt: skip
 
 
-def _title(splits: Mapping[str, Split], own: Split) -> str:
-    sha256 = own.sha256()
-    return next((title for title, split in splits.items() if split.sha256() == sha256), own.name)
+def _title(splits: Mapping[str, Split], trained: Split) -> str:
+    """Returns the title of the split that the run trained on."""
+    sha256 = trained.sha256()
+    return next((title for title, split in splits.items() if split.sha256() == sha256), trained.name)
 
 
 class Session:
-    """The loop with what happens between its steps: log, validation, checkpoints, and the model at the end.
+    """The training loop with its log, validation and checkpoints, and the final model.
 
-    options: those that the files record, with the paths that the run was started with.
+    options: the options that the files record, with the paths that the run was started with.
     """
 
     def __init__(self, setup: TrainingSetup, run_dir: RunDir, options: Options, identity: dict[str, Any]) -> None:
@@ -207,7 +214,7 @@ class Session:
         if saved is not None:
             self._restore(saved)
         log = self._start_log(saved) if self.workers.first else Path(os.devnull)
-        # The hash layer alone is too small for two threads, and one thread adds up in the same order on every machine.
+        # The hash layer is too small for two threads, and one thread sums in the same order on every machine.
         threads = one_thread(self.setup.device) if self.options.freeze else contextlib.nullcontext()
         with threads, GracefulStop() as stop, log.open("ab", buffering=0) as self.log:
             try:
@@ -221,7 +228,7 @@ class Session:
         return self.trainer.finished
 
     def _start_log(self, saved: dict[str, Any] | None) -> Path:
-        """Returns log.jsonl, with the epochs of the checkpoint. A new run removes the files of an earlier one."""
+        """Returns the path of log.jsonl, cut to the epochs of the checkpoint. A new run removes earlier files."""
         if saved is None:
             self.run_dir.clear()
             self.setup.split.save(self.run_dir.new(self.run_dir.protocol), self.setup.dataset)
@@ -237,12 +244,12 @@ class Session:
             return
         if trainer.epochs > self.options.epochs:
             steps = counted(trainer.epochs * trainer.steps, "step")
-            note(f"{trainer.epochs:,} epochs, for {steps} (--epochs sets another number)")
+            note(f"{trainer.epochs:,} epochs, {steps} in total (set another number with --epochs)")
         trainer.run(stop, self._on_step, self._on_epoch)
         self.source.failed.update(self.workers.gather_dict(self.source.failed))
 
     def _solve(self) -> None:
-        """Solves a method in closed form: one pass over all training images instead of epochs."""
+        """Solves a method in closed form, with one pass over all training images."""
         setup, labels = self.setup, self.trainer.labels
         y = labels if labels.ndim == 2 else torch.nn.functional.one_hot(labels, len(setup.dataset.classes)).bool()
         _, x = self.source.embed(setup.network, setup.train)
@@ -262,10 +269,10 @@ class Session:
             self.validation.measure(record)
             note(epoch_log.line(record, epochs, self.setup.network.lengths))
         if untaken := record.get("untaken"):
-            note(f"warning: epoch {epoch}: {counted(untaken, 'batch')} skipped: too few of their images could be read")
+            note(f"warning: epoch {epoch}: {counted(untaken, 'batch')} skipped, because too few images could be read")
         for name, problem in record.items():
             if name.startswith("collapse"):
-                note(f"warning: epoch {epoch}: {problem}; a lower learning rate or another sigma2 may help")
+                note(f"warning: epoch {epoch}: {problem}; try a lower learning rate or another sigma2")
         self.record = record
         self.log.write(json.dumps(record).encode() + b"\n")
         self._on_step()
@@ -283,19 +290,19 @@ class Session:
             self.record = saved["record"]
             self.source.failed.update({str(key): str(why) for key, why in saved.get("failed", {}).items()})
             self.validation.restore(saved["best"])
-        except (ValueError, RuntimeError) as error:  # of the trainer, and of torch
+        except (ValueError, RuntimeError) as error:  # raised by the trainer and by torch
             cause = " ".join(str(error).split())[:200]
-            raise MismatchError(f"does not fit this run ({cause})", path=self.run_dir.checkpoint) from None
+            raise MismatchError(f"does not match this run ({cause})", path=self.run_dir.checkpoint) from None
         self.checkpoint.describe(self.trainer)
 
     def _finish(self) -> None:
-        """Loads the weights to keep into the network, and writes the models."""
+        """Loads the final weights into the network, and writes the models."""
         trainer, best, kept = self.trainer, self.validation.best, self.trainer.position.epoch
         if best is not None:
             kept = best["epoch"]
             trainer.load(self.setup.network, best["weights"])
             trainer.load_methods(best["methods"])
-            note(f"kept epoch {kept}, MAP {best['map']:.4f} on validation images")
+            note(f"saved epoch {kept}, validation MAP {best['map']:.4f}")
         elif trainer.average is not None:
             trainer.load(self.setup.network, trainer.weights(trainer.result))
         models = ModelWriter(self.setup, trainer, self.options, self.record, kept)

@@ -1,4 +1,4 @@
-"""Interruption after the current step, so that the checkpoint is whole."""
+"""Handling of SIGINT and SIGTERM, which stop training after the current step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from idcwh_search._util.console import note
 
 
 class GracefulStop:
-    """While entered, SIGINT and SIGTERM set `asked`; a second one interrupts at once."""
+    """A context in which SIGINT and SIGTERM set `requested`. The second signal raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> GracefulStop:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers in no other thread
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._ask)
+                self._before[number] = signal.signal(number, self._request)
         return self
 
     def __exit__(
@@ -30,9 +30,9 @@ class GracefulStop:
             signal.signal(number, handler)
         self._before.clear()
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
             raise KeyboardInterrupt
-        self.asked = True
-        note("")  # below the terminal's own ^C
-        note("stopping after this step; once more to stop at once, without saving")
+        self.requested = True
+        note("")  # starts a new line after the ^C of the terminal
+        note("stopping after this step; interrupt again to stop now, without saving")

@@ -1,6 +1,6 @@
 """Sources of training batches: a tensor of features, or images that are read and augmented during training.
 
-Images are identified by their position, 0 to size - 1.
+An image is identified by its position in the source, 0 to size - 1.
 """
 
 from __future__ import annotations
@@ -19,40 +19,45 @@ from idcwh_search.images.preprocess import Preprocess
 
 from ..data.augment import augment
 from ..data.loader import read
-from ..frozen import features
+from ..frozen.features import compute
 from ..models.hash_model import Network
 from ..options import Options
 from .distributed import Workers
 
-_SIZE_STEP = 16  # pixels: every network takes its multiples
+_SIZE_STEP = 16  # pixels; every network accepts multiples of it
 
 
 class Source(Protocol):
-    """`size` images, of which `failed` (key -> reason) could not be read so far; a step needs at least `min_batch`."""
+    """The interface of a source.
+
+    size: number of images.
+    min_batch: smallest number of images per step.
+    failed: images that could not be read so far, key -> reason.
+    """
 
     size: int
     min_batch: int
     failed: dict[str, str]
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields, for each array of the plan, the positions that could be read and the input of `logits` for them."""
+        """Yields for each tensor of the plan the positions that could be read, and their input for `logits`."""
 
     def logits(self, network: Network, x: Tensor) -> list[Tensor]:
-        """Returns the output of each head for a batch, with gradient, in training mode."""
+        """Returns the output of each head for a batch, with gradients, in training mode."""
 
     def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the positions that could be read, and their features in eval mode, without augmentation."""
 
 
 class FeatureSource:
-    """Features of a frozen backbone; only the heads train."""
+    """A source of features of a frozen backbone. Only the heads train."""
 
     def __init__(self, network: Network, x: Tensor, device: torch.device) -> None:
         self.x, self.size = x.to(device), len(x)
         self.failed: dict[str, str] = {}
         network.requires_grad_(False)
         network.heads.requires_grad_(True)
-        self.min_batch = 1  # every head trains on a single image, see heads.Normed
+        self.min_batch = 1  # every head can train on a single image, see heads.Normed
 
     def batches(self, plan: list[Tensor], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for positions in plan:
@@ -68,8 +73,10 @@ class FeatureSource:
 
 
 class ImageSource:
-    """Images; the whole network trains. The shorter side is scaled to `resize`. Training uses a random square of side
-    `crop` within the centred square of side `resize`, encoding the centre crop.
+    """A source of images. The whole network trains.
+
+    The shorter side is scaled to `resize`. Training uses a random square of side `crop` within the centred square of
+    side `resize`, and encoding uses the centre crop.
     """
 
     def __init__(
@@ -94,16 +101,16 @@ class ImageSource:
         side = round(options.resize * crop / options.crop)
         hole = round(options.erase * crop)
 
-        def changed(rows: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+        def augmented(rows: np.ndarray, pixels: np.ndarray) -> np.ndarray:
             return augment(pixels, rows, options.seed, epoch, crop=crop, pad=options.pad, flip=options.flip, hole=hole)
 
         square = Preprocess(resize=side, crop=side)
-        for batch in read(self.dataset, (self.rows[p.numpy()] for p in plan), square, changed):
-            self._note(batch.failed)
+        for batch in read(self.dataset, (self.rows[p.numpy()] for p in plan), square, augmented):
+            self.failed.update({self.dataset.keys[row]: reason for row, reason in batch.failed.items()})
             yield self._positions(batch.rows), batch.pixels
 
     def _crop(self, epoch: int) -> int:
-        """Returns the side, which grows from start_crop to crop over the first two thirds of the epochs."""
+        """Returns the side of the crop, which grows from start_crop to crop in the first two thirds of the epochs."""
         start, crop = self.options.start_crop, self.options.crop
         if start is None:
             return crop
@@ -113,17 +120,17 @@ class ImageSource:
     def logits(self, network: Network, x: Tensor) -> list[Tensor]:
         network.train()
         with self._autocast():
-            found = network.embed(x.to(self.device, non_blocking=True))
-        return network.logits(found)
+            features = network.embed(x.to(self.device, non_blocking=True))
+        return network.logits(features)
 
     def embed(self, network: Network, positions: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options
         preprocess = Preprocess(options.resize, options.crop)
         rows = self.rows[self.workers.shard(positions).numpy()]
-        found = features.compute(network, self.dataset, rows, preprocess, self.device, options.precision)
-        self.failed.update(found.failed)
-        kept = self._positions(torch.from_numpy(found.rows))
-        return self.workers.gather(kept), self.workers.gather(found.x.to(self.device))
+        computed = compute(network, self.dataset, rows, preprocess, self.device, options.precision)
+        self.failed.update(computed.failed)
+        kept = self._positions(torch.from_numpy(computed.rows))
+        return self.workers.gather(kept), self.workers.gather(computed.x.to(self.device))
 
     def _positions(self, rows: Tensor) -> Tensor:
         return torch.tensor([self._position[int(row)] for row in rows], dtype=torch.int64)
@@ -133,14 +140,11 @@ class ImageSource:
             return torch.autocast(self.device.type, torch.bfloat16)
         return contextlib.nullcontext()
 
-    def _note(self, failed: dict[int, str]) -> None:
-        self.failed.update({self.dataset.keys[row]: reason for row, reason in failed.items()})
-
 
 def _min_batch(network: Network, image: Tensor) -> int:
-    """Returns 2 if a batch norm would see a single value per channel of one image, and 1 otherwise.
+    """Returns 2 if a batch norm would get a single value per channel from one image, and 1 otherwise.
 
-    That depends on the size of the last feature maps, so a copy of the network tries one image.
+    This depends on the size of the last feature maps, so a copy of the network is run on one image.
     """
     trial = copy.deepcopy(network).train()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -152,7 +156,7 @@ def _min_batch(network: Network, image: Tensor) -> int:
 
 
 def encode(source: Source, network: Network, positions: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-    """Returns the positions that could be read, and their h [n, bits] on the CPU for each code length."""
+    """Returns the positions that could be read, and their outputs h [n, bits] on the CPU for each code length."""
     network.dropout.eval()
     network.heads.eval()
     kept, x = source.embed(network, positions)

@@ -1,7 +1,7 @@
-"""The training loop: epochs, batches, learning rates, and a position from which it continues bit for bit.
+"""The training loop: epochs, batches, learning rates, and a state from which it continues bit for bit.
 
-Everything random is a function of (seed, epoch, step): the order of the images, dropout, crops. The position, the
-weights, the optimizer's momentum and the methods' states are therefore the whole state of a training.
+The order of the images, dropout and crops are functions of (seed, epoch, step). The state of a training is therefore
+its position, the weights, the optimizer's momentum and the states of the methods.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from .source import Source
 class Position:
     """The position of a training, and the sums of the current epoch.
 
-    epoch, step: `epoch` epochs, and `step` steps of the current epoch, are done.
-    taken: the steps of this epoch that had enough images.
+    epoch, step: numbers of completed epochs, and of completed steps of the current epoch.
+    taken: number of steps of this epoch that had enough images.
     sums: sum of each term of the loss over the steps taken.
-    unlabelled: images of this epoch that the method skipped.
+    unlabelled: number of images of this epoch that the method skipped.
     """
 
     epoch: int = 0
@@ -55,8 +55,8 @@ class Trainer:
     """The training of a network with one or several code lengths.
 
     network, methods: the trained network, and one method per code length.
-    source, positions, labels: the training images are those at `positions` [N] of `source`; `labels` is int64 [N] or
-        bool [N, C].
+    source, positions: the source, and the positions [N] of the training images in it.
+    labels: their labels, int64 [N] or bool [N, C].
     workers: the processes that train together; by default this one.
     """
 
@@ -76,9 +76,9 @@ class Trainer:
         self.workers = workers or Workers()
         self.device = next(network.parameters()).device
         self.images = len(positions)
-        self.batch = min(options.batch_size, self.images)  # fewer images than a batch: one batch of all of them
+        self.batch = min(options.batch_size, self.images)
         self.steps = self.images // self.batch
-        self.closed_form = any(method.closed_form for method in methods)  # a head that is solved has no steps
+        self.closed_form = any(method.closed_form for method in methods)  # solved in one pass, without steps
         self.epochs = options.epochs if self.closed_form else max(options.epochs, -(-options.min_steps // self.steps))
         self.position = Position()
         self.codes = [Codes(bits) for bits in network.lengths]
@@ -87,7 +87,7 @@ class Trainer:
         self.optimizer = optim.optimizer(network, methods, options)
         self._full_lr = [group["lr"] for group in self.optimizer.param_groups]
         self.average: AveragedModel | None = None
-        self.result = network  # to encode with and to save: the running mean of the weights where there is one
+        self.result = network  # the network that encodes and is saved: the EMA if there is one
         if options.average and not self.closed_form:
             self.average = averaging.of_weights(network, options.average)
             self.result = cast(Network, self.average.module)
@@ -101,15 +101,15 @@ class Trainer:
         """Trains until the last epoch ends or a stop is requested.
 
         Args:
-            stop: the request to stop; the current step ends first.
-            on_step: called after each step but the last of an epoch, when `state` may be saved.
-            on_epoch: called with the log record of each epoch that ends.
+            stop: the request to stop, which takes effect after the current step.
+            on_step: called after each step except the last of an epoch; it may save `state`.
+            on_epoch: called with the log record of each completed epoch.
 
-        Raises DivergedError for a loss, outputs or weights that are not sound.
+        Raises DivergedError for a diverged loss, output or weight.
         """
         done = self.position.epoch * self.steps + self.position.step
         with progress_bar(total=self.epochs * self.steps, initial=done, desc="training", unit="step") as bar:
-            while not self.finished and not self.workers.any_rank(stop.asked):
+            while not self.finished and not self.workers.any_rank(stop.requested):
                 record = self._epoch(stop, on_step, bar)
                 if record is not None:
                     on_epoch(record)
@@ -117,46 +117,46 @@ class Trainer:
                     bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
 
     def _epoch(self, stop: GracefulStop, on_step: Callable[[], None], bar: Any) -> Record | None:
-        """Trains the rest of the current epoch. Returns its log record, or None if it was stopped before its end."""
-        at, started, worked = self.position, time.monotonic(), time.process_time()
-        if at.step == 0:
+        """Trains the rest of the current epoch. Returns its log record, or None if it was stopped before the end."""
+        position, started, worked = self.position, time.monotonic(), time.process_time()
+        if position.step == 0:
             for method, codes in zip(self.methods, self.codes, strict=True):
                 method.start_epoch()
                 codes.clear()
-        generator = torch.Generator().manual_seed(mixed(self.options.seed, at.epoch))
+        generator = torch.Generator().manual_seed(mixed(self.options.seed, position.epoch))
         order = torch.randperm(self.images, generator=generator)
-        batches = (order[i * self.batch : (i + 1) * self.batch] for i in range(at.step, self.steps))
+        batches = (order[i * self.batch : (i + 1) * self.batch] for i in range(position.step, self.steps))
         plan = [self.positions[self.workers.shard(batch)] for batch in batches]
-        for positions, x in self.source.batches(plan, at.epoch):
-            own = (self.workers.rank,) if self.workers.rank else ()
-            self._seed(mixed(self.options.seed, at.epoch, at.step, *own))
+        for positions, x in self.source.batches(plan, position.epoch):
+            rank = (self.workers.rank,) if self.workers.rank else ()
+            self._seed(mixed(self.options.seed, position.epoch, position.step, *rank))
             self._step(self._index[positions], x)
-            at.step += 1
+            position.step += 1
             bar.update()
-            if at.step < self.steps:
+            if position.step < self.steps:
                 on_step()
-                if self.workers.any_rank(stop.asked):
+                if self.workers.any_rank(stop.requested):
                     return None
         self.check_weights()
         record = {
-            "epoch": at.epoch + 1,
+            "epoch": position.epoch + 1,
             "lr": self.optimizer.param_groups[0]["lr"],
-            **{name: value / at.taken for name, value in at.sums.items()},
-            **({"untaken": self.steps - at.taken} if at.taken < self.steps else {}),
-            "unlabelled": at.unlabelled,
-            **self._health(),
+            **{name: value / position.taken for name, value in position.sums.items()},
+            **({"untaken": self.steps - position.taken} if position.taken < self.steps else {}),
+            "unlabelled": position.unlabelled,
+            **self._code_statistics(),
             "seconds": round(time.monotonic() - started, 3),
             "cpu_seconds": round(time.process_time() - worked, 3),
         }
-        self.position = Position(at.epoch + 1)
+        self.position = Position(position.epoch + 1)
         return record
 
-    def _step(self, own: Tensor, x: Tensor) -> None:
-        """Takes one step on the training images `own`, and on those of the other workers."""
-        images = self.workers.gather(own)
+    def _step(self, local: Tensor, x: Tensor) -> None:
+        """Takes one step on the training images `local` of this worker, and on those of the other workers."""
+        images = self.workers.gather(local)
         if not len(images):
             return
-        if self.source.min_batch > 1 and self.workers.any_rank(0 < len(own) < self.source.min_batch):
+        if self.source.min_batch > 1 and self.workers.any_rank(0 < len(local) < self.source.min_batch):
             return  # too few images could be read
         if self.warmup is not None:
             self.warmup.before_step(self.position.epoch * self.steps + self.position.step)
@@ -166,7 +166,7 @@ class Trainer:
         for group, lr in zip(self.optimizer.param_groups, self._full_lr, strict=True):
             group["lr"] = factor * lr
         targets, rows = self._targets(images).to(self.device), images.to(self.device)
-        outputs = [self.workers.gather(h) for h in self._outputs(own, x)]
+        outputs = [self.workers.gather(h) for h in self._outputs(local, x)]
         losses = [method(h, targets, rows) for method, h in zip(self.methods, outputs, strict=True)]
         self._count(losses, outputs)
         self.position.taken += 1
@@ -184,14 +184,15 @@ class Trainer:
             self.average.update_parameters(self.network)
         self.position.unlabelled += losses[0].skipped
 
-    def _outputs(self, own: Tensor, x: Tensor) -> list[Tensor]:
-        if not len(own):  # no image of this worker's shard could be read; it still takes part in the step
+    def _outputs(self, local: Tensor, x: Tensor) -> list[Tensor]:
+        if not len(local):  # no image of this worker's shard could be read, but it takes part in the step
             return [torch.zeros(0, bits, device=self.device, requires_grad=True) for bits in self.network.lengths]
         return self.source.logits(self.network, x)
 
     def _seed(self, seed: int) -> None:
-        """Seeds the generators of dropout. torch.manual_seed is slow where CUDA is not in use: it queues each call for
-        later, with a stack trace.
+        """Seeds the generators of dropout.
+
+        torch.manual_seed is slow if CUDA is not initialized, because it queues each call with a stack trace.
         """
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -204,9 +205,9 @@ class Trainer:
     def _count(self, losses: list[Loss], outputs: list[Tensor]) -> None:
         """Adds the terms of the losses to the sums of the epoch.
 
-        Raises DivergedError for a loss that is not finite, or outputs that are not sound, before the weights change.
+        Raises DivergedError for a diverged loss or output, before the weights change.
         """
-        at = self.position
+        position = self.position
         values = {}
         for bits, loss in zip(self.network.lengths, losses, strict=True):
             terms = {"loss": loss.total.detach(), **loss.terms}
@@ -217,31 +218,31 @@ class Trainer:
                 problem = f"the outputs reach {float(h.detach().abs().max()):.3g}"
         if problem is not None:
             terms_seen = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            raise DivergedError(f"{problem} in epoch {at.epoch + 1}, step {at.step + 1} ({terms_seen})")
+            raise DivergedError(f"{problem} in epoch {position.epoch + 1}, step {position.step + 1} ({terms_seen})")
         for name, value in values.items():
-            at.sums[name] = at.sums.get(name, 0.0) + value
+            position.sums[name] = position.sums.get(name, 0.0) + value
 
-    def _health(self) -> Record:
+    def _code_statistics(self) -> Record:
         """Returns the statistics of the codes in this epoch, from the outputs of its steps."""
         classes = class_count(self.labels)
-        found: Record = {}
+        record: Record = {}
         for codes in self.codes:
-            seen = codes.summary(classes)
-            found.update({named(name, codes.bits, self.network.lengths): value for name, value in seen.items()})
-        return found
+            statistics = codes.summary(classes)
+            record.update({named(name, codes.bits, self.network.lengths): value for name, value in statistics.items()})
+        return record
 
     # ------------------------------------------------------------------------------------------------------ resuming
 
     def weights(self, network: Network) -> dict[str, Tensor]:
-        """Returns the tensors of a network that training changes: all, or only the heads if the backbone is frozen."""
-        whole = network.state_dict()
-        return {name: value for name, value in whole.items() if name.startswith("heads.") or not self.options.freeze}
+        """Returns the tensors of a network that training changes, which are the heads if the backbone is frozen."""
+        state = network.state_dict()
+        return {name: value for name, value in state.items() if name.startswith("heads.") or not self.options.freeze}
 
     def check_weights(self) -> None:
-        """Raises DivergedError unless all tensors that training changes are sound, in network, methods and average."""
+        """Raises DivergedError if a tensor that training changes has diverged, in network, methods or EMA."""
         trained = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        at = self.position
-        when = f"after step {at.step} of epoch {at.epoch + 1}" if at.step else f"after epoch {at.epoch}"
+        epoch, step = self.position.epoch, self.position.step
+        when = f"after step {step} of epoch {epoch + 1}" if step else f"after epoch {epoch}"
         states = [(self.network, self.weights(self.network)), *zip(self.methods, self.method_state(), strict=True)]
         if self.average is not None:
             states.append((self.result, self.weights(self.result)))
@@ -258,7 +259,7 @@ class Trainer:
             method.load_state_dict(state)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state for `restore`, tensors and plain Python. It has no weights of a frozen backbone."""
+        """Returns the state for `restore`, as tensors and plain Python, without the weights of a frozen backbone."""
         return {
             "position": asdict(self.position),
             "network": self.weights(self.network),
@@ -272,12 +273,13 @@ class Trainer:
     def restore(self, state: dict[str, Any]) -> None:
         """Restores the result of `state`, whose parts resume.read has checked.
 
-        Raises ValueError or RuntimeError for the state of another run: other tensors, or a position beyond the end.
+        Raises ValueError or RuntimeError for the state of another run, which has other tensors or a later position.
         """
-        # an older checkpoint does not count the steps taken: it has taken all of them
+        # old checkpoints do not record `taken`, because those versions took all steps
         position = Position(**{"taken": state["position"]["step"], **state["position"]})
         if not (0 <= position.epoch <= self.epochs and 0 <= position.step < self.steps):
-            raise ValueError(f"step {position.step} of epoch {position.epoch}, of {self.epochs}")
+            found = f"epoch {position.epoch}, step {position.step}"
+            raise ValueError(f"position: found {found}, expected at most epoch {self.epochs}, step {self.steps - 1}")
         self.load(self.network, state["network"])
         if self.average is not None:
             self.load(self.result, state["average"] or {})
@@ -295,9 +297,9 @@ class Trainer:
 
     def check_fits(self, weights: dict[str, Tensor]) -> None:
         """Raises ValueError unless these tensors have the names and shapes of `weights` of this network."""
-        own = {name: tuple(value.shape) for name, value in self.weights(self.network).items()}
+        expected = {name: tuple(value.shape) for name, value in self.weights(self.network).items()}
         given = {name: tuple(value.shape) for name, value in weights.items()}
-        if other := sorted(name for name in own.keys() | given.keys() if own.get(name) != given.get(name)):
+        if other := sorted(name for name in expected.keys() | given.keys() if expected.get(name) != given.get(name)):
             raise ValueError(f"{counted(len(other), 'tensor')} of another network, {other[0]} first")
 
 

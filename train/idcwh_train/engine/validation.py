@@ -1,4 +1,4 @@
-"""MAP on validation images, and the weights with the best one. The protocol's queries are not used here."""
+"""Validation MAP during training, and the weights of the best epoch. The protocol's queries are not used here."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from .source import Source
 from .trainer import Trainer
 
 _QUERIES, _DATABASE = 1000, 4000
-"""Largest numbers of images that are encoded each time: enough for two digits of MAP, and cheap beside an epoch."""
+"""The largest numbers of images that are encoded, so that validation takes less time than an epoch."""
 
 
 class Validation:
-    """Measures MAP during training. With `keep best`, `best` has the weights of the best epoch; otherwise None."""
+    """The measurement of validation MAP during training.
+
+    best: with `keep best`, the weights, MAP and number of the best epoch; otherwise None.
+    """
 
     def __init__(self, setup: TrainingSetup, trainer: Trainer) -> None:
         self.setup, self.trainer = setup, trainer
         self.best: dict[str, Any] | None = None
 
     def measure(self, record: Record) -> None:
-        """Adds the MAP of the validation images to the record of an epoch."""
+        """Adds the validation MAP to the record of an epoch."""
         setup, trainer = self.setup, self.trainer
         if not len(setup.validation):
             return
-        found = validation_map(setup.source, trainer.result, setup.train, setup.validation, setup.labels.numpy())
-        record.update({named("map", bits, setup.network.lengths): value for bits, value in found.items()})
-        mean = sum(found.values()) / len(found) if found else 0.0
+        maps = validation_map(setup.source, trainer.result, setup.train, setup.validation, setup.labels.numpy())
+        record.update({named("map", bits, setup.network.lengths): value for bits, value in maps.items()})
+        mean = sum(maps.values()) / len(maps) if maps else 0.0
         if setup.options.keep == "best" and (self.best is None or mean > self.best["map"]):
             weights = {name: value.clone() for name, value in trainer.weights(trainer.result).items()}
             methods = [{name: value.clone() for name, value in state.items()} for state in trainer.method_state()]
@@ -51,11 +54,15 @@ def validation_map(
 ) -> dict[int, float]:
     """Returns the tie-aware MAP of validation images against training images for each code length.
 
-    Both are positions in the source, whose labels are `labels`. Returns nothing if no query has a relevant image.
+    The result is empty if no query has a relevant image.
+
+    Args:
+        train, validation: positions of the images in the source.
+        labels: the labels of the source's images.
     """
     picked = torch.linspace(0, len(train) - 1, min(len(train), _DATABASE)).long()
     try:
-        found = evaluate(source, network, validation[:_QUERIES], train[picked], labels, at=())
+        evaluations = evaluate(source, network, validation[:_QUERIES], train[picked], labels, at=())
     except EvaluationError:
         return {}
-    return {bits: of.map for bits, of in found.items()}
+    return {bits: evaluation.map for bits, evaluation in evaluations.items()}

@@ -1,1 +1,1 @@
-"""Training on a frozen backbone: features that are computed once and cached."""
+"""Training on a frozen backbone, whose features are computed once and cached."""

@@ -1,8 +1,8 @@
 """Features of a frozen backbone, computed once in float32 and cached on disk.
 
-The name of a cache file is a checksum of everything that its content depends on: backbone, weights, preprocessing, the
-bytes of the images, and the runtime. A corrupt file is computed again. The exported model computes in float32 as well,
-so codes do not change between training and export.
+The name of a cache file is a checksum of everything that its content depends on: backbone, weights, preprocessing,
+image bytes and runtime. A corrupt file is computed again. The exported model computes in float32 as well, so codes do
+not change between training and export.
 """
 
 from __future__ import annotations
@@ -35,14 +35,19 @@ from . import ort_backbone
 from .fold_batchnorm import folded
 
 _ONNXRUNTIME = "onnxruntime"
-_SECONDS_BETWEEN_PARTS = 30.0  # a killed process loses at most the work of these
+_SECONDS_BETWEEN_PARTS = 30.0  # the most work that a killed process loses
 _BATCH = {"cpu": 4, "cuda": 128}
-"""Images per batch. On a CPU the activations of four images stay in the cache: twice as fast as 32."""
+"""Images per batch. On a CPU, the activations of four images stay in the cache (benchmarks/features.py)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """x: float32 [m, features]; rows: int64 [m], the rows that could be read; failed: key -> reason."""
+    """The features of images.
+
+    x: float32 [m, features].
+    rows: int64 [m], dataset rows of the images that could be read.
+    failed: images that could not be read, key -> reason.
+    """
 
     x: Tensor
     rows: np.ndarray
@@ -57,33 +62,33 @@ def extract(
     device: torch.device,
     cache: Path | None,
 ) -> Features:
-    """Returns the features of images `rows`, from the folder `cache` if they are there, else computed and stored.
+    """Returns the features of images `rows` from the folder `cache`. Computes and stores them if they are missing.
 
-    An image that cannot be read is left out and listed.
+    Images that cannot be read are skipped and listed in `failed`.
     """
-    parts = _Cache(cache / f"{_key(model, dataset, rows, preprocess, device)}.npz") if cache else None
-    if parts and (whole := parts.whole()):
-        note(f"features: {counted(len(whole.rows), 'image')} from {parts.file}")
-        return whole
-    before = parts.load() if parts else None
-    if parts and before:
-        note(f"features: {counted(len(before.rows), 'image')} of an interrupted run from {parts.file.parent}")
+    cached = _Cache(cache / f"{_key(model, dataset, rows, preprocess, device)}.npz") if cache else None
+    if cached and (complete := cached.whole()):
+        note(f"features: {counted(len(complete.rows), 'image')} from {cached.file}")
+        return complete
+    before = cached.load() if cached else None
+    if cached and before:
+        note(f"features: {counted(len(before.rows), 'image')} of an interrupted run from {cached.file.parent}")
     started = time.monotonic()
-    features = compute(model, dataset, rows, preprocess, device, before=before, keep=parts.keep if parts else None)
+    features = compute(model, dataset, rows, preprocess, device, before=before, keep=cached.keep if cached else None)
     count, seconds = len(features.x) - (len(before.x) if before else 0), time.monotonic() - started
     note(f"features: {counted(count, 'image')} in {seconds:.1f} s, {count / seconds:.0f} images/s on {device.type}")
-    if parts:
-        parts.finish(features)
+    if cached:
+        cached.finish(features)
     elif default_cache() is None:
-        note("features: not kept for the next run (there is no home folder); --cache names a folder")
+        note("features: not cached (there is no home folder); name a folder with --cache")
     return features
 
 
 class _Cache:
-    """The file KEY.npz of features, and the parts KEY.N.part.npz of an interrupted computation.
+    """The cached features KEY.npz, and the parts KEY.N.part.npz of an interrupted computation.
 
-    KEY is a SHA-256 of everything that the features depend on, and N the number of images before the part. The
-    checksums of the archive are therefore the only check of a file.
+    KEY is a checksum of everything that the features depend on, so reading a file checks only the checksums of the
+    archive. N is the number of images before the part.
     """
 
     def __init__(self, file: Path) -> None:
@@ -95,15 +100,15 @@ class _Cache:
         return _read(self.file)
 
     def load(self) -> Features | None:
-        """Returns the features of the parts, which are of the first images; None if there are none."""
-        found: list[Features] = []
+        """Returns the features of the first images from the parts, or None if there are no parts."""
+        parts: list[Features] = []
         while part := _read(self._part()):
-            found.append(part)
+            parts.append(part)
             self._next += len(part.rows) + len(part.failed)
-        if not found:
+        if not parts:
             return None
-        failed = {key: reason for part in found for key, reason in part.failed.items()}
-        return Features(torch.cat([part.x for part in found]), np.concatenate([part.rows for part in found]), failed)
+        failed = {key: reason for part in parts for key, reason in part.failed.items()}
+        return Features(torch.cat([part.x for part in parts]), np.concatenate([part.rows for part in parts]), failed)
 
     def keep(self, features: Features) -> None:
         """Writes the features of the images that follow the last part."""
@@ -121,31 +126,31 @@ class _Cache:
 
 
 def _read(file: Path) -> Features | None:
-    """Returns the features of a file; None if there is none, or a corrupt one, which is reported."""
+    """Returns the features of a file, or None if it is missing or corrupt. Reports a corrupt file."""
     try:
         content, _ = npz.read(file, ("x", "rows", "failed"), "features")
         return Features(torch.from_numpy(content["x"]), content["rows"], json.loads(str(content["failed"])))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (IdcwhError, KeyError, ValueError) as error:
-        note(f"features: {file} is corrupt ({describe(error)}); computed again")
+        note(f"features: {file}: is corrupt ({describe(error)}); its features are computed again")
         return None
 
 
 def _write(features: Features, file: Path) -> bool:
-    """Writes features. Returns False, with a note, if the file cannot be written."""
+    """Writes features. Reports a file that cannot be written, and returns False."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file, OWN_NAME) as out:
             np.savez(out, x=features.x.numpy(), rows=features.rows, failed=np.array(json.dumps(features.failed)))
         return True
     except (NotWrittenError, OSError) as error:
-        note(f"features: not kept for the next run ({describe(error)}); --cache names another folder")
+        note(f"features: not cached ({describe(error)}); name another folder with --cache")
         return False
 
 
 def default_cache() -> Path | None:
-    """Returns the default folder of features in the user's cache folder, or None if there is none."""
+    """Returns the default folder of features, or None if the user has no cache folder."""
     return cache_folder("features")
 
 
@@ -159,17 +164,17 @@ def compute(
     before: Features | None = None,
     keep: Callable[[Features], None] | None = None,
 ) -> Features:
-    """Returns the features of images `rows` in eval mode, without augmentation, with batch norm folded.
+    """Returns the features of images `rows` in eval mode, without augmentation.
 
-    The backbone computes in `precision` on CUDA and in float32 on a CPU, for many images with ONNX Runtime where it is
-    installed.
+    On a CPU the backbone computes in float32, and many images are computed by ONNX Runtime if it is installed.
 
     Args:
+        precision: precision of the backbone on CUDA.
         before: the features of the first rows from an earlier call, up to the end of a batch.
-        keep: called with the new features from time to time and when the computation is interrupted.
+        keep: called with the new features at intervals, and when the computation is interrupted.
     """
     size = _BATCH[device.type]
-    generator = torch.Generator().manual_seed(0)  # its own: whether features were cached must not change what follows
+    generator = torch.Generator().manual_seed(0)  # torch's default generator must not depend on the state of the cache
     example = torch.rand(2, 3, preprocess.crop, preprocess.crop, generator=generator).to(device)
     training = model.backbone.training
     network: Callable[[Tensor], Tensor] | None = None
@@ -192,22 +197,22 @@ def compute(
         work = ahead(lambda some: forward(read_one(dataset, some, preprocess)), plan)
     else:
         work = map(forward, read(dataset, plan, preprocess))
-    # One block from the beginning: small results kept one by one would lie between the large buffers of the batches,
-    # and the holes would be too small for the next buffers (18 GB for 60,000 images).
+    # One block for all features: small results that are allocated between the large buffers of the batches would
+    # fragment the memory.
     x, kept, n = torch.empty(len(rows), model.features), np.empty(len(rows), np.int64), 0
     failed: dict[str, str] = {}
     if before is not None:
         n = len(before.rows)
         x[:n], kept[:n], failed = before.x, before.rows, dict(before.failed)
-    saved = at = (n, len(failed))  # rows that are kept, and whole: images that were read, and that were not
+    saved = done_now = (n, len(failed))  # numbers of images that could be read and that could not
     saved_at = time.monotonic()
 
     def save() -> None:
         nonlocal saved, saved_at
-        new = dict(itertools.islice(failed.items(), saved[1], at[1]))
-        if keep is not None and at != saved:
-            keep(Features(x[saved[0] : at[0]].clone(), kept[saved[0] : at[0]], new))
-        saved, saved_at = at, time.monotonic()
+        new = dict(itertools.islice(failed.items(), saved[1], done_now[1]))
+        if keep is not None and done_now != saved:
+            keep(Features(x[saved[0] : done_now[0]].clone(), kept[saved[0] : done_now[0]], new))
+        saved, saved_at = done_now, time.monotonic()
 
     with one_thread(device), progress_bar(total=len(rows), initial=done, desc="encoding", unit="image") as bar:
         try:
@@ -216,7 +221,7 @@ def compute(
                 kept[n : n + len(part)] = batch.rows.numpy()
                 n += len(part)
                 failed.update({dataset.keys[row]: reason for row, reason in batch.failed.items()})
-                at = (n, len(failed))
+                done_now = (n, len(failed))
                 bar.update(len(batch.rows) + len(batch.failed))
                 if time.monotonic() - saved_at > _SECONDS_BETWEEN_PARTS:
                     save()
@@ -229,7 +234,7 @@ def compute(
 
 @contextlib.contextmanager
 def one_thread(device: torch.device) -> Iterator[None]:
-    """Runs each operator on one core of a CPU, for small or already parallel work."""
+    """Limits torch to one thread per operator on a CPU, for work that is small or already parallel."""
     before = torch.get_num_threads()
     if device.type == "cpu":
         torch.set_num_threads(1)
@@ -240,14 +245,14 @@ def one_thread(device: torch.device) -> Iterator[None]:
 
 
 def joined(a: Features, b: Features) -> Features:
-    """Returns the features of two disjoint sets of rows, in the order of the rows."""
+    """Returns the features of `a` and `b`, which have no common rows, in the order of the rows."""
     rows = np.concatenate([a.rows, b.rows])
     order = np.argsort(rows)
     return Features(torch.cat([a.x, b.x])[torch.from_numpy(order)], rows[order], {**a.failed, **b.failed})
 
 
 def _engine(device: torch.device, images: int) -> str:
-    """Returns the runtime for a number of images. The last bits of features depend on it."""
+    """Returns the runtime for a number of images. The rounding of the features depends on it."""
     if device.type == "cpu" and images >= ort_backbone.ENOUGH and ort_backbone.installed():
         return _ONNXRUNTIME
     return device.type
@@ -269,7 +274,7 @@ def _key(
 
 
 def _image_digest(dataset: LabelledImages, row: int) -> bytes:
-    """Returns the SHA-256 of an image as it is stored, or a constant for a file that cannot be read."""
+    """Returns the SHA-256 of an image as it is stored, or zeros for a file that cannot be read."""
     path = dataset.path(row)
     if path is None:
         return hashlib.sha256(np.asarray(dataset.images[row]).tobytes()).digest()

@@ -1,7 +1,7 @@
-"""The losses, one file per method. `base.py` is their interface, docs/methods.md describes them.
+"""The methods, one loss per file. base.py has their interface, and docs/methods.md describes them.
 
-A new one is a file here with a class that sets `name`, and an entry in MODULES. The command line reads this file
-before torch is loaded, so it does not import torch.
+A new method is a file here with a class that sets `name`, and an entry in MODULES. This module does not import torch,
+because the command line reads it first.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 WithBits = Callable[[int], dict[str, Any]]
-"""Options of a method for a code length."""
+"""A function from the code length to options of the method."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method's module and its settings in recipes.
+    """The module of a method, and its settings in recipes.
 
     Attributes:
         module: the file in this folder.
         recipes: name of a recipe -> the options of options.py that differ for this method.
-        with_bits: name of a recipe -> the method's own options that depend on the code length.
+        with_bits: name of a recipe -> the options of the method that depend on the code length.
     """
 
     module: str
@@ -29,14 +29,17 @@ class Entry:
     with_bits: dict[str, WithBits] = field(default_factory=dict)
 
 
-def _tuned(of: WithBits) -> dict[str, WithBits]:
-    return dict.fromkeys(("frozen", "best", "scratch"), of)
+def _tuned(with_bits: WithBits) -> dict[str, WithBits]:
+    """Returns the same options for every recipe but paper."""
+    return dict.fromkeys(("frozen", "best", "scratch"), with_bits)
 
 
-# Tuned on EfficientNet-Lite0 features of the 5,000 training images of cifar10-mini (seed 0), with and without their
-# mean: 400 per class train, and each half of the other 1,000 is searched in the other; 12 and 48 bits, 40 epochs, three
-# to eight settings per method. The queries were not used. Sums over the bits (||h - mu||^2, Q, inner products) are
-# scaled by the number of bits, so that they have the same weight at every code length.
+# The settings were tuned on EfficientNet-Lite0 features of the 5,000 training images of cifar10-mini (seed 0), with and
+# without their mean. 400 images per class train, and the two halves of the other 1,000 are queries and database. Three
+# to eight settings per method were tried, for 12 and 48 bits and 40 epochs. The queries were not used.
+#
+# Sums over the bits (||h - mu||^2, Q, inner products) are scaled by the number of bits, so that they have the same
+# weight at every code length.
 _FAR: dict[str, Any] = {"start": "far", "smoothing": 0.1}
 _IDCWH: dict[str, dict[str, Any]] = {
     "frozen": {"weight_decay": 1.5e-3, "dropout": 0.3, "method_options": _FAR},
@@ -44,22 +47,22 @@ _IDCWH: dict[str, dict[str, Any]] = {
     "scratch": {"method_options": _FAR},
 }
 _IDCWH_BITS = {
-    # more quantization than this holds up a network that learns its features
+    # a larger beta slows down a network that learns its features
     **_tuned(lambda bits: {"sigma2": bits / 3, "beta": 0.01}),
     "frozen": lambda bits: {"sigma2": 4 + bits / 4, "beta": 0.6 / bits},
 }
 MODULES = {
     "idcwh": Entry("idcwh", _IDCWH, _IDCWH_BITS),
     "idcwh-single": Entry("idcwh", _IDCWH, _IDCWH_BITS),
-    # eta1 = 10 at these learning rates throws the outputs from one side of the cube to the other
+    # with eta1 = 10, the outputs oscillate between the sides of the cube at these learning rates
     "dcwh": Entry("dcwh", with_bits=_tuned(lambda bits: {"sigma2": bits / 3, "eta1": 0.01, "eta2": 1.2 / bits})),
     "dpsh": Entry("dpsh"),
     "dtsh": Entry("dtsh", with_bits=_tuned(lambda bits: {"eta": 1.2 / bits})),
     "dsdh": Entry("dsdh"),
     "hashnet": Entry("hashnet", {"frozen": {"weight_decay": 1e-2}}),
-    # the paper's inner product saturates at many bits
+    # the paper's inner product saturates for long codes
     "dhn": Entry("dhn", with_bits=_tuned(lambda bits: {"scale": 10 / bits, "lam": 0.2 / bits})),
-    # a bit that sees 27 of 1,280 features needs large weights, and misses those that drop out
+    # a bit with 27 of 1,280 features needs large weights and little dropout
     "dnnh": Entry("dnnh", {"frozen": {"lr": 2.0, "weight_decay": 1e-4, "dropout": 0.2}}),
     "sdh": Entry("sdh", with_bits=_tuned(lambda bits: {"nu": 1e-2, "shrink": 1e-4})),
     "fsdh": Entry("fsdh", with_bits=_tuned(lambda bits: {"nu": 1.0, "shrink": 1e-4})),
@@ -67,4 +70,4 @@ MODULES = {
     "orthohash": Entry("orthohash", {"frozen": {"lr": 0.03}}, with_bits=_tuned(lambda bits: {"margin": 0.5})),
     "class-code": Entry("class_code"),
 }
-"""Name of a method, as `--method` and model.pt call it -> entry."""
+"""The entry of each method, by its name in `--method` and model.pt."""

@@ -1,9 +1,11 @@
-"""What SDH and FSDH share: codes B fitted together with F(X) = phi(X) P, phi Gaussian similarities to anchors.
+"""The common part of SDH and FSDH, which fit codes B together with F(X) = phi(X) P.
 
-Anchors are drawn from the training images. In turn B (the subclass's `step`) and P by least squares. Deviations from
-the papers: the width of phi follows from the data (`width` times the root of the mean squared distance between images
-and anchors), phi is centred as in the authors' code, and P is a ridge regression with a weight (0 in the papers): a
-thousand anchors and a few thousand images over-fit.
+phi are Gaussian similarities to anchors, which are drawn from the training images. B, in `step` of the subclass, and P
+are computed in turn, P by least squares.
+
+Deviations from the papers: the width of phi is `width` times the root mean squared distance between images and anchors.
+phi is centred as in the authors' code. P is a ridge regression, whose weight is 0 in the papers, because a thousand
+anchors overfit a few thousand images.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from .discrete_cyclic import ridge
 
 
 class Anchored(Method):
-    """Closed form: P, W and B in turn."""
+    """A method in closed form that computes P, W and B in turn."""
 
     closed_form: ClassVar[bool] = True
 
     lam: float = option(1.0, AT_LEAST_0, "weight lambda of the classifier's norm")
     nu: float = option(1e-5, AT_LEAST_0, "weight nu of the distance to F(X)")
-    anchors: int = option(1000, whole(1), "anchors, at most one per image")
+    anchors: int = option(1000, whole(1), "number of anchors, at most one per image")
     width: float = option(0.7, ABOVE_0, "relative width of phi")
     shrink: float = option(1e-3, AT_LEAST_0, "ridge weight of P per image")
     iterations: int = option(5, whole(1), "rounds of P, W and B")
@@ -41,7 +43,7 @@ class Anchored(Method):
         labelled = y.any(dim=1)
         x, y = x[labelled], y[labelled]
         if not len(x):
-            raise InvalidInputError("none of the training images has a label", path=self.name)
+            raise InvalidInputError("has no training images with a label", path=self.name)
         head = self._anchored(x, generator).to(x.device)
         phi = torch.cat([head.phi(part).double() for part in x.split(8192)])
         mean = phi.mean(dim=0)
@@ -54,7 +56,7 @@ class Anchored(Method):
         chosen = torch.randperm(len(x), generator=generator)[: self.anchors].to(x.device)
         head = heads.RBF(x.shape[1], self.bits, len(chosen))
         anchors = x[chosen]
-        center = x.double().mean(dim=0)  # around the mean of x, E||x - a||^2 is the sum of two spreads
+        center = x.double().mean(dim=0)  # E||x - a||^2 is the sum of the mean squared distances of x and a to it
         d2 = sum(float((part.double() - center).square().sum(dim=1).mean()) for part in (x, anchors))
         head.anchors.copy_(anchors)
         head.width.fill_(max(self.width * d2**0.5, 1e-6))

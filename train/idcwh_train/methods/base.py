@@ -1,4 +1,4 @@
-"""What a method is: a loss with its state and its head, as the trainer sees it."""
+"""The interface of a method for the trainer: a loss with its state and its head."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from . import MODULES
 
 @dataclass
 class Loss:
-    """The scalar to differentiate, its parts as they enter it (detached, by name), and the rows without a label."""
+    """The loss of a batch.
+
+    total: the scalar to differentiate.
+    terms: its summands by name, detached.
+    skipped: number of rows without a label.
+    """
 
     total: Tensor
     terms: dict[str, Tensor]
@@ -26,22 +31,24 @@ class Loss:
 
 
 class Method(nn.Module):
-    """A loss. Its parameters (centers) are trained beside the network's, with the learning rate of the centers;
-    whatever else it has to remember is a buffer, so that `state_dict` is all that a checkpoint needs.
+    """The base class of the losses.
 
-    Its options are declared as class attributes, `margin: float = option(0.5, AT_LEAST_0, "...")`, and an instance has
-    their values. A subclass writes `terms`, and `head` unless a linear layer will do; or, with `closed_form`, `fit` in
-    place of both.
+    The parameters of a method (centers) train together with the network, with their own learning rate. Other state is
+    in buffers, so that a checkpoint stores only its `state_dict`.
+
+    Options are declared as class attributes, such as `margin: float = option(0.5, AT_LEAST_0, "...")`, and an instance
+    has their values. A subclass defines `terms`, and `head` unless it is a linear layer. With `closed_form` it defines
+    `fit` instead.
     """
 
     name: ClassVar[str]
-    closed_form: ClassVar[bool] = False  # `fit` is called once with all features, in place of the loop
-    head_lr: ClassVar[float] = 1.0  # learning rate of the head over that of the backbone, when all is fine-tuned
+    closed_form: ClassVar[bool] = False  # if true, `fit` is called once with all features instead of the training loop
+    head_lr: ClassVar[float] = 1.0  # learning rate of the head divided by that of the backbone, in fine-tuning
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         """Stores the numbers of classes, bits and training images, and the options.
 
-        Raises TypeError for an option that the method does not have, ValueError for a value that it does not take.
+        Raises TypeError for an unknown option, and ValueError for an invalid value.
         """
         super().__init__()
         self.classes, self.bits, self.images = classes, bits, images
@@ -52,13 +59,13 @@ class Method(nn.Module):
             setattr(self, name, one.checked(name, options.get(name, one.default)))
 
     def options(self) -> dict[str, Any]:
-        """Returns the value of every option, in plain Python; model.pt has them."""
+        """Returns the value of every option in plain Python, for model.pt."""
         return {name: getattr(self, name) for name in declared(type(self))}
 
     def head(self, features: int) -> nn.Module:
-        """Returns a new head, float32 [n, features] -> [n, bits], with random weights; heads.py has the kinds.
+        """Returns a new head of heads.py, float32 [n, features] -> [n, bits], with random weights.
 
-        In eval mode it returns the logits h whose signs are the code, in training mode the input h of `forward`.
+        In eval mode its output is the logits h whose signs are the code, in training mode the input h of `forward`.
         """
         return heads.linear(features, self.bits)
 
@@ -66,11 +73,11 @@ class Method(nn.Module):
         """Prepares an epoch; the trainer calls it before the first batch."""
 
     def forward(self, h: Tensor, y: Tensor, rows: Tensor) -> Loss:
-        """Returns the loss of a batch: the sum of `terms` over the rows that have a label.
+        """Returns the loss of a batch, the sum of `terms` for the rows that have a label.
 
         Args:
             h: output of the head, float32 [n, bits], with gradient.
-            y: labels, bool [n, classes], any number per row.
+            y: labels, bool [n, classes], with any number per row.
             rows: positions of the training images, int64 [n], 0 to images - 1.
         """
         labelled = y.any(dim=1)
@@ -89,25 +96,28 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def fit(self, x: Tensor, y: Tensor, generator: torch.Generator) -> nn.Module:
-        """Returns the fitted head of a closed form, from features float32 [N, features] and labels bool [N, classes].
+        """Returns the fitted head of a method in closed form.
 
-        Random numbers are drawn from `generator`, on the CPU.
+        Args:
+            x: features, float32 [N, features].
+            y: labels, bool [N, classes].
+            generator: generator of random numbers, on the CPU.
         """
         raise NotImplementedError
 
     def class_centers(self) -> Tensor | None:
-        """Returns the class centers [classes, bits] for model.pt, or None without any."""
+        """Returns the class centers [classes, bits] for model.pt, or None for a method without centers."""
         return None
 
 
 def sgn(x: Tensor) -> Tensor:
-    """Signs as +1 and -1, of the same dtype; sgn(0) = +1, as everywhere in the toolkit (torch.sign says 0)."""
+    """Returns the signs as +1 and -1, of the same dtype. sgn(0) is +1 in the whole toolkit, and 0 in torch.sign."""
     one = torch.ones((), dtype=x.dtype, device=x.device)
     return torch.where(x >= 0, one, -one)
 
 
 def quantization(h: Tensor) -> Tensor:
-    """Returns ||b - h||^2 of each row, [n], with b = sgn(h) without gradient."""
+    """Returns ||b - h||^2 of each row, [n], where b = sgn(h) has no gradient."""
     return (sgn(h.detach()) - h).square().sum(dim=1)
 
 
@@ -116,10 +126,10 @@ def find(name: str) -> type[Method]:
     if name not in MODULES:
         raise InvalidInputError(path="method", found=name, expected=f"one of {', '.join(MODULES)}")
     module = importlib.import_module(f".{MODULES[name].module}", __package__)
-    found: type[Method] = next(
+    method: type[Method] = next(
         c for c in vars(module).values() if isinstance(c, type) and getattr(c, "name", None) == name
     )
-    return found
+    return method
 
 
 def create(
@@ -130,10 +140,12 @@ def create(
     Args:
         classes, bits, images: numbers of classes, bits and training images.
         options: those that differ from the defaults.
-        multi_label: whether an image may have several labels, if that is known; default of the option `multi_label`.
+        multi_label: default of the option `multi_label`, True for multi-label data; None if it is unknown.
 
-    Raises IdcwhError for an unknown name; TypeError for an unknown option and ValueError for an invalid value, both
-    with the method's name.
+    Raises:
+        IdcwhError: unknown name.
+        TypeError: unknown option; the message begins with the method's name.
+        ValueError: invalid value; the message begins with the method's name.
     """
     method = find(name)
     if multi_label is not None and "multi_label" in declared(method):

@@ -1,10 +1,12 @@
-"""class-code: a classifier, and a random code for each class. The baseline that a closed set of classes calls for.
+"""class-code: a classifier with a random code for each class, the baseline for a closed set of classes.
 
-Not in the paper. Sablayrolles, Douze, Usunier and Jegou, "How should we evaluate supervised hashing?", ICASSP 2017
-(arXiv 1609.06753), show that where queries and database have the classes of the training set, the code of the predicted
-class beats most supervised hashing; a method that does not beat it has learned no more than to classify. Loss:
-cross-entropy; where an image may have several labels, binary cross-entropy, summed over the classes. Code: that of
-the best class; for several labels the sign of the sum of the codes of the classes found (heads.ClassCode).
+Source: Sablayrolles, Douze, Usunier and Jegou, "How should we evaluate supervised hashing?", ICASSP 2017
+(arXiv 1609.06753). If queries and database have the classes of the training images, the code of the predicted class
+beats most supervised hashing methods. A method that does not beat it has only learned to classify. The IDCWH paper does
+not compare with it.
+
+The loss is cross-entropy. For multi-label data it is binary cross-entropy, summed over the classes. heads.ClassCode
+returns the code of the best class. For multi-label data it returns the sum of the codes of the predicted classes.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from .hash_centers import spread
 
 
 class ClassCode(Method):
-    """A classifier. An image of several labels shares the cross-entropy among them unless `multi_label` is on."""
+    """A classifier. Without `multi_label`, an image with more than one label has a uniform target over its labels."""
 
     name: ClassVar[str] = "class-code"
 
     codes: Tensor  # int8 [classes, bits]; also in the head
 
-    multi_label: bool = option(False, SWITCH, "multi-label images, by binary cross-entropy")
+    multi_label: bool = option(False, SWITCH, "multi-label data: binary cross-entropy")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)
@@ -42,7 +44,7 @@ class ClassCode(Method):
         return head
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
-        """Returns the cross-entropy; h are the classifier's scores [n, classes]."""
+        """Returns the cross-entropy of the classifier's scores h [n, classes]."""
         labels = y.to(h.dtype)
         if self.multi_label:
             bce = F.binary_cross_entropy_with_logits(h, labels, reduction="none")

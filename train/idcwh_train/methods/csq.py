@@ -1,14 +1,14 @@
 """CSQ: central similarity quantization.
 
 Source: Yuan et al., "Central Similarity Quantization for Efficient Image and Video Retrieval", CVPR 2020
-(arXiv 1908.00347). Every class has a fixed hash center c in {-1, 1}^l, a row of a Hadamard matrix where l is
-a power of 2 and rows suffice; an image of several labels has the majority of their centers. With t = (c + 1) / 2:
+(arXiv 1908.00347). Every class has a fixed hash center c in {-1, 1}^l, a row of a Hadamard matrix if l is a power of 2
+and there are enough rows. A multi-label image has the majority of its labels' centers. With t = (c + 1) / 2:
 
     mean over images and bits of BCE((tanh(h) + 1) / 2, t)  +  lambda (|tanh h| - 1)^2.
 
-Deviations: elsewhere centers are random codes chosen far apart, not drawn from Bernoulli(1/2) without looking; a tie
-of the majority goes to a random center of its own, drawn once and not for each image; (|.| - 1)^2 as in the authors'
-code, log cosh in the paper.
+Deviations: without enough rows, the centers are random codes with large distances, not independent draws from
+Bernoulli(1/2). A tie of the majority takes the bit of one random center for all images. The last term is
+(|.| - 1)^2 as in the authors' code, and log cosh in the paper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .hash_centers import rows_of_hadamard, spread
 
 
 class CSQ(Method):
-    """Fixed centers, and a term that pulls the outputs towards -1 and 1."""
+    """The loss with fixed centers, and a term that pulls the outputs towards -1 and 1."""
 
     name: ClassVar[str] = "csq"
 
@@ -46,6 +46,6 @@ class CSQ(Method):
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         votes = y.to(h.dtype) @ self.centers.to(h.dtype)
         target = torch.where(votes == 0, self.tie, votes) > 0
-        # (tanh(h) + 1) / 2 = sigmoid(2h): from the logit 2h nothing is lost where tanh is 1
+        # (tanh(h) + 1) / 2 = sigmoid(2h), and the logit 2h keeps its precision where tanh(h) rounds to 1
         bce = F.binary_cross_entropy_with_logits(2 * h, target.to(h.dtype))
         return {"BCE": bce, "Q": self.lam * (torch.tanh(h).abs() - 1).square().mean()}

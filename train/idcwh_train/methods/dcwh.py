@@ -1,14 +1,14 @@
 """DCWH: deep classwise hashing, the predecessor of IDCWH.
 
 Source: Zhe, Chen and Yan, "Deep Class-Wise Hashing: Semantics-Preserving Hashing via Class-Wise Loss", IEEE TNNLS 2019
-(arXiv 1803.04137). L1 is the likelihood of the labels under Gaussians around the class centers (IDCWH's eq. 3), with
-centers that are the means of the outputs of each class; outputs are kept near the cube [-1, 1]^l and near its corners:
+(arXiv 1803.04137). L1 is the likelihood of the labels under Gaussians around the class centers (IDCWH's eq. 3), which
+are the mean outputs of the classes. Two more terms keep the outputs near the cube [-1, 1]^l and near its corners:
 
     L1 + eta1 sum(relu(-1.1 - h) + relu(h - 1.1)) + eta2 ||b - h||^2,    sums over bits, means over the batch.
 
-Deviations: the means are those of the outputs seen in the epoch before, not of a pass of its own over the training
-set, and until the first update, in the first `every` epochs, the centers are drawn from N(0, 1); log-softmax in place
-of exp, + 1e-6, log, which loses the gradient of a far-off image; an image of several labels counts for each of them.
+Deviations: the means are over the outputs of the previous epoch, not of a separate pass over the training images. Until
+the first update, after `every` epochs, the centers are drawn from N(0, 1). log-softmax replaces log(exp + 1e-6), which
+loses the gradient of distant images. A multi-label image counts for each of its labels.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _EDGE = 1.1
 
 
 class DCWH(Method):
-    """Classwise likelihood around the mean outputs of the classes."""
+    """The classwise likelihood around the mean outputs of the classes."""
 
     name: ClassVar[str] = "dcwh"
 
     centers: Tensor  # mu [classes, bits], without gradient
-    sums: Tensor  # of the outputs of each class in this epoch
-    counts: Tensor
+    sums: Tensor  # sums of the outputs of each class in this epoch
+    counts: Tensor  # their numbers
     epoch: Tensor
 
     sigma2: float = option(1.0, ABOVE_0, "variance of the Gaussians around the class centers")

@@ -5,7 +5,7 @@ z = tanh(h), theta_ij = z_i . z_j, over pairs of two images of the batch:
 
     mean of log(1 + e^theta_ij) - S_ij theta_ij  +  lambda / n sum_i sum_bits log cosh(|z_i| - 1).
 
-Deviations: means in place of sums; `scale` multiplies theta (1 in the paper, where it saturates at many bits).
+Deviations: means in place of sums. `scale` multiplies theta, which saturates for long codes with the paper's scale 1.
 """
 
 from __future__ import annotations

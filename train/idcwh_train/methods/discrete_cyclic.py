@@ -1,4 +1,4 @@
-"""Discrete cyclic coordinate descent: binary codes from a quadratic, bit by bit. For DSDH and SDH."""
+"""Discrete cyclic coordinate descent for DSDH and SDH: binary codes that minimise a quadratic function, bit by bit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from .base import sgn
 
 @torch.no_grad()
 def descend(b: Tensor, q: Tensor, w: Tensor, sweeps: int) -> Tensor:
-    """Returns codes B in {-1, 1}^(N x l) that lower ||Y - B W||^2 - 2 tr(B' (q - Y W')), from the codes b.
+    """Returns codes B in {-1, 1}^(N x l) that lower ||Y - B W||^2 - 2 tr(B' (q - Y W')), starting from b.
 
-    b [N, l]; w [l, C]; q [N, l] = Y W' + what else is linear in B (nu F for a term nu ||B - F||^2). With all other bits
-    fixed, the best bit k of every image is sgn(q_k - sum over j != k of b_j (w_j . w_k)) (Shen et
-    al., Supervised Discrete Hashing, CVPR 2015), so no step raises the objective. Ends when a sweep changes nothing.
+    With all other bits fixed, the best bit k of an image is sgn(q_k - sum over j != k of b_j (w_j . w_k)), so no step
+    raises the objective. The descent ends after a sweep without changes.
+
+    Args:
+        b: initial codes [N, l].
+        q: Y W' and the other linear terms in B, [N, l]; a term nu ||B - F||^2 adds nu F.
+        w: W [l, C].
+        sweeps: largest number of sweeps over the bits.
+
+    Source: Shen et al., "Supervised Discrete Hashing", CVPR 2015.
     """
     b = b.clone()
     gram = w @ w.T
@@ -29,12 +36,12 @@ def descend(b: Tensor, q: Tensor, w: Tensor, sweeps: int) -> Tensor:
 
 
 def ridge(a: Tensor, c: Tensor, weight: float) -> Tensor:
-    """Returns the X that minimises ||c - a X||^2 + weight ||X||^2, for weight 0 that of the least norm."""
+    """Returns the X that minimises ||c - a X||^2 + weight ||X||^2. With weight 0 it has the least norm."""
     return solve(a.T @ a, a.T @ c, weight)
 
 
 def solve(gram: Tensor, right: Tensor, weight: float) -> Tensor:
-    """Returns (gram + weight I)^-1 right for a symmetric gram, with the pseudo-inverse of a singular one."""
+    """Returns (gram + weight I)^-1 right for a symmetric gram, with the pseudo-inverse if the sum is singular."""
     gram = gram + weight * torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     factor, failed = torch.linalg.cholesky_ex(gram)
     if int(failed):

@@ -9,8 +9,8 @@ and over triplets (q, p, n) of the batch, in which q shares a label with p and n
 
     mean of max(0, 1 + ||g_q - g_p||^2 - ||g_q - g_n||^2).
 
-Deviations: the gradient of g is 1 everywhere, since with that of a step function a bit on the wrong side could never
-come back; all triplets of the batch, up to 50 p and 50 n for each q.
+Deviations: the gradient of g is 1 everywhere, because a bit on the wrong side of a step function has no gradient. All
+triplets of the batch are used, with up to 50 p and 50 n for each q.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .pairwise import mean_where, similar, triplets
 
 
 class DNNH(Method):
-    """The triplet loss on bits that each see a slice of the features."""
+    """The triplet loss on bits that each depend on a slice of the features."""
 
     name: ClassVar[str] = "dnnh"
 
     epsilon: float = option(0.3, AT_LEAST_0, "half the width of the linear piece; 0.5: no threshold")
     margin: float = option(1.0, AT_LEAST_0, "margin, 1 in the paper")
-    max_pairs: int = option(50, whole(1), "positives and negatives per query in a batch")
+    max_pairs: int = option(50, whole(1), "largest number of positives and of negatives per query")
 
     def head(self, features: int) -> nn.Module:
         return heads.Sliced(features, self.bits)

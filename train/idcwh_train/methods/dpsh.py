@@ -5,11 +5,11 @@ Source: Li, Wang and Kang, "Feature Learning Based Deep Supervised Hashing with 
 
     (sum_ij log(1 + e^theta_ij) - S_ij theta_ij  +  eta sum_i ||sgn(u_i) - u_i||^2) / (N n),
 
-i over the n images of the batch, j over all N training images. The outputs U of all N are a memory, refreshed with the
-batch before the loss and without gradient.
+i over the n images of the batch, j over all N training images. A memory has the outputs U of all N without gradient,
+and is updated with the batch before the loss.
 
-Deviations: the division by N n, which the authors' later code has too, so that a learning rate fits every set; half
-the gradient of the paper, where a pair also counts as (j, i).
+Deviations: the division by N n, as in the authors' later code, makes the learning rate independent of the dataset. The
+gradient is half of the paper's, where a pair also counts as (j, i).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DPSH(Method):
     name: ClassVar[str] = "dpsh"
 
     eta: float = option(10.0, AT_LEAST_0, "weight of the quantization term, 10 to 100 in the paper")
-    multi_label: bool = option(True, SWITCH, "multi-label images; off saves memory")
+    multi_label: bool = option(True, SWITCH, "multi-label data; off saves memory")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)

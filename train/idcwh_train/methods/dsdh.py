@@ -1,16 +1,16 @@
 """DSDH: deep supervised discrete hashing.
 
-Source: Li, Sun, He and Tan, "Deep Supervised Discrete Hashing", NIPS 2017 (arXiv 1705.10999). DPSH's
-pairs, and codes B of all N training images that a linear classifier W tells apart:
+Source: Li, Sun, He and Tan, "Deep Supervised Discrete Hashing", NIPS 2017 (arXiv 1705.10999). The loss has the
+pairs of DPSH, and a linear classifier W of the codes B of all N training images:
 
     sum_ij log(1 + e^theta_ij) - S_ij theta_ij + mu ||Y - B W||^2 + nu ||W||^2 + eta ||B - U||^2.
 
-Once an epoch W is the ridge regression of Y on B, and B goes down by discrete cyclic coordinate descent; in between the
-network sees the first and the last term, of the batch.
+Once per epoch, W becomes the ridge regression of Y on B, and B is updated by discrete cyclic coordinate descent. The
+gradient of a batch comes from the first and the last term.
 
-Deviations: the pairs are divided by N n as in DPSH, and the other terms by n alone, since there are N n of the ones and
-n of the others: in the paper the weights fit one N only. The defaults are the authors' 1, 0.1 and 55 over the 5,000
-images that they were chosen for. An image whose code is not in B yet takes the signs of its output.
+Deviations: the pairs are divided by N n as in DPSH, and the other terms by n, so that the weights do not depend on N.
+The defaults are the authors' 1, 0.1 and 55, divided by the 5,000 images that they were chosen for. An image without a
+code in B takes the signs of its output.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from .pairwise import logistic
 
 
 class DSDH(Method):
-    """DPSH's pairs, and a linear classifier of discrete codes."""
+    """The pairwise loss of DPSH, with a linear classifier of discrete codes."""
 
     name: ClassVar[str] = "dsdh"
 
-    codes: Tensor  # B, int8 [images, bits], 0 for an image not seen yet
+    codes: Tensor  # B, int8 [images, bits], 0 for images before their first batch
     classifier: Tensor  # W [bits, classes]
 
     mu: float = option(2e-4, ABOVE_0, "weight of the classifier's error")
     nu: float = option(2e-5, AT_LEAST_0, "weight of the classifier's norm")
     eta: float = option(0.011, AT_LEAST_0, "weight of the quantization term")
-    sweeps: int = option(10, whole(1), "largest number of sweeps over the bits in an update of B")
-    multi_label: bool = option(True, SWITCH, "multi-label images; off saves memory")
+    sweeps: int = option(10, whole(1), "largest number of sweeps over the bits per update of B")
+    multi_label: bool = option(True, SWITCH, "multi-label data; off saves memory")
 
     def __init__(self, classes: int, bits: int, images: int = 0, **options: Any) -> None:
         super().__init__(classes, bits, images, **options)
@@ -49,14 +49,14 @@ class DSDH(Method):
 
     @torch.no_grad()
     def start_epoch(self) -> None:
-        """Updates W, then B, of the images seen so far."""
+        """Updates W, then the codes B of the images that have one."""
         if not self.codes.any():
             return
-        b = self.codes.to(self.classifier.dtype)  # rows of zeros do not count
+        b = self.codes.to(self.classifier.dtype)  # rows of zeros do not contribute
         self.classifier = solve(b.T @ b, self.memory.gathered(b, self.classes).T, self.nu / self.mu)
         q = self.memory.times(self.classifier.T) + self.eta / self.mu * self.memory.u
-        found = descend(b, q, self.classifier, self.sweeps)
-        self.codes = torch.where(self.codes != 0, found.to(torch.int8), self.codes)
+        updated = descend(b, q, self.classifier, self.sweeps)
+        self.codes = torch.where(self.codes != 0, updated.to(torch.int8), self.codes)
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         self.memory.refresh(rows, h.detach(), y)

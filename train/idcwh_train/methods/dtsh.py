@@ -6,8 +6,8 @@ with p and none with n:
 
     mean of -log sigmoid(theta_qp - theta_qn - alpha)  +  eta / n sum_i ||sgn(u_i) - u_i||^2.
 
-Deviations: the mean over the triplets and over the n images in place of sums, so that neither the batch nor its classes
-change the step; all triplets of the batch, up to 50 p and 50 n for each q, drawn anew in every step.
+Deviations: means over the triplets and over the n images replace sums, so that the step does not depend on the batch
+size and its classes. All triplets of the batch are used, with up to 50 p and 50 n for each q, drawn in every step.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class DTSH(Method):
     name: ClassVar[str] = "dtsh"
 
     eta: float = option(0.1, AT_LEAST_0, "weight of the quantization term")
-    margin: float = option(0.5, AT_LEAST_0, "margin alpha over the code length")
-    max_pairs: int = option(50, whole(1), "positives and negatives per query in a batch")
+    margin: float = option(0.5, AT_LEAST_0, "margin alpha divided by the code length")
+    max_pairs: int = option(50, whole(1), "largest number of positives and of negatives per query")
 
     def terms(self, h: Tensor, y: Tensor, rows: Tensor) -> dict[str, Tensor]:
         theta_qp, theta_qn, valid = triplets(0.5 * h @ h.T, similar(y, y), self.max_pairs)

@@ -1,11 +1,11 @@
 """FSDH on deep features: fast supervised discrete hashing, in closed form.
 
 Source: Gui, Liu, Sun, Tao and Tan, "Fast Supervised Discrete Hashing", IEEE TPAMI 2018 (arXiv 1904.03556).
-SDH with the regression turned round, from labels to codes, so that B has a solution in one step:
+SDH with the regression from labels to codes, so that B has a solution in one step:
 
     min over B, W, P of  ||B - Y W||^2 + lambda ||W||^2 + nu ||B - F(X)||^2,   B = sgn(Y W + nu F(X)).
 
-Deviations: those of anchored.py.
+Deviations: see anchored.py.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .discrete_cyclic import ridge
 
 
 class FSDH(Anchored):
-    """B in one step, so there are no sweeps to count."""
+    """The method with B in one step, without sweeps."""
 
     name: ClassVar[str] = "fsdh"
 
     def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
-        if bool((y.sum(dim=1) == 1).all()):  # Y'Y is diagonal: nothing to invert, however many classes
+        if bool((y.sum(dim=1) == 1).all()):  # Y'Y is diagonal, so no matrix is inverted
             w = y.T @ b / (y.sum(dim=0) + self.lam).clamp(min=1e-12)[:, None]
         else:
             w = ridge(y, b, self.lam)

@@ -3,13 +3,13 @@
 Source: Cao, Long, Wang and Yu, "HashNet: Deep Learning to Hash by Continuation", ICCV 2017 (arXiv 1702.00758).
 With g = tanh(beta h), theta_ij = alpha g_i . g_j, alpha = 10 / l, over pairs of two images of the batch:
 
-    mean of w_ij (log(1 + e^theta_ij) - S_ij theta_ij),   w_ij = |S| / |S1| where S_ij = 1, |S| / |S0| where S_ij = 0,
+    mean of w_ij (log(1 + e^theta_ij) - S_ij theta_ij),   w_ij = |S| / |S1| if S_ij = 1, |S| / |S0| if S_ij = 0.
 
-|S|, |S1|, |S0| the numbers of all pairs, of similar ones and of the others in the batch. beta starts at 1 and grows as
-sqrt(1 + 0.005 t) with the step t, at every 200th, as in the authors' code: tanh becomes the sign.
+|S|, |S1| and |S0| are the numbers of all, similar and dissimilar pairs in the batch. As in the authors' code, beta is
+sqrt(1 + 0.005 t), where the step t is rounded down to a multiple of 200, so that tanh approaches the sign.
 
-Deviations: pairs within one batch, where the authors draw two; no factor c_ij for partly shared labels (nor has the
-code).
+Deviations: pairs are within one batch, while the authors draw two batches. The factor c_ij for partly shared labels is
+left out, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .pairwise import logistic, mean_where, others, similar
 
 
 class HashNet(Method):
-    """Weighted pairs on tanh(beta h) with growing beta."""
+    """The weighted pairwise loss on tanh(beta h) with growing beta."""
 
     name: ClassVar[str] = "hashnet"
     head_lr: ClassVar[float] = 10.0

@@ -1,8 +1,10 @@
 """IDCWH: classwise hashing with learnable centers and centers similarity learning.
 
 Source: Zhang and Yan, "Improved Deep Classwise Hashing With Centers Similarity Learning for Image Retrieval",
-arXiv 2103.09442. What the paper leaves open is set out in docs/training.md. Notation: n images, l bits, C classes,
-Z of them in the batch; h the logits, b = sgn(h) with sgn(0) = +1, mu_j the learnable centers, u_j the binary ones.
+arXiv 2103.09442. docs/training.md lists the choices that the paper leaves open.
+
+Notation: n images, l bits, C classes, of which Z are in the batch. The logits are h, and b = sgn(h) with sgn(0) = +1.
+The learnable centers are mu_j, and the binary centers are u_j.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .idcwh_options import IDCWHOptions
 
 
 class IDCWH(IDCWHOptions, Method):
-    """L = L1 + gamma L2 + beta Q (eq. 13)."""
+    """The loss L = L1 + gamma L2 + beta Q (eq. 13)."""
 
     name: ClassVar[str] = "idcwh"
 
@@ -27,7 +29,7 @@ class IDCWH(IDCWHOptions, Method):
         super().__init__(classes, bits, images, **options)
         drawn = torch.randn(classes, bits) if self.start == "normal" else spread(classes, bits).float()
         self.centers = nn.Parameter(drawn)  # mu
-        self.votes: Tensor  # sum_j of eq. 14, exact in integers
+        self.votes: Tensor  # sum_j of eq. 14, in integers
         self.register_buffer("votes", torch.zeros(classes, bits, dtype=torch.int32))
 
     def class_centers(self) -> Tensor:
@@ -47,29 +49,29 @@ class IDCWH(IDCWHOptions, Method):
     def classwise(self, h: Tensor, y: Tensor) -> Tensor:
         """Returns L1 (eq. 3): minus the log-likelihood of the labels under Gaussians around the centers.
 
-        ||h||^2 is the same for every class and cancels in the softmax. Without it -||h - mu||^2 / 2 keeps the
-        digits that a subtraction of two large squares would lose.
+        ||h||^2 is the same for every class and cancels in the softmax. Leaving it out of -||h - mu||^2 / 2 avoids the
+        cancellation of two large squares.
         """
         scores = (h @ self.centers.T - 0.5 * self.centers.square().sum(dim=1)) / self.sigma2
         log_p = F.log_softmax(scores, dim=1)
         loss = -log_p.masked_fill(~y, 0).sum(dim=1)
-        if self.smoothing:  # a row of several labels keeps its weight
+        if self.smoothing:  # multi-label rows keep their weight
             loss = (1 - self.smoothing) * loss - self.smoothing * y.sum(dim=1) * log_p.mean(dim=1)
         return self._over_batch(loss)
 
     @torch.no_grad()
     def vote(self, b: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds a batch of signs to the vote (eq. 14). Returns the Z classes present and their u [Z, l] (eq. 7)."""
+        """Adds the signs of a batch to the votes (eq. 14). Returns the Z classes present and their u [Z, l] (eq. 7)."""
         present = y.any(dim=0).nonzero().squeeze(1)
-        # float sums of +-1 are exact below 2^24 images a batch
+        # float32 sums of +1 and -1 are exact for batches below 2^24 images
         self.votes[present] += (y[:, present].T.to(b.dtype) @ b).to(torch.int32)
         return present, sgn(self.votes[present]).to(b.dtype)
 
     def centers_similarity(self, present: Tensor, u: Tensor, n: int) -> Tensor:
-        """Returns L2 (eq. 11): the center of a class should agree with its binary center, and with no other's.
+        """Returns L2 (eq. 11), which pulls the center of a class to its binary center and away from the others.
 
-        theta_ij = l/2 cos(u_i, mu_j) (eq. 10); minus (s theta - log(1 + e^theta)) is the binary cross-entropy of s with
-        the logit theta. u has no gradient: only the centers move.
+        theta_ij = l/2 cos(u_i, mu_j) (eq. 10). -(s theta - log(1 + e^theta)) is the binary cross-entropy of s with the
+        logit theta. Only the centers have a gradient.
         """
         classes, bits = self.centers.shape
         theta = 0.5 * bits * F.normalize(u) @ F.normalize(self.centers).T
@@ -82,7 +84,7 @@ class IDCWH(IDCWHOptions, Method):
 
 
 class IDCWHSingle(IDCWH):
-    """IDCWH-Single, the paper's ablation: no centers similarity, gamma = 0."""
+    """IDCWH-Single, the paper's ablation without centers similarity, gamma = 0."""
 
     name: ClassVar[str] = "idcwh-single"
 

@@ -1,4 +1,4 @@
-"""The options of IDCWH, apart from its loss so that the command line lists them without loading torch."""
+"""The options of IDCWH, in a separate module so that the command line reads them without loading torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..option_types import ABOVE_0, AT_LEAST_0, SHARE, one_of, option
 
 
 class IDCWHOptions:
-    """The weights and readings of eq. 13 that a run may set. `smoothing` and `start` go beyond the paper."""
+    """The weights of eq. 13, and choices that the paper leaves open. `smoothing` and `start` are not in the paper."""
 
     sigma2: float = option(4.0, ABOVE_0, "variance around the class centers", "method")
     gamma: float = option(1.0, AT_LEAST_0, "weight of the centers similarity L2", "method")
@@ -17,6 +17,6 @@ class IDCWHOptions:
         "divisor of the sum in L2",
         "method",
     )
-    reduction: str = option("mean", one_of("mean", "sum"), "L1 and Q over the batch", "method")
+    reduction: str = option("mean", one_of("mean", "sum"), "reduction of L1 and Q over the batch", "method")
     smoothing: float = option(0.0, SHARE, "label smoothing in L1", "method")
-    start: str = option("normal", one_of("normal", "far"), "first centers: N(0, 1), or codes far apart", "method")
+    start: str = option("normal", one_of("normal", "far"), "initial centers: N(0, 1) or distant codes", "method")

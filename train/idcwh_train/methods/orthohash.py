@@ -1,14 +1,14 @@
 """OrthoHash: one loss for all.
 
 Source: Hoe, Ng, Zhang, Chan, Song and Xiang, "One Loss for All: Deep Hashing with a Single Cosine Similarity based
-Learning Objective", NeurIPS 2021 (arXiv 2109.14449). Every class has a fixed code c in {-1, 1}^l; behind the
-hash layer is batch norm, which balances the bits:
+Learning Objective", NeurIPS 2021 (arXiv 2109.14449). Every class has a fixed code c in {-1, 1}^l. Batch norm after the
+hash layer balances the bits:
 
-    mean over images of CE with the logits s (cos(h, c_j) - m y_j),
+    mean over images of CE with the logits s (cos(h, c_j) - m y_j).
 
-against y, for several labels y / |y|.
+The target is y, and for multi-label images y / |y|.
 
-Deviations: the codes are chosen far apart, where the paper draws them from Bernoulli(1/2) and argues that they will be.
+Deviations: the codes are chosen for large distances. The paper draws them from Bernoulli(1/2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .hash_centers import rows_of_hadamard, spread
 
 
 class OrthoHash(Method):
-    """Cross-entropy of the cosines to fixed codes."""
+    """The cross-entropy of the cosines to fixed codes."""
 
     name: ClassVar[str] = "orthohash"
 

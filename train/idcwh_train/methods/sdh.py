@@ -4,8 +4,8 @@ Source: Shen, Shen, Liu and Shen, "Supervised Discrete Hashing", CVPR 2015, with
 
     min over B, W, P of  ||Y - B W||^2 + lambda ||W||^2 + nu ||B - F(X)||^2,   F(X) = phi(X) P,   B in {-1, 1}^(N x l),
 
-phi Gaussian similarities to anchors. In turn: P and W by least squares, B bit by bit (discrete cyclic coordinate
-descent). A new image has the code sgn(F(x)). Deviations: those of anchored.py.
+phi are Gaussian similarities to anchors. P and W by least squares, and B by discrete cyclic coordinate descent, are
+computed in turn. A new image has the code sgn(F(x)). Deviations: see anchored.py.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .discrete_cyclic import descend, ridge
 
 
 class SDH(Anchored):
-    """B bit by bit."""
+    """The method with B computed bit by bit."""
 
     name: ClassVar[str] = "sdh"
 
-    sweeps: int = option(10, whole(1), "sweeps over the bits in a step of B")
+    sweeps: int = option(10, whole(1), "largest number of sweeps over the bits per step of B")
 
     def step(self, b: Tensor, y: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
         w = ridge(b, y, self.lam)

@@ -1,4 +1,4 @@
 """Networks: backbones, hash layers, the model that is saved, and files of pretrained weights."""
 
 COMPACT = "compact"
-"""The backbone without pretrained weights: it starts from random weights, or from a file."""
+"""The name of the backbone without ImageNet weights, which starts from random weights or a file."""

@@ -1,6 +1,6 @@
-"""HashModel, which is saved and exported, and Network, which trains one or several of them at once.
+"""HashModel, which is saved and exported, and Network, which trains one or several of them together.
 
-Both hold normalisation, backbone and hash layer in one module, so that no two places differ.
+Both have normalisation, backbone and hash layer in one module, so that training and export cannot differ.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from torch import Tensor, nn
 from . import heads
 
 FEATURE_DEVIATION = 0.37
-"""Deviation of EfficientNet-Lite0's features around their mean on cifar10-mini, where the frozen recipe was tuned."""
-_MOST_DOUBLINGS = 10  # features of almost no deviation are rounding
+"""Standard deviation of EfficientNet-Lite0's features on cifar10-mini, on which the recipe frozen was tuned."""
+_MOST_DOUBLINGS = 10  # a smaller deviation is rounding
 
 
 class Embedder(nn.Module):
-    """pixels [n, 3, H, W], uint8 or float, 0 to 255 -> features float32 [n, features].
+    """A backbone with normalisation, pixels [n, 3, H, W] of 0 to 255, uint8 or float -> features float32 [n, features].
 
-    `mean` and `std` belong to pixels scaled to 0..1 and are not part of the state_dict: model.pt keeps them beside it.
+    The arguments `mean` and `std` are for pixels scaled to 0..1. They are not part of the state_dict, and model.pt has
+    them as `normalize`.
     """
 
     mean: Tensor
@@ -46,10 +47,10 @@ class Embedder(nn.Module):
 
 
 class HashModel(Embedder):
-    """pixels -> logits h float32 [n, bits]. Bit i of a code is 1 where h_i >= 0.
+    """A backbone with one hash layer, pixels -> logits h float32 [n, bits]. Bit i of a code is 1 where h_i >= 0.
 
-    `head` is the hash layer, see heads.py; without one it is Linear(features, bits), Glorot weight, zero bias.
-    `dropout` acts on the features, only while training.
+    head: the hash layer, see heads.py; by default heads.linear.
+    dropout: dropout of the features in training.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class HashModel(Embedder):
 
 
 class Network(Embedder):
-    """A backbone with a head for each code length, trained together. `lengths` are ascending.
+    """A backbone with one head per code length, which train together.
 
-    A head learns what it would learn alone on these features. The backbone sees the mean of their gradients, so its
-    learning rate does not depend on their number. A head sees (features - center) scale. Both are 0 and 1 unless the
-    backbone is frozen, see `standardise`.
+    A head gets the same gradients as it would alone. The backbone gets the mean of their gradients, so its learning
+    rate does not depend on the number of heads. The input of a head is (features - center) scale, see `standardise`.
+
+    lengths: the code lengths, ascending.
+    center, scale: 0 and 1, unless the backbone is frozen.
     """
 
     center: Tensor
@@ -106,9 +109,9 @@ class Network(Embedder):
     def standardise(self, features: Tensor) -> None:
         """Sets `center` and `scale` from the features [n, features] of the training images.
 
-        The center is their mean, without which all outputs have one large part in common. The scale is the power of 2
-        that brings their deviation nearest to FEATURE_DEVIATION: the steps and the weight decay of a recipe suit
-        features of that size, and those of drawings or X-rays are smaller.
+        The center is their mean, which would add a large common part to all outputs. The scale is the power of 2 that
+        brings their deviation nearest to FEATURE_DEVIATION. The learning rates and the weight decay of a recipe are
+        tuned for features of that size, and features of drawings or X-rays are smaller.
         """
         self.center.copy_(features.double().mean(dim=0))
         deviation = float((features - self.center).square_().mean(dim=0).double().mean().sqrt())
@@ -117,7 +120,7 @@ class Network(Embedder):
             self.scale = 2.0 ** max(-_MOST_DOUBLINGS, min(_MOST_DOUBLINGS, exponent))
 
     def standard(self, features: Tensor) -> Tensor:
-        """Returns features [n, features] as a head sees them."""
+        """Returns the input of the heads for features [n, features]."""
         x = features.float() - self.center
         return x if self.scale == 1 else x * self.scale
 
@@ -129,6 +132,6 @@ class Network(Embedder):
         return [self.heads[str(bits)](x) for bits in self.lengths]
 
     def model(self, bits: int) -> HashModel:
-        """Returns the model of one code length as it is saved; it shares the backbone."""
+        """Returns the model of one code length for model.pt, which shares the backbone."""
         head = heads.moved(heads.plain(self.heads[str(bits)]), self.center, self.scale)
         return HashModel(self.backbone, self.features, bits, *self.normalize, head=head).eval()

@@ -1,7 +1,7 @@
-"""What stands between the features and the code: the hash layer of every method.
+"""Heads, the hash layers of the methods, from features to the outputs whose signs are the code.
 
-A head maps float32 [n, features] to h [n, bits]; in eval mode bit i of a code is 1 where h_i >= 0. `config` and `build`
-are what model.pt stores and how it comes back, `plain` is what gets exported.
+A head maps float32 [n, features] to h [n, bits]. In eval mode, bit i of a code is 1 where h_i >= 0. model.pt stores the
+`config` of a head, from which `build` makes it again. `plain` returns the head for export.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from idcwh_search.errors import InvalidInputError, NotSupportedError
 
 
 def linear(features: int, bits: int) -> nn.Linear:
-    """Returns the hash layer of most methods: Glorot weight, zero bias."""
+    """Returns the hash layer of most methods, a linear layer with Glorot weight and zero bias."""
     layer = nn.Linear(features, bits)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -25,19 +25,19 @@ def linear(features: int, bits: int) -> nn.Linear:
 
 
 class Sliced(nn.Module):
-    """A unit for each bit, which sees its own slice of the features and nothing else (DNNH's divide-and-encode).
+    """A head with one unit per bit, whose input is a slice of the features (DNNH's divide-and-encode).
 
-    Slices are consecutive and as wide as each other; where `bits` does not divide the width, the last ones are one
-    wider. IdcwhError with fewer features than bits.
+    The slices are consecutive and of equal width. If `bits` does not divide the number of features, the last slices are
+    one feature wider. Raises InvalidInputError if there are fewer features than bits.
     """
 
-    pattern: Tensor  # [bits, features], 1 where bit i sees feature j
+    pattern: Tensor  # [bits, features], 1 where feature j belongs to the slice of bit i
 
     def __init__(self, features: int, bits: int) -> None:
         super().__init__()
         if features < bits:
             raise InvalidInputError(
-                "has too few features for a head of slices",
+                "is invalid for a head of slices",
                 path="backbone",
                 found=f"{features} features",
                 expected=f"at least {bits}, one per bit",
@@ -48,7 +48,7 @@ class Sliced(nn.Module):
         owner = torch.arange(bits).repeat_interleave(widths)
         self.register_buffer("pattern", F.one_hot(owner, bits).T.float().contiguous(), persistent=False)
         self.weight = nn.Parameter(torch.empty(features))
-        bound = (6 / (features / bits + 1)) ** 0.5  # Glorot's, of a layer from one slice to one unit
+        bound = (6 / (features / bits + 1)) ** 0.5  # Glorot's bound for a layer from one slice to one unit
         nn.init.uniform_(self.weight, -bound, bound)
         self.bias = nn.Parameter(torch.zeros(bits))
 
@@ -57,7 +57,7 @@ class Sliced(nn.Module):
 
 
 class Normed(nn.Module):
-    """Linear without bias, then batch norm: every bit has mean 0 over the images, so it is 1 for about half of them."""
+    """A linear layer without bias, then batch norm, so that each bit is 1 for about half of the images."""
 
     def __init__(self, features: int, bits: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Normed(nn.Module):
 
 
 class RBF(nn.Module):
-    """Gaussian similarities to `anchors` points of feature space, then a linear layer (SDH's F(x) = P' phi(x)).
+    """Gaussian similarities to `anchors` points in feature space, then a linear layer (SDH's F(x) = P' phi(x)).
 
     phi_m(x) = exp(-||x - a_m||^2 / (2 width^2)).
     """
@@ -90,7 +90,7 @@ class RBF(nn.Module):
         self.linear = linear(anchors, bits)
 
     def phi(self, x: Tensor) -> Tensor:
-        """Returns similarities [n, anchors]. Distances are a matrix product, since ONNX has no cdist."""
+        """Returns similarities [n, anchors]. Distances are computed as a matrix product, since ONNX has no cdist."""
         d2 = x.square().sum(dim=1, keepdim=True) - 2 * x @ self.anchors.T + self.anchors.square().sum(dim=1)
         return torch.exp(d2.clamp(min=0) / (-2 * self.width.square()))
 
@@ -100,9 +100,11 @@ class RBF(nn.Module):
 
 
 class ClassCode(nn.Module):
-    """A classifier, and a code for each class. Training mode: its scores [n, classes]. Eval mode: the code of the best
-    class as +1 and -1; with `multi_label`, the sum of the codes of all classes whose probability
-    (a sigmoid's) is at least 1/2, and of the best one in any case.
+    """A classifier with one code per class.
+
+    In training mode it returns the scores [n, classes], in eval mode the code of the best class as +1 and -1. With
+    `multi_label` it returns the sum of the codes of all classes with a sigmoid of at least 1/2, and at least of the
+    best class.
     """
 
     codes: Tensor  # int8 [classes, bits] of +1 and -1
@@ -140,7 +142,7 @@ def config(head: nn.Module) -> dict[str, Any]:
 
 
 def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
-    """Returns a head with random weights. Raises IdcwhError for the `config` of no head."""
+    """Returns a head with random weights. Raises NotSupportedError for an unknown `config`."""
     match config:
         case {"kind": "linear"}:
             return linear(features, bits)
@@ -155,12 +157,12 @@ def build(config: dict[str, Any], features: int, bits: int) -> nn.Module:
             | {"kind": "class-code", "classes": int(classes), "several": bool(multi_label)}  # the key until 0.1
         ) if classes > 0:
             return ClassCode(features, bits, classes, multi_label)
-    raise NotSupportedError("its head is not supported by this version", found=repr(config)[:200])
+    raise NotSupportedError("head is not supported by this version", found=repr(config)[:200])
 
 
 @torch.no_grad()
 def plain(head: nn.Module) -> nn.Module:
-    """Returns the head for export: one nn.Linear where eval mode is affine, else the head itself in eval mode."""
+    """Returns the head for export, which is an nn.Linear if the head is affine in eval mode."""
     match head:
         case Sliced():
             return _linear(head.pattern * head.weight, head.bias)
@@ -175,9 +177,9 @@ def plain(head: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def moved(head: nn.Module, center: Tensor, scale: float = 1.0) -> nn.Module:
-    """Returns a head that gives for x what this one, as `plain` returns it, gives for (x - center) scale.
+    """Returns a head whose output for x is that of `head` for (x - center) scale. `head` is a result of `plain`.
 
-    With center 0 and scale 1 it is the head itself. Nothing is rounded by a scale that is a power of 2.
+    With center 0 and scale 1 it is the head itself. A scale that is a power of 2 causes no rounding.
     """
     if not center.any() and scale == 1:
         return head

@@ -1,4 +1,4 @@
-"""torch to ONNX, without the messages of torch's exporter."""
+"""Conversion of torch modules to ONNX, without the messages of torch's exporter."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """Returns the ONNX model of a network with one input, `name`, whose first dimension may have any length.
 
-    The example has a first dimension of 2 or more, since torch would take 1 for a constant. Raises dozens of kinds of
-    errors, each with pages of text.
+    The first dimension of the example must be at least 2, since torch treats 1 as a constant. The exporter raises many
+    types of errors, with messages of several pages.
     """
     with quiet():
         program = torch.onnx.export(
@@ -42,7 +42,7 @@ def to_onnx(
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Discards what torch and the libraries of ONNX print, warn and log in the block, up to errors."""
+    """Discards output, warnings and log messages below errors of torch and the ONNX libraries in the block."""
     before = logging.root.manager.disable
     with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
         warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""Reads files of tensors, of torch.save and .safetensors, without running code that they contain.
+"""Reading of tensor files of torch.save and .safetensors, without running code from the files.
 
-The callers check the tensors: `checkpoint` for our files and `backbones` for pretrained weights.
+The callers check the tensors: `checkpoint` those of idcwh-train, and `backbones` pretrained weights.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from idcwh_search.errors import (
 )
 
 _SAFETENSORS = ".safetensors"
-_FOLDER = 0x10  # of MS-DOS's attributes, which a zip has
+_FOLDER = 0x10  # the MS-DOS attribute of a folder in a zip archive
 
 
 def read(path: Path, expected: str) -> Any:
-    """Returns tensors on the CPU and plain Python from a file.
+    """Returns the content of a file, tensors on the CPU and plain Python.
 
     expected: the format of the file, for errors. Raises IdcwhError for a file that is missing, corrupt, of another
-    format, or that holds Python objects.
+    format, or that contains Python objects.
     """
     try:
         with path.open("rb") as file:
@@ -45,7 +45,7 @@ def read(path: Path, expected: str) -> Any:
             path=path,
             found="Python objects",
             expected=expected,
-            hint="save state_dict() instead of the model, since Python objects are never loaded",
+            hint="save state_dict() instead of the model; Python objects are never loaded",
         ) from None
     except _CorruptError:
         if model_file.metadata(path.read_bytes()) is not None:
@@ -56,36 +56,36 @@ def read(path: Path, expected: str) -> Any:
 
 
 class _CorruptError(Exception):
-    """The file is corrupt, or has another format."""
+    """A file that is corrupt, or has another format."""
 
 
 class _PythonObjectsError(Exception):
-    """The file holds Python objects, which would run its code."""
+    """A file with Python objects, which would run its code."""
 
 
 def _torch(file: BinaryIO) -> Any:
     """Returns the content of a file of torch.save.
 
-    zipfile compares the CRC of each part, which torch does not. Files from before torch 1.6 have none.
+    zipfile checks the CRC of each part, which torch does not. Files of torch before 1.6 are not zip archives.
     """
     try:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as parts:
-                # torch reads nothing of a part that is marked as a folder: its tensor would be what the memory held
+                # torch does not read a part that is marked as a folder, and its tensor would be uninitialized memory
                 if parts.testzip() is not None or any(part.external_attr & _FOLDER for part in parts.infolist()):
                     raise _CorruptError
         file.seek(0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's, of how an old or corrupt file was pickled
+            warnings.simplefilter("ignore")  # torch warns about the pickle protocol of old or corrupt files
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        # torch names each class or function that it does not let a file call so; other bytes are no pickle at all
+        # torch reports a forbidden class or function as GLOBAL; other messages mean an invalid pickle
         raise (_PythonObjectsError if "GLOBAL" in str(error) else _CorruptError) from None
     except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # of a place that a corrupt file points to, before its beginning
+        if error.errno in (None, errno.EINVAL):  # a corrupt file has an offset before its start
             raise _CorruptError from None
         raise
-    except Exception:  # corrupt structures give a dozen kinds
+    except Exception:  # corrupt structures cause many types of errors
         raise _CorruptError from None
 
 
@@ -98,5 +98,5 @@ def _safetensors(file: BinaryIO) -> Any:
         return safetensors.torch.load(file.read())
     except OSError:
         raise
-    except Exception:  # a corrupt header gives several kinds
+    except Exception:  # a corrupt header causes several types of errors
         raise _CorruptError from None
