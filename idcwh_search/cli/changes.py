@@ -1,4 +1,4 @@
-"""How the images of a listing differ from those of a database, and bringing the database up to date with them."""
+"""The differences between a listing of images and a database, and the update of the database."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -22,24 +22,32 @@ if TYPE_CHECKING:
     from ..encoder.encoder import Encoder
     from .inputs import ImageInputs
 
-BATCH = 512  # images per write: a crash loses no more of them
+BATCH = 512  # images per write, which is the most work that a crash loses
 
 
 class Changes:
-    """The new, changed, moved and unchanged images of a listing, whose images have these `keys` in the database.
+    """The new, changed, moved and unchanged images of a listing, compared with a database.
 
-    An image with the key, size and time of an item is unchanged. Of every other one that has the size of some item
-    the bytes are compared, by checksum:
+    An image with the key, size and mtime of an item is unchanged. Any other image with the size of some item is
+    compared by checksum:
 
-    - The bytes of the item with its key: unchanged as well; only the signature is written.
-    - The bytes of another item, whose own file is gone or is another image now: moved. The item keeps its id and code
-      and gets the new key. Where the key belongs to an item that does not move in turn, that item takes the code.
-    - The bytes of an item that is where it was: a copy. It becomes an item of its own with the same code.
+    - An image with the bytes of the item with its key is unchanged as well. Only the mtime signature is written.
+    - An image with the bytes of another item is moved, if the file of that item is missing or has other bytes. The item
+      keeps its id and code and gets the new key. An item that has the new key and does not move gets the code instead.
+    - An image with the bytes of an item whose file still exists is a copy. It becomes a new item with the same code.
 
-    None of these is encoded, unless `recode` is set, which encodes every image. An item without a label gets the label
-    of the listing. A label that a manifest gives, and with `exactly` any label or its absence, replaces another label
-    of the same image. `item_keys` are the keys that the items will have when the changes are written, None for an item
-    that will be removed.
+    These images are not encoded, unless `recode` is set. An item without a label gets the label of the listing. A label
+    of the item is replaced by a label of a manifest, and with `exactly` by any label or none.
+
+    Args:
+        database: the database, open for changing.
+        listing: the images.
+        keys: keys of the images in the database.
+        root: folder to which keys are relative.
+        item_keys: keys of the items after the update, None for an item to be removed; by default the current ones.
+        exactly: True to make labels equal to those of the listing.
+        recode: True to encode all images.
+        threads: number of threads for checksums; None for one per core.
     """
 
     def __init__(
@@ -60,21 +68,21 @@ class Changes:
         self._item_keys, self._ids = database.keys() if item_keys is None else item_keys, database.ids
         row_of = {key: row for row, key in enumerate(self._item_keys) if key is not None}
         self._place = {key: i for i, key in enumerate(keys)}
-        # Before the files are read: a file that changes meanwhile has another signature next time.
+        # Computed before the files are read, so that a file which changes meanwhile has another signature next time.
         signatures = np.array([signature(path) for path in listing.paths], np.int64).reshape(-1, 2)
         self._mtime_signatures, self._sizes = signatures[:, 0].astype(np.uint32), signatures[:, 1].astype(np.uint64)
         self._rows = np.fromiter((row_of.get(key, -1) for key in keys), np.int64, len(keys))
         self._item_sums, self._item_mtime_signatures = database.checksums(), database.mtime_signatures()
         self._exactly, self._recode, self._threads = exactly, recode, threads
         known = self._rows >= 0
-        self._same = known.copy()  # whether the image is the one that the item with its key was made of
+        self._same = known.copy()  # True for an image with the bytes of the item with its key
         self._same[known] = self._item_mtime_signatures[self._rows[known]] == self._mtime_signatures[known]
         self._same &= self._mtime_signatures != 0
         self._sums = np.zeros((len(keys), 2), np.uint64)
         self._read()
-        self._donors: dict[int, int] = {}  # of an image that need not be encoded, the row whose code it has
-        self._moves: dict[int, int] = {}  # of an image, the row of the item that moves to it
-        self._moving: set[int] = set()
+        self._donors: dict[int, int] = {}  # image that need not be encoded -> row with its code
+        self._moves: dict[int, int] = {}  # image -> row of the item that gets its key
+        self._moving: set[int] = set()  # rows of the items in _moves
         self._match()
         unchanged, moved = int(self._same.sum()), len(self._moves)
         others = np.flatnonzero(~self._same).tolist()
@@ -82,7 +90,7 @@ class Changes:
         self._todo = list(range(len(keys))) if recode else [i for i in others if i not in self._donors]
         self._relabel = self._relabelled()
         self.counts = {"new": 0, "changed": 0, "moved": moved, "unchanged": unchanged}
-        labels = f" ({len(self._relabel)} of them with another label)" if self._relabel else ""
+        labels = f" ({len(self._relabel)} of them with a new label)" if self._relabel else ""
         changed = len(keys) - new - moved - unchanged
         console.note(
             f"{counted(len(keys), 'image')}: {new} new, {changed} changed, {moved} moved, "
@@ -90,35 +98,33 @@ class Changes:
         )
 
     def _read(self) -> None:
-        """Reads the files that their signatures do not decide, and marks those that are unchanged."""
+        """Computes checksums of the files that mtime signatures do not decide, and marks unchanged files."""
         known = np.flatnonzero(self._rows >= 0)
-        without = np.zeros(len(self._keys), bool)  # databases of older versions have no checksums
+        without = np.zeros(len(self._keys), bool)  # items of older versions have no checksum
         without[known] = ~self._item_sums[self._rows[known]].any(axis=1)
         sizes = np.unique(self._item_sums[:, 0])
         wanted = np.flatnonzero(np.where(self._same, without, (self._sizes > 0) & np.isin(self._sizes, sizes)))
         if not len(wanted):
             return
         if count := int((self._same & without).sum()):
-            console.note(f"{self._database.path}: {counted(count, 'image')} without a checksum; reading them once")
+            console.note(f"{self._database.path}: computing checksums of {counted(count, 'image')} without one")
         paths = [self._listing.paths[i] for i in wanted.tolist()]
         with console.progress_bar(total=len(paths), unit="image", desc="comparing", leave=False) as bar:
             self._sums[wanted] = checksums(paths, self._threads or available_cores(), bar.update)
         for i, path in zip(wanted.tolist(), paths, strict=True):
-            if (
-                self._same[i] and signature(path)[0] != self._mtime_signatures[i]
-            ):  # else the file changed after it was encoded
+            if self._same[i] and signature(path)[0] != self._mtime_signatures[i]:  # it changed while it was read
                 self._sums[i] = 0
         read = self._sums.any(axis=1) & ~self._same & (self._rows >= 0)
         self._same[read] = (self._item_sums[self._rows[read]] == self._sums[read]).all(axis=1)
 
     def _match(self) -> None:
-        """Finds the items that have the bytes of changed and new images."""
+        """Finds items with the bytes of changed and new images, and sets _donors, _moves and _moving."""
         read = np.flatnonzero(self._sums.any(axis=1) & ~self._same)
         rows_of: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for row in np.flatnonzero(np.isin(self._item_sums[:, 1], self._sums[read, 1])).tolist():
             rows_of[self._pair(self._item_sums[row])].append(row)
         free = {row for rows in rows_of.values() for row in rows if self._has_left(row)}
-        for i in sorted(read.tolist(), key=lambda i: self._rows[i] >= 0):  # names that no item has come first
+        for i in sorted(read.tolist(), key=lambda i: self._rows[i] >= 0):  # images with new keys come first
             rows = rows_of.get(self._pair(self._sums[i]))
             if not rows:
                 continue
@@ -137,7 +143,7 @@ class Changes:
         return int(values[0]), int(values[1])
 
     def _has_left(self, row: int) -> bool:
-        """Returns whether the file of an item is gone or has become another image."""
+        """Returns True if the file of an item is missing or has other bytes now."""
         key = self._item_keys[row]
         if key is None:
             return False
@@ -150,7 +156,7 @@ class Changes:
             return False
 
     def _relabelled(self) -> set[int]:
-        """Returns the unchanged images whose label changed."""
+        """Returns the unchanged images with a changed label."""
         had, labels, given = self._had_labels, self._listing.labels, self._listing.labels_are_given
         return {
             i
@@ -161,7 +167,7 @@ class Changes:
     # ------------------------------------------------------------------------------------------------------ pruning
 
     def moved_out(self) -> str | None:
-        """Returns the folder that the images moved to if they left the root and no item has a file below it."""
+        """Returns the new folder of the images if all of them were moved out of the root, otherwise None."""
         inside = [key for key in self._item_keys if key is not None and not is_outside(key)]
         left = {i: key for i, row in self._moves.items() if (key := self._item_keys[row]) and not is_outside(key)}
         if not left or not all(is_outside(self._keys[i]) for i in self._moves):
@@ -173,7 +179,7 @@ class Changes:
         return next(folders, os.fspath(self._listing.root))
 
     def gone(self) -> dict[int, str]:
-        """Returns the ids and keys of the items whose file is gone and is not found elsewhere in the listing."""
+        """Returns the items whose file is missing and was not moved within the listing: id -> key."""
         seen = {self._keys[i] for i in np.flatnonzero(self._mtime_signatures).tolist()}
         return {
             int(self._ids[row]): key
@@ -185,7 +191,7 @@ class Changes:
     # ------------------------------------------------------------------------------------------------------ writing
 
     def write(self, encoder: Encoder) -> encoding.EncodeProgress:
-        """Brings the database up to date: first all that needs no code, then one write per encoded batch."""
+        """Updates the database and returns the progress. Changes that need no encoding are written first."""
         self._write_known()
         work = encoding.EncodeProgress(
             encoder, [self._listing.paths[i] for i in self._todo], len(self._keys) - len(self._todo)
@@ -205,7 +211,7 @@ class Changes:
         return work
 
     def _write_known(self) -> None:
-        """Writes new keys, signatures, checksums and labels of items, and images whose code is that of another one."""
+        """Writes all changes that need no encoding: keys, signatures, checksums, labels, and copies of codes."""
         same = np.flatnonzero(self._same)
         rows = self._rows[same]
         renewed = self._item_mtime_signatures[rows] != self._mtime_signatures[same]
@@ -221,7 +227,7 @@ class Changes:
         self._put(here, self._before.codes[source], sums)
 
     def _put(self, images: list[int], codes: np.ndarray, sums: np.ndarray) -> None:
-        """Writes the items of these images: known ones keep their id, new ones get one."""
+        """Writes the items of these images. Known items keep their id."""
         rows = [self._row_of(i) for i in images]
         for known in (True, False):
             chosen = [n for n, row in enumerate(rows) if (row >= 0) == known]
@@ -241,12 +247,12 @@ class Changes:
             self.counts["changed" if known else "new"] += sum(not self._same[i] and i not in self._moves for i in some)
 
     def _row_of(self, i: int) -> int:
-        """Returns the row of the item of an image, -1 for a new one."""
+        """Returns the row of the item of an image, or -1 for a new one."""
         row = int(self._rows[i])
         return self._moves.get(i, -1 if row in self._moving else row)
 
     def _label(self, i: int) -> str | None:
-        """Returns the label of the listing for an image that is new, and for another one if it replaces the item's."""
+        """Returns the label to write for an image: that of the listing, or the item's if that is not replaced."""
         new, row = self._listing.labels[i], self._row_of(i)
         if row < 0:
             return new

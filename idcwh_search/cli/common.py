@@ -1,4 +1,4 @@
-"""Code of all commands: errors as one line, exit codes, standard streams, options that several commands have."""
+"""Code shared by all commands: one-line errors, exit codes, standard streams, and common options."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ from .entry import open_descriptors
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
-LARGEST = 2**31 - 1  # number on a command line
+EXIT_CODES = "0 done, 1 failed, 2 usage"
+EXIT_CODES_SKIPPED = f"{EXIT_CODES}, 3 done but some images could not be read"
+LARGEST = 2**31 - 1  # largest number on a command line
 LARGEST_ID = 2**63 - 1
 
 
 def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | None], int]:
-    """Wraps the body of a command, so that mistakes become one line on stderr and an exit code, never a traceback.
+    """Wraps the body of a command, so that errors become one line on stderr and an exit code instead of a traceback.
 
-    Output that cannot be written ends as exit code 1, unless its reader went away (`| head`). Messages that cannot be
-    written are dropped. IDCWH_TRACEBACK=1 lets the exception through, for debugging of the toolkit itself.
+    If stdout cannot be written, the exit code is 1, except for a closed pipe (`| head`). Messages are dropped if stderr
+    cannot be written. With IDCWH_TRACEBACK=1 exceptions are raised, for debugging of the toolkit itself.
     """
 
     def main(argv: list[str] | None = None) -> int:
         with _standard_streams() as output_error:
             try:
                 status = _guarded(body, argv)
-            except SystemExit as end:  # of argparse, after --help, --version and wrong usage
+            except SystemExit as end:  # argparse exits after --help, --version and wrong usage
                 if end.code in (DONE, None) and output_error():
                     raise SystemExit(FAILED) from None
                 raise
@@ -52,11 +54,11 @@ def command(body: Callable[[list[str] | None], int]) -> Callable[[list[str] | No
 
 
 def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) -> int:
-    """Runs the body of a command; returns its exit code, or that of the exception it ended with."""
+    """Runs the body of a command and returns its exit code, or the exit code for its exception."""
     try:
         with _signals(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"PIL\.")  # see images/decoding.py
-            logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports a cache folder it cannot write
+            logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about an unwritable cache folder
             _name_user()
             return body(argv)
     except KeyboardInterrupt:
@@ -73,7 +75,7 @@ def _guarded(body: Callable[[list[str] | None], int], argv: list[str] | None) ->
 
 
 def _name_user() -> None:
-    """Names the user of the process where nothing else does, as in some containers: PyTorch requires a name."""
+    """Sets a name for a user without an entry in passwd, as in some containers, because PyTorch requires one."""
     try:
         getpass.getuser()
     except (KeyError, OSError):
@@ -81,7 +83,7 @@ def _name_user() -> None:
 
 
 def _end(status: int, line: str) -> int:
-    """Writes the last line of a command, below its progress bars; returns the status."""
+    """Writes the last line of a command, below its progress bars, and returns the status."""
     for bar in shown_bars():
         bar.close()
     write_line(line)
@@ -90,7 +92,7 @@ def _end(status: int, line: str) -> int:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """Lets SIGINT raise KeyboardInterrupt and SIGTERM SystemExit, so that either cleans up like any other end."""
+    """Makes SIGINT raise KeyboardInterrupt and SIGTERM SystemExit, so that cleanup code runs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -110,7 +112,7 @@ def _terminate(*_: Any) -> NoReturn:
 
 
 class _Descriptor(io.RawIOBase):
-    """A file descriptor as a stream that never fails: it keeps the first error and drops what comes after it."""
+    """A file descriptor as a stream that never fails. It keeps the first error and drops later output."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -140,10 +142,10 @@ class _Descriptor(io.RawIOBase):
 
 @contextlib.contextmanager
 def _standard_streams() -> Iterator[Callable[[], bool]]:
-    """Replaces the standard streams of the process by streams that never fail; a closed one reads and writes nothing.
+    """Replaces the standard streams of the process by streams that never fail. Closed ones become the null device.
 
-    Gives a function that reports an error of stdout in one line, and returns whether there was one. Streams that are
-    not those of the process, which the caller of `main` has set, stay.
+    Yields a function that reports an error of stdout in one line, and returns True if there was one. Streams that the
+    caller of `main` has replaced stay unchanged.
     """
     open_descriptors()
     before = sys.stdin, sys.stdout, sys.stderr
@@ -155,7 +157,7 @@ def _standard_streams() -> Iterator[Callable[[], bool]]:
         sys.stdout = _text(io.BufferedWriter(out), sys.stdout)
         sys.stdout.reconfigure(line_buffering=out.isatty())
     if sys.stderr is None or sys.stderr is sys.__stderr__:
-        # Without a buffer: a signal handler may write a message while another one is being written.
+        # Unbuffered, because a signal handler may write a message while another one is being written.
         sys.stderr = _text(_descriptor(2, sys.stderr), sys.stderr)
         sys.stderr.reconfigure(write_through=True)
     for stream in (sys.stdout, sys.stderr):
@@ -177,7 +179,7 @@ def _standard_streams() -> Iterator[Callable[[], bool]]:
 
 
 def _descriptor(number: int, stream: Any) -> _Descriptor:
-    """Returns the descriptor of a standard stream; for one that was closed at the start, the null device."""
+    """Returns the descriptor of a standard stream, or the null device for a closed one."""
     if stream is None:
         return _Descriptor(os.open(os.devnull, os.O_WRONLY))
     stream.flush()
@@ -189,7 +191,7 @@ def _text(binary: Any, stream: Any) -> io.TextIOWrapper:
 
 
 def _message(error: Exception) -> str | None:
-    """Returns one line for an exception that a user can act on, None for one that is a fault of the toolkit."""
+    """Returns one line for an error that the user can correct, or None for a bug of the toolkit."""
     if isinstance(error, ImportError) and not (error.name or "").startswith("idcwh"):
         return describe(not_installed(error))
     expected = (IdcwhError, ValueError, TypeError, OverflowError, OSError, MemoryError, RecursionError)
@@ -199,7 +201,7 @@ def _message(error: Exception) -> str | None:
 
 
 def _written(error: UnicodeError) -> tuple[bytes, int]:
-    """Returns what an output's encoding lacks: undecodable bytes of file names as they were, the rest escaped."""
+    """Handles characters that the output encoding lacks: undecodable bytes of file names stay, others are escaped."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     characters = error.object[error.start : error.end]
@@ -220,7 +222,7 @@ def refuse_existing(path: str | os.PathLike[str], force: bool) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with --version, untouched line breaks in the epilog, and exit code 2 for wrong usage."""
+    """An argparse parser with --version, line breaks in the epilog, and one-line usage errors with exit code 2."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
@@ -231,7 +233,7 @@ class Parser(argparse.ArgumentParser):
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[None]:
-        """Ends the command with wrong usage for a TypeError or ValueError; the option replaces an argument's name."""
+        """Ends the command as wrong usage after a TypeError or ValueError, with the option in place of the argument."""
         try:
             yield
         except (TypeError, ValueError) as error:
@@ -247,13 +249,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(text: str, least: int, most: int = LARGEST) -> int:
-    """Returns the whole number of an argument. Raises ArgumentTypeError for other text and beyond the limits."""
+    """Returns an argument as an integer. Raises ArgumentTypeError for other text and for a number out of range."""
     try:
         value = int(text)
     except ValueError:
         value = least - 1
     if not least <= value <= most:
-        limit = f"of at least {least}" if value < least else f"up to {most}"
+        limit = f">= {least}" if value < least else f"<= {most}"
         raise argparse.ArgumentTypeError(f"expected a whole number {limit}, not {text!r}")
     return value
 
@@ -266,62 +268,74 @@ identifier = partial(whole, least=0, most=LARGEST_ID)
 
 
 def path(text: str) -> str:
-    """Returns the path of an argument. Raises ArgumentTypeError for an empty one, which would be the current folder."""
+    """Returns an argument as a path. Raises ArgumentTypeError for an empty one, which would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("expected a path, not ''")
     return text
 
 
 def bits(text: str) -> int:
-    """Returns the code length of an argument."""
+    """Returns an argument as a code length. Raises ArgumentTypeError for an invalid one."""
     from ..codes import MAX_BITS
 
     return whole(text, 1, MAX_BITS)
 
 
-def add_command(commands: Any, name: str, run: Callable[[Any], int], *, help: str, epilog: str) -> Any:
-    """Adds a command to those of another one; returns its parser. `run` gets its options and returns the exit code."""
-    parser = commands.add_parser(name, help=help, epilog=epilog)
+def add_command(
+    commands: Any, name: str, run: Callable[[Any], int], *, help: str, epilog: str, exit_codes: str = EXIT_CODES
+) -> Any:
+    """Adds a subcommand and returns its parser.
+
+    Args:
+        commands: subparsers of the command.
+        name: name of the subcommand.
+        run: function that gets the options and returns the exit code.
+        help: line in the list of subcommands, which is also the description.
+        epilog: examples and notes.
+        exit_codes: exit codes with their meanings.
+    """
+    description, epilog = f"{help[0].upper()}{help[1:]}.", f"{epilog}\n\nexit codes: {exit_codes}"
+    parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
     parser.set_defaults(run=run, parser=parser)
     return parser
 
 
 def add_database(add: Callable[..., Any]) -> None:
-    """Adds the argument for a database; `add` is a parser's add_argument."""
-    add("db", type=path, metavar="FILE", help="the database, such as codes.bin")
+    """Adds the argument for a database. `add` is the add_argument of a parser."""
+    add("db", type=path, metavar="FILE", help="database, such as codes.bin")
 
 
-def add_database_files(add: Callable[..., Any]) -> None:
-    """Adds the options for the places of a database's model and images."""
-    add("--model", type=path, metavar="FILE", help="the model.onnx (default: the one that the database names)")
-    add(
-        "--root",
-        type=path,
-        metavar="DIR",
-        help="the current folder of the database's images (default: the one it names)",
-    )
+def add_root(add: Callable[..., Any]) -> None:
+    """Adds the option for the folder of a database's images."""
+    add("--root", type=path, metavar="DIR", help="current folder of the images (default: as stored in the database)")
+
+
+def add_model(add: Callable[..., Any], **options: Any) -> None:
+    """Adds the option for a model, by default that of a database. `options` are those of add_argument."""
+    options = {"help": "model.onnx (default: as stored in the database)", **options}
+    add("--model", type=path, metavar="FILE", **options)
 
 
 def add_encoder(add: Callable[..., Any]) -> None:
-    """Adds the options of an encoder: its device, the pixels that its model expects, its threads."""
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs (default auto)")
+    """Adds the options of an encoder: device, preprocessing and threads."""
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="device of the model (default auto)")
     add(
         "--preprocess",
         type=preprocess,
         metavar="RESIZE,CROP",
-        help="pixels of the shorter side and of the crop, for a model.onnx that has no metadata or was changed",
+        help="shorter side and crop in pixels, for a model.onnx without metadata or modified after export",
     )
-    add("--threads", type=threads, metavar="N", help="threads (default: all cores of the process)")
+    add("--threads", type=threads, metavar="N", help="number of threads (default: one per core)")
 
 
 def encoder_options(options: Any) -> dict[str, Any]:
-    """Returns the arguments of Encoder that the options of a command give."""
+    """Returns the arguments of Encoder from the options of a command."""
     names = ("device", "threads", "batch_size", "preprocess")
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
 def preprocess(text: str) -> Any:
-    """argparse type: RESIZE,CROP or RESIZE,CROP,INTERPOLATION."""
+    """Returns an argument RESIZE,CROP or RESIZE,CROP,INTERPOLATION. Raises ArgumentTypeError for an invalid one."""
     from ..images.preprocess import Preprocess
 
     resize, _, rest = text.partition(",")

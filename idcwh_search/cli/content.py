@@ -1,7 +1,7 @@
-"""Size, time and bytes of image files: the quick signature and the checksum by which idcwh-index recognises an image.
+"""The mtime signature and the checksum by which idcwh-index recognises an image file.
 
-The signature costs a look-up in the file system and changes with the time of the file, which copying, unpacking and
-other file systems change, too. The checksum costs reading the file and changes with its bytes only.
+The mtime signature needs only a stat call, but copying or unpacking a file changes it. The checksum needs the whole
+file, and changes only with its bytes.
 """
 
 # ruff: noqa: PTH116, PTH123, SIM115
@@ -22,7 +22,7 @@ from ..errors import IdcwhError
 from ..images import tar
 
 _CHUNK = 1 << 20
-_FILES = 64  # read by a thread at a time
+_FILES = 64  # files per task of a thread
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 NONE = (0, 0)
@@ -30,7 +30,10 @@ NONE = (0, 0)
 
 
 def signature(path: str) -> tuple[int, int]:
-    """Returns a 32-bit CRC of size and time, never 0, and the size in bytes; (0, 0) for a file that is not there."""
+    """Returns the mtime signature, a nonzero 32-bit CRC of size and mtime, and the size in bytes.
+
+    Returns (0, 0) for a missing file.
+    """
     try:
         if inside := tar.stat(path):
             return crc32c(" ".join(map(str, inside)).encode()) or 1, inside[0]
@@ -41,12 +44,12 @@ def signature(path: str) -> tuple[int, int]:
 
 
 def checksum(path: str) -> tuple[int, int]:
-    """Returns the size in bytes and the 64-bit BLAKE2b of the bytes of a file; NONE where it cannot be read."""
+    """Returns the size in bytes and the 64-bit BLAKE2b of a file, or NONE if it cannot be read."""
     digest, size = hashlib.blake2b(digest_size=8), 0
     try:
         file: IO[bytes] | None = tar.read(path)
         if file is None:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a named pipe would wait for ever
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a named pipe would block
                 return NONE
             file = open(path, "rb", buffering=0)
         with file:
@@ -59,7 +62,7 @@ def checksum(path: str) -> tuple[int, int]:
 
 
 def checksums(paths: Sequence[str], threads: int, progress: Callable[[int], object]) -> np.ndarray:
-    """Returns the checksum of each file, uint64 (n, 2), read by several threads."""
+    """Returns the checksum of each file, uint64 (n, 2). `progress` is called with the number of files per task."""
     found, starts = np.zeros((len(paths), 2), np.uint64), range(0, len(paths), _FILES)
     with ThreadPoolExecutor(threads, thread_name_prefix="idcwh-checksum") as pool:
         try:
@@ -68,13 +71,15 @@ def checksums(paths: Sequence[str], threads: int, progress: Callable[[int], obje
                 found[start : start + len(part)] = part
                 progress(len(part))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for the other files
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for queued files
     return found
 
 
 def is_gone(path: str) -> bool:
-    """Returns whether there is no such file, nor a member of a tar file of this name. Raises OSError where that cannot
-    be told: a folder that is not readable or a disk that fails is not an empty one."""
+    """Returns True if a file, or member of a tar file, does not exist.
+
+    Raises OSError if that is unknown, such as for an unreadable folder or a failing disk.
+    """
     try:
         os.stat(path)
     except ValueError:  # a NUL byte

@@ -1,4 +1,4 @@
-"""What `idcwh-index build` and `add` share: options of the model, encoding with a bar, and the summary at the end."""
+"""Code shared by `idcwh-index build` and `add`: options, encoding with a progress bar, and the final summary."""
 
 from __future__ import annotations
 
@@ -18,38 +18,57 @@ from ..images.listing import LeftOut
 from . import common
 from .content import checksum
 
+LABELS = """With --labels folder, the label of an image is the first folder of its key, or in a tar file the
+text of the .cls file beside it. A manifest has its own labels. With --labels none it may have none."""
 
-def add_options(parser: Any) -> None:
-    """Adds the options of the images, the encoder and the summary."""
-    parser.add_argument(
+
+def add_images(parser: Any) -> Any:
+    """Adds the options of the images, and returns the add_argument of their group."""
+    add = parser.add_argument_group("images").add_argument
+    add(
         "--images",
         required=True,
         type=common.path,
-        metavar="DIR_OR_LIST",
-        help="a folder, a .tar file, a list of paths (one per line; - for stdin), or a manifest (.csv, .jsonl)",
+        metavar="IMAGES",
+        help="folder, .tar file, list of paths (one per line, - for stdin), or manifest (.csv, .jsonl)",
     )
-    parser.add_argument(
+    add(
         "--labels",
         choices=("folder", "none"),
         default="folder",
-        help="label images by their first folder below DIR, in a .tar file by their .cls file or folder (default); a "
-        "manifest has its own, and may be without any with none",
+        help="source of the labels (default folder), see below",
     )
-    common.add_encoder(parser.add_argument)
-    parser.add_argument(
-        "--batch-size", type=common.positive, metavar="N", help="images per run of the model (default: by device)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    return add
+
+
+def add_encoder(parser: Any, **model: Any) -> None:
+    """Adds the options of the encoder. `model` are the arguments of `common.add_model`."""
+    add = parser.add_argument_group("model").add_argument
+    common.add_model(add, **model)
+    common.add_encoder(add)
+    help = "images per inference batch (default 8 on a CPU, 64 on a GPU)"
+    add("--batch-size", type=common.positive, metavar="N", help=help)
+
+
+def add_output(parser: Any) -> None:
+    """Adds the option of the summary."""
+    add = parser.add_argument_group("output").add_argument
+    add("--json", action="store_true", help="summary on stdout, as JSON")
 
 
 class EncodeProgress:
-    """Encodes files with a progress bar. Unreadable ones are named and kept in `skipped`.
+    """An encoding of files with a progress bar. Unreadable files are reported and kept in `skipped`.
 
-    sums: checksums of the files encoded so far, uint64 (n, 2).
+    Attributes:
+        skipped: path and reason of each unreadable file.
+        sums: checksums of the files encoded so far, uint64 (n, 2).
     """
 
     def __init__(self, encoder: Encoder, paths: list[str], already: int = 0) -> None:
-        """already: images that the database had before, so that none of these being readable is no failure."""
+        """Prepares the encoding of `paths`.
+
+        If none of them can be read, iteration raises InvalidInputError, unless `already` > 0 images are stored.
+        """
         from ..encoder.batch import encode_loaded
 
         self.skipped: list[dict[str, str]] = []
@@ -60,7 +79,7 @@ class EncodeProgress:
         self._run = encode_loaded(encoder, len(paths), self._load, on_skip=self._skip, progress=self._bar.update)
 
     def _load(self, i: int) -> np.ndarray:
-        self.sums[i] = checksum(self._paths[i])  # before the pixels: of a file that changes meanwhile it is the old one
+        self.sums[i] = checksum(self._paths[i])  # before the pixels, so that a change of the file is noticed next time
         return self._encoder.pixels(self._paths[i])
 
     def _skip(self, path: str, reason: str) -> None:
@@ -69,7 +88,7 @@ class EncodeProgress:
         console.note(f"skipped {path}: {reason}")
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(numbers of the files, their codes), batch by batch."""
+        """Yields batches of positions in `paths` and codes."""
         with self._bar:
             yield from self._run
         if self._paths and self._run.summary.images == 0 and not self._already:
@@ -77,9 +96,16 @@ class EncodeProgress:
             raise InvalidInputError(f"none of {count} could be read; nothing was written", path="--images")
 
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
-        """Prints the summary and returns the exit code. left_out: files that were not among the images."""
+        """Prints the summary and returns the exit code.
+
+        Args:
+            target: the database.
+            as_json: True to print JSON on stdout as well.
+            left_out: files that are not among the images.
+            more: further fields of the summary.
+        """
         summary, size = self._run.summary, target.stat().st_size
-        done = [str(summary)] if self._paths else []  # nothing was encoded: no speed
+        done = [str(summary)] if self._paths else []  # no speed if nothing was encoded
         done += [f"{number} {name}" for name, number in more.items() if isinstance(number, int)]
         console.note(f"{target}: {', '.join(done)}; {size:,} bytes")
         if as_json:

@@ -1,6 +1,7 @@
-"""Entry points of the six commands. Each one secures the process first and imports its command afterwards.
+"""Entry points of the six commands. Each one sets up signals and descriptors before it imports the command.
 
-The imports of a command take up to seconds. Until the command itself runs, an interrupt has nothing to clean up.
+The imports may take seconds. An interrupt during the imports ends the process at once, because nothing has to be
+cleaned up.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def evaluate() -> int:
 
 
 def open_descriptors() -> None:
-    """Opens the null device at each of the descriptors 0, 1 and 2 that is closed.
+    """Opens the null device at closed descriptors among 0, 1 and 2.
 
-    Otherwise the next file that the process opens takes the number, and messages are written into that file.
+    Otherwise the next opened file would get the number, and messages would be written into that file.
     """
     for number in range(3):
         try:
@@ -58,9 +59,9 @@ def open_descriptors() -> None:
 
 
 def _run(module: str) -> int:
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as nohup and a shell's background jobs have it
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored under nohup and in background jobs of a shell
         signal.signal(signal.SIGINT, _interrupt)
-        # Python's own end, a few hundred milliseconds with torch, runs no handlers: the work is done, let it end.
+        # Python's shutdown takes a few hundred milliseconds with torch. The work is done then, so SIGINT is ignored.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     open_descriptors()
     status: int = importlib.import_module(module).main()
@@ -68,7 +69,7 @@ def _run(module: str) -> int:
 
 
 def _interrupt(*_: Any) -> NoReturn:
-    """Ends the process at once: an exception inside an import may be swallowed, or reported as something else."""
+    """Ends the process at once. An exception during an import could be swallowed, or reported as another error."""
     try:
         os.write(2, b"interrupted\n")
     finally:

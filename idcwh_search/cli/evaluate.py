@@ -1,4 +1,4 @@
-"""idcwh-eval: retrieval metrics of models on a protocol, or of codes made elsewhere."""
+"""idcwh-eval, which prints retrieval metrics of models on a protocol, or of codes in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..metrics import code_files, plots, table
 from ..metrics.code_files import CodeSet
 from ..metrics.evaluate import CUTS
 from ..metrics.result import Evaluation
-from ..splits.options import HELP, OPTIONS, SplitOptions
+from ..splits.options import HELP, NAMES, OPTIONS, SplitOptions
 from ..splits.split import KIND as SPLIT
 from . import common
 
@@ -35,11 +35,16 @@ EPILOG = """examples:
   idcwh-eval --model 12.onnx --model 48.onnx --data cifar10:data --protocol cifar10-mini --plots plots/
   idcwh-eval --codes theirs.npz --model ours.onnx --name DPSH --name IDCWH --data photos/ --protocol split.json --json
 
-Prints a table with one column per model: MAP in four readings of ties, MAP@K by three denominators, P@N, R@N, P@H<=r,
-R@H<=r, and statistics of the codes. docs/metrics.md defines them. --codes reads an .npz archive of query_codes,
-database_codes (uint8 [n, ceil(bits/8)]), query_labels, database_labels (int [n], or bool [n, C]) and bits.
+The output is a table with one column per --model and --codes. It has MAP with four orders of ties,
+MAP@K with three denominators, P@N, R@N, P@H<=R, R@H<=R, and code statistics.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some images could not be read."""
+FILE.npz has the arrays query_codes and database_codes (uint8 [n, ceil(bits/8)]), query_labels and
+database_labels (int [n], or bool [n, C]), and bits.
+SPEC is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of
+path,label[,label...], an .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR.
+NAME is one of {protocols}.
+
+exit codes: {exit_codes}"""
 
 
 _SWITCHES = ("database_without_train",)
@@ -50,26 +55,28 @@ def _flag(name: str) -> str:
 
 
 def parser() -> common.Parser:
-    parser = common.Parser(prog="idcwh-eval", description="Measure how well codes retrieve.", epilog=EPILOG)
+    parser = common.Parser(
+        prog="idcwh-eval",
+        description="Evaluate models, or codes of any origin, by retrieval metrics.",
+        epilog=EPILOG.format(protocols=", ".join(NAMES), exit_codes=common.EXIT_CODES_SKIPPED),
+    )
     parser.with_version()
 
-    add = parser.add_argument_group(
-        "codes to measure (each may be repeated, one column per model or file)"
-    ).add_argument
+    add = parser.add_argument_group("codes (each may be repeated)").add_argument
     # One list for both, so that --name follows the order of the command line.
     source: dict[str, Any] = {"dest": "sources", "action": "append"}
-    add("--model", type=partial(_source, "model"), metavar="FILE", help="a model.onnx", **source)
-    add("--codes", type=partial(_source, "codes"), metavar="FILE.npz", help="codes made elsewhere", **source)
-    add("--name", action="append", metavar="TEXT", help="name of each of them, in the same order")
+    add("--model", type=partial(_source, "model"), metavar="FILE", help="model.onnx, with --data", **source)
+    add("--codes", type=partial(_source, "codes"), metavar="FILE.npz", help="codes and labels, see below", **source)
+    add("--name", action="append", metavar="TEXT", help="column title; one per --model and --codes, in order")
 
     add = parser.add_argument_group("images (with --model)").add_argument
     add(
         "--data",
         type=common.path,
         metavar="SPEC",
-        help="a folder, a .csv or .jsonl manifest, .npz arrays, or source:directory",
+        help="labelled images, see below",
     )
-    add("--protocol", default="auto", metavar="NAME", help="a protocol, or a saved split .json (default auto)")
+    add("--protocol", default="auto", metavar="NAME", help="split protocol, or saved split .json (default auto)")
     for name, text in HELP.items():
         least = common.natural if name in ("query_per_class", "query") else common.positive
         how: dict[str, Any] = {"action": "store_true"} if name in _SWITCHES else {"type": least, "metavar": "N"}
@@ -78,25 +85,20 @@ def parser() -> common.Parser:
 
     add = parser.add_argument_group("metrics and device").add_argument
     add("--top", nargs="+", type=common.positive, metavar="K", help="K of MAP@K, P@K, R@K (default 10 100 1000 5000)")
-    add("--radius", type=common.natural, default=2, metavar="R", help="radius of P@H<=R and R@H<=R (default 2)")
+    add("--radius", type=common.natural, default=2, metavar="R", help="radius of P@H<=R, R@H<=R in bits (default 2)")
     common.add_encoder(add)
 
     add = parser.add_argument_group("output").add_argument
-    add("--json", action="store_true", help="print JSON, curves and histograms included")
-    add("--plots", type=common.path, metavar="DIR", help="also draw PNG plots into DIR")
-    add(
-        "--save-codes",
-        type=common.path,
-        metavar="FILE.npz",
-        help="also write the codes of the one --model, for --codes",
-    )
-    add("--save-protocol", type=common.path, metavar="FILE.json", help="also write the split, for --protocol")
+    add("--json", action="store_true", help="metrics as JSON, with curves and histograms")
+    add("--plots", type=common.path, metavar="DIR", help="folder for PNG plots")
+    add("--save-codes", type=common.path, metavar="FILE.npz", help="output file for the codes of one --model")
+    add("--save-protocol", type=common.path, metavar="FILE.json", help="output file for the split")
     return parser
 
 
 @dataclass(frozen=True)
 class Source:
-    """One column: a model to run ("model"), or a file of codes ("codes")."""
+    """A column of the table: a model to run (kind "model"), or a file of codes (kind "codes")."""
 
     kind: str
     path: str
@@ -110,23 +112,23 @@ class Source:
 
 
 def _source(kind: str, text: str) -> Source:
-    """argparse type: the path of a column."""
+    """Returns an argument as a column of the table."""
     return Source(kind, common.path(text))
 
 
 @dataclass(frozen=True)
 class Images:
-    """The images that models are measured on, and their split."""
+    """The images on which models are evaluated, and their split."""
 
     dataset: LabelledImages
     split: Split
     skipped: dict[str, str] = field(default_factory=dict)
-    """Key of each image that could not be read, and the reason; filled while encoding."""
+    """Key of an unreadable image -> reason; filled by `_encode`."""
 
 
 @dataclass
 class Column:
-    """The results of one source."""
+    """The results of one source, and its fields for JSON."""
 
     evaluation: Evaluation
     origin: dict[str, Any]
@@ -177,26 +179,26 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("expected --model FILE or --codes FILE.npz")
     models = sum(source.kind == "model" for source in options.sources)
     if models and not options.data:
-        arguments.error("--model needs --data, the labelled images to encode")
+        arguments.error("--data is missing; give the labelled images for --model")
     if not models and (options.data or options.save_protocol):
-        arguments.error("--data and --save-protocol go with --model; --codes brings its own labels")
+        arguments.error("--data and --save-protocol are not supported without --model")
     if options.save_codes and (models, len(options.sources)) != (1, 1):
-        arguments.error("--save-codes goes with exactly one --model")
+        arguments.error("--save-codes is not supported without exactly one --model")
     given = [name for name in OPTIONS if hasattr(options, name)]
     if options.protocol.endswith(".json") and given:
-        arguments.error(f"{_flag(given[0])} does not apply to {options.protocol}, which is a saved split")
+        arguments.error(f"{_flag(given[0])} is not supported with the saved split {options.protocol}")
     if options.data and not options.protocol.endswith(".json"):
         with arguments.checking():
             SplitOptions.of(options)
     if options.name and len(options.name) != len(options.sources):
         count = len(options.sources)
-        arguments.error(f"expected a --name for each of {count} --model and --codes, not {len(options.name)}")
+        arguments.error(f"expected one --name per --model and --codes, {count} in all, not {len(options.name)}")
     if options.name and len(set(options.name)) != len(options.name):
-        arguments.error("expected a different --name for each")
+        arguments.error("expected a different --name per --model and --codes")
 
 
 def _names(arguments: common.Parser, options: Any) -> list[str]:
-    """Returns the title of each column: --name, or the shortest end of its path that no other column has."""
+    """Returns the titles of the columns: --name, or the shortest ends of the paths that are all different."""
     if options.name:
         return list(options.name)
     paths = [Path(source.path) for source in options.sources]
@@ -204,11 +206,11 @@ def _names(arguments: common.Parser, options: Any) -> list[str]:
         names = [str(Path(*path.parts[-parts:])) for path in paths]
         if len(set(names)) == len(names):
             return names
-    arguments.error(f"{paths[0]} is given twice; give each a --name")
+    arguments.error(f"{paths[0]} is repeated; give each a --name")
 
 
 def _images(options: Any) -> Images | None:
-    """Returns the labelled images and their split, or None if only files of codes are measured."""
+    """Returns the labelled images and their split, or None if only files of codes are evaluated."""
     if not options.data:
         return None
     from .. import datasets
@@ -223,7 +225,7 @@ def _images(options: Any) -> Images | None:
         split = protocols.split(dataset, SplitOptions.of(options), seed=options.seed)
     if split.without_queries:
         where = options.protocol if options.protocol.endswith(".json") else "--query-per-class or --query"
-        raise UsageError("has no queries to evaluate", path=where)
+        raise UsageError("has no queries", path=where)
     console.note_all([*dataset.remarks(), *split.remarks(dataset)])
     if options.save_protocol:
         split.save(options.save_protocol, dataset)
@@ -231,23 +233,23 @@ def _images(options: Any) -> Images | None:
 
 
 def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
-    """Returns how many queries are training images of the model, which is reported; None where it is not known."""
+    """Returns the number of queries that are training images of the model, and reports it; None if it is unknown."""
     from ..datasets import training_images
 
     dataset, queries, recorded = images.dataset, images.split.query, encoder.info.training_images
     found = training_images.count(recorded, dataset, queries)
     if recorded is None or found is None:
-        console.note(f"{name}: does not record its training images; whether queries are among them is not known")
+        console.note(f"{name}: has no record of its training images, so a check of the queries is skipped")
     elif found:
         console.note(
             f"warning: {name}: {found:,} of {counted(len(queries), 'query')} are among its "
-            f"{counted(recorded['images'], 'training image')}, so its numbers are too high; use its own split "
-            "(--protocol protocol.json of its run), or other images"
+            f"{counted(recorded['images'], 'training image')}, so its metrics are too high; use the split of its run "
+            "(--protocol protocol.json), or other images"
         )
     elif not training_images.count(recorded, dataset, np.arange(len(dataset))):
         console.note(
-            f"{name}: none of its {counted(recorded['images'], 'training image')} is in {dataset.spec} by name and "
-            "size; whether queries were trained on under other names is not known"
+            f"{name}: none of its {counted(recorded['images'], 'training image')} is in {dataset.spec} by key and "
+            "size; training images with other keys are not recognised"
         )
         return None
     return found
@@ -257,7 +259,7 @@ def _encode(encoder: Encoder, name: str, images: Images) -> CodeSet:
     console.note(f"{name}: {encoder.bits} bits, on {encoder.device} ({encoder.why})")
 
     def skip(key: str, reason: str) -> None:
-        if key not in images.skipped:  # a second model meets the same files
+        if key not in images.skipped:  # a second model skips the same files
             console.note(f"skipped {key}: {reason}")
         images.skipped[key] = reason
 
@@ -288,7 +290,7 @@ def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
     if images:
         print(console.one_line(f"{images.dataset.spec}, {images.split.describe()}"))
         if images.skipped:
-            print(f"{counted(len(images.skipped), 'image')} could not be read: left out")
+            print(f"{counted(len(images.skipped), 'image')} could not be read and were skipped")
         print()
     print(table.table({console.one_line(name): column.evaluation for name, column in columns.items()}))
 

@@ -1,6 +1,6 @@
-"""A page that shows queries and what was found: one self-contained HTML file, no script, no other file.
+"""The HTML page with queries and hits, one self-contained file without scripts.
 
-Every image is embedded once, as a CSS background, however often it is a hit.
+Each image is embedded once, as a CSS background, even if it is a hit of many queries.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ THUMBNAIL = Preprocess(resize=144, crop=144, interpolation="bicubic")
 
 
 Locate = Callable[[str | None], Path | None]
-"""Returns the image file of a key, or None if it is missing."""
+"""A function that returns the image file of a key, or None if it is missing."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query and its hits, in order. `label` is the name of its folder, if items have this label."""
+    """A query and its hits in order. `label` is the name of its folder if items have this label, otherwise None."""
 
     name: str
     image: Path | bytes | None
@@ -38,13 +38,20 @@ class Query:
 
 
 def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: Locate) -> str:
-    """Returns the whole page as text."""
+    """Returns the page as HTML text.
+
+    Args:
+        queries: queries with their hits.
+        title, subtitle: plain text.
+        bits: code length.
+        locate: function that returns the image file of a key.
+    """
     images = _Images(locate)
     rows = "\n".join(_row(query, bits, images) for query in queries)
     judged = any(query.label for query in queries)
     legend = (
         '<p class="legend"><span class="dot same"></span> same label as the query '
-        '<span class="dot other"></span> another</p>'
+        '<span class="dot other"></span> another label</p>'
         if judged
         else ""
     )
@@ -54,7 +61,7 @@ def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: 
 
 
 def _row(query: Query, bits: int, images: _Images) -> str:
-    hits = "\n".join(_hit(hit, query.label, bits, images) for hit in query.hits) or '<p class="none">nothing found</p>'
+    hits = "\n".join(_hit(hit, query.label, bits, images) for hit in query.hits) or '<p class="none">no hits</p>'
     label = f"<b>{escape(_printable(query.label))}</b>" if query.label else ""
     return (
         f'<section><figure class="query" title="{escape(_printable(query.name))}">'
@@ -72,18 +79,18 @@ def _hit(hit: Hit, wanted: str | None, bits: int, images: _Images) -> str:
     image = images.show(images.locate(hit.key), name)
     return (
         f'<figure class="hit{verdict}" title="{escape(_printable(name))}">{image}'
-        f'<span class="distance" title="Hamming distance of {bits} bits">{hit.distance}</span>'
+        f'<span class="distance" title="Hamming distance, 0 to {bits} bits">{hit.distance}</span>'
         f"<figcaption><i>{hit.rank}</i> {label}<small>{escape(_printable(name))}</small></figcaption></figure>"
     )
 
 
 def _short(name: str) -> str:
-    """Returns the end of a path: its file and the folder it is in."""
+    """Returns the last folder and the file name of a path."""
     return "/".join(name.split("/")[-2:])
 
 
 def _printable(name: str) -> str:
-    """Returns a name or label without bytes that are no text, and with control and direction characters escaped."""
+    """Returns a name or label as printable text. Undecodable bytes are replaced, control characters escaped."""
     return one_line("".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in name))
 
 
@@ -105,7 +112,7 @@ class _Images:
         if path not in self._numbers:
             try:
                 data = _thumbnail(path)
-            except IdcwhError:  # gone or corrupt since it was indexed: the page says so in its place
+            except IdcwhError:  # missing or corrupt since it was indexed; the page shows "no image"
                 self._numbers[path] = None
             else:
                 self._numbers[path] = len(self._rules)

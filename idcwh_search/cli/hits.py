@@ -1,6 +1,7 @@
-"""Hits of queries in a database, with keys, labels and counts of ties: what `idcwh-search` prints.
+"""The search of idcwh-search: hits with keys and labels, and counts of ties.
 
-The order (distance, id) is the library's. Only here, among equal distances, the query's own file comes first.
+The order is (distance, id), as in the library. The only difference is that among equal distances the query's own file
+comes first.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 from ..database.database import Database
 
 TOP = 10
-"""Hits per query where neither a number nor a radius is given."""
+"""Default number of hits per query without a radius."""
 
 
 class Hit(NamedTuple):
-    """One result of a query."""
+    """A hit of a query. Ranks start at 1."""
 
     rank: int
     distance: int
@@ -40,7 +41,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Ties:
-    """Items at the distance of the last hit, where not all of them are hits: how many there are, and are shown."""
+    """Items tied with the last hit, if not all of them are shown: their distance, number, and number shown."""
 
     distance: int
     items: int
@@ -49,7 +50,7 @@ class Ties:
 
 @dataclass(frozen=True)
 class Answer:
-    """A query and its hits, in order. self_ids: the hits that are the query's own files."""
+    """A query and its hits in order. `self_ids` are the ids of hits that are the query's own files."""
 
     query: Query
     hits: list[Hit]
@@ -61,11 +62,12 @@ class Answer:
 class Search:
     """The options of a search.
 
-    top: number of hits per query; None: TOP, or all within the radius.
-    radius: largest distance of a hit; None: any.
-    where: ids to search, int64; None: all.
-    exclude_self: leaves the query's own files out.
-    threads: number of threads; None: one per core.
+    Attributes:
+        top: number of hits per query; None for TOP, or for all within the radius.
+        radius: largest distance of a hit, in bits; None for any.
+        where: ids to search, int64; None for all.
+        exclude_self: True to leave out the query's own files.
+        threads: number of threads; None for one per core.
     """
 
     top: int | None = None
@@ -75,16 +77,16 @@ class Search:
     threads: int | None = None
 
     def run(self, database: Database, queries: list[Query]) -> Iterator[Answer]:
-        """Searches for all queries in one batch, and returns the answers in their order, each made on request."""
+        """Searches for all queries in one batch, and returns their answers in order, built lazily."""
         if not queries:
             return iter(())
-        excluded = _own_ids(database, queries) if self.exclude_self else [_NONE] * len(queries)
+        excluded = _self_ids(database, queries) if self.exclude_self else [_NONE] * len(queries)
         codes = np.stack([query.code for query in queries])
         rows = list(self._rows(database, codes, excluded))
         ties = self._ties(database, queries, rows, excluded)
         rows = [(distances[: self._top], ids[: self._top]) for distances, ids in rows]
         if not self.exclude_self:
-            self._take_in_own(database, queries, rows, ties)
+            self._include_self(database, queries, rows, ties)
         return (self._answer(database, *found) for found in zip(queries, rows, ties, strict=True))
 
     @property
@@ -92,15 +94,15 @@ class Search:
         return TOP if self.top is None and self.radius is None else self.top
 
     def _rows(self, database: Database, codes: np.ndarray, excluded: list[np.ndarray]) -> Iterator[_Row]:
-        """Yields distances and ids of each query, one more than the top, which shows whether the last one ties."""
+        """Yields distances and ids per query, one hit more than `top`, which shows if the last hit has ties."""
         if self.radius is None:
             k = (self._top or 0) + 1 + max(map(len, excluded))
             found = zip(*database.search(codes, k, self.where, self.threads), strict=True)
         else:
             limits, d, i = database.range_search(codes, min(self.radius, database.bits), self.where, self.threads)
             found = zip(np.split(d, limits[1:-1]), np.split(i, limits[1:-1]), strict=True)
-        for (distances, ids), own in zip(found, excluded, strict=True):
-            kept = ~np.isin(ids, own) if len(own) else slice(None)
+        for (distances, ids), self_ids in zip(found, excluded, strict=True):
+            kept = ~np.isin(ids, self_ids) if len(self_ids) else slice(None)
             yield distances[kept], ids[kept]
 
     def _ties(
@@ -110,7 +112,7 @@ class Search:
         rows: list[_Row],
         excluded: list[np.ndarray],
     ) -> list[Ties | None]:
-        """Returns for each query the ties that the top cuts off, counted in one batch per distance."""
+        """Returns per query the ties that `top` cuts off, counted in one batch per distance."""
         ties: list[Ties | None] = [None] * len(queries)
         top = self._top
         cut = {
@@ -123,54 +125,56 @@ class Search:
             codes = np.stack([queries[n].code for n in members])
             for n, within in zip(members, database.count(codes, distance, self.where, self.threads), strict=True):
                 nearer = int((rows[n][0] < distance).sum())
-                own = int((_distances(database, queries[n], self._searched(excluded[n])) <= distance).sum())
-                ties[n] = Ties(distance, int(within) - nearer - own, (top or 0) - nearer)
+                left_out = int((_distances(database, queries[n], self._searched(excluded[n])) <= distance).sum())
+                ties[n] = Ties(distance, int(within) - nearer - left_out, (top or 0) - nearer)
         return ties
 
     def _searched(self, ids: np.ndarray) -> np.ndarray:
         return ids if self.where is None else ids[np.isin(ids, self.where)]
 
-    def _take_in_own(self, database: Database, queries: list[Query], rows: list[_Row], ties: list[Ties | None]) -> None:
-        """Puts own files in the place of other hits where they tie and the top cuts them off.
+    def _include_self(
+        self, database: Database, queries: list[Query], rows: list[_Row], ties: list[Ties | None]
+    ) -> None:
+        """Replaces tied hits by the query's own files if `top` cut those off.
 
-        Finding them reads every key of the database, once for all queries, so it is done only for files in the folder
-        of the database's images that are not among the hits already.
+        The look-up reads all keys of the database, once for all queries. It is therefore done only for files below the
+        root that are not among the hits already.
         """
         pending = {
             n: Query(query.name, query.code, files=inside)
             for n, (query, (_, ids), tied) in enumerate(zip(queries, rows, ties, strict=True))
             if tied is not None and (inside := _inside(query)) and _missing(inside, database.keys(ids))
         }
-        for (n, query), own in zip(pending.items(), _own_ids(database, list(pending.values())), strict=True):
+        for (n, query), self_ids in zip(pending.items(), _self_ids(database, list(pending.values())), strict=True):
             (distances, ids), tied = rows[n], ties[n]
             assert tied is not None
-            own = self._searched(own)
-            own = own[_distances(database, query, own) == tied.distance]
+            self_ids = self._searched(self_ids)
+            self_ids = self_ids[_distances(database, query, self_ids) == tied.distance]
             nearer, others = np.split(ids, [len(ids) - tied.shown])
-            others = others[~np.isin(others, own)]
-            rows[n] = distances, np.concatenate([nearer, np.concatenate([own, others])[: tied.shown]])
+            others = others[~np.isin(others, self_ids)]
+            rows[n] = distances, np.concatenate([nearer, np.concatenate([self_ids, others])[: tied.shown]])
 
     def _answer(self, database: Database, query: Query, row: _Row, ties: Ties | None) -> Answer:
-        (distances, ids), own = row, _NONE
+        (distances, ids), self_ids = row, _NONE
         keys = database.keys(ids)
         if query.files and not self.exclude_self:
             names = frozenset[str | None]().union(*query.files)
-            own = ids[np.array([key in names for key in keys], bool)]
-        if len(own):
-            order = np.lexsort((ids, ~np.isin(ids, own), distances))
+            self_ids = ids[np.array([key in names for key in keys], bool)]
+        if len(self_ids):
+            order = np.lexsort((ids, ~np.isin(ids, self_ids), distances))
             ids, keys = ids[order], [keys[n] for n in order.tolist()]
         columns = (range(1, len(ids) + 1), distances.tolist(), ids.tolist(), keys, database.labels(ids))
-        return Answer(query, list(map(Hit._make, zip(*columns, strict=True))), own.tolist(), ties)
+        return Answer(query, list(map(Hit._make, zip(*columns, strict=True))), self_ids.tolist(), ties)
 
 
 _Row = tuple[np.ndarray, np.ndarray]
-"""Distances and ids of the hits of a query."""
+"""Distances and ids of a query's hits."""
 
 _NONE = np.empty(0, np.int64)
 
 
 def _inside(query: Query) -> tuple[frozenset[str], ...]:
-    """Returns the files of a query that are in the folder of the database's images."""
+    """Returns the files of a query that are below the root, each as its possible keys."""
     return tuple(keys for keys in query.files if not all(key.startswith("../") for key in keys))
 
 
@@ -178,8 +182,8 @@ def _missing(files: tuple[frozenset[str], ...], keys: list[str | None]) -> bool:
     return any(file.isdisjoint(keys) for file in files)
 
 
-def _own_ids(database: Database, queries: list[Query]) -> list[np.ndarray]:
-    """Returns the ids of each query's own files, ascending."""
+def _self_ids(database: Database, queries: list[Query]) -> list[np.ndarray]:
+    """Returns the ids of the own files per query, ascending."""
     wanted = frozenset[str]().union(*(keys for query in queries for keys in query.files))
     found = database.find(sorted(wanted)) if wanted else _NONE
     ids: dict[str | None, list[int]] = {}

@@ -1,4 +1,4 @@
-"""idcwh-index: make databases of codes, change them, look at them. Each of its commands is a module index_*.py."""
+"""idcwh-index, which creates, changes and inspects databases. Each of its subcommands is a module index_*.py."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from . import (
     index_verify,
 )
 
-EPILOG = """examples:
+EPILOG = f"""examples:
   idcwh-index build --model model.onnx --images photos/ --db codes.bin
   find . -name '*.jpg' | idcwh-index build --model model.onnx --images - --db codes.bin
-  idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume     (.tar files; again after a stop)
-  idcwh-index add codes.bin --images photos/       (only what is new or changed)
+  idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume     (.tar files; can be continued)
+  idcwh-index add codes.bin --images photos/       (new and changed images)
   idcwh-index remove codes.bin --keys cats/tom.jpg
   idcwh-index info codes.bin
   idcwh-index verify codes.bin
   idcwh-index export codes.bin codes.parquet
   idcwh-index import codes.faiss --db codes.bin
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some images could not be read (they are named and counted)."""
+idcwh-index COMMAND --help has the options of a command.
+
+exit codes: {common.EXIT_CODES_SKIPPED}"""
 
 
 def parser() -> common.Parser:
     parser = common.Parser(
-        prog="idcwh-index", description="Make, change and inspect databases of hash codes.", epilog=EPILOG
+        prog="idcwh-index", description="Create, change and inspect databases of binary codes.", epilog=EPILOG
     )
     parser.with_version()
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=common.Parser)

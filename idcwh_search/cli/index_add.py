@@ -1,4 +1,4 @@
-"""idcwh-index add: brings a database up to date with its images; only what is new or has changed is encoded."""
+"""idcwh-index add, which updates a database. Only new and changed images are encoded."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -25,33 +25,37 @@ from . import common, encoding
 from .changes import Changes
 from .inputs import ImageInputs
 
-MOST_PRUNED = 1 / 4  # of the items of a database
-FEW = 10  # items that are encoded again in a moment
+MOST_PRUNED = 1 / 4  # largest share of the items that --prune removes
+FEW = 10  # smaller numbers of items are always pruned, because they are soon encoded again
 NAMED = 20  # removed items that are listed
 
-EPILOG = """examples:
+EPILOG = f"""examples:
   idcwh-index add codes.bin --images photos/
   idcwh-index add codes.bin --images photos/ --prune
   idcwh-index add codes.bin --images /mnt/disk/photos --root /mnt/disk/photos    (after the folder was moved)
 
-An image whose bytes are those of an item is not encoded again, whatever its name and time. A renamed or moved image
-keeps its id. The database records --root."""
+An image with the bytes of a stored item is not encoded again. A renamed or moved image keeps its
+id. The database stores --root.
+
+--prune refuses to remove all items. It also refuses to remove {FEW} or more items if they are over a
+quarter of all items, or all items of a folder directly below the root. The reason is that a disk may
+not be mounted.
+
+{encoding.LABELS}"""
 
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    parser = common.add_command(commands, "add", run, help="add new and changed images to a database", epilog=EPILOG)
+    help, codes = "add new and changed images to a database", common.EXIT_CODES_SKIPPED
+    parser = common.add_command(commands, "add", run, help=help, epilog=EPILOG, exit_codes=codes)
     common.add_database(parser.add_argument)
-    common.add_database_files(parser.add_argument)
-    parser.add_argument(
-        "--prune",
-        action="store_true",
-        help="also remove images whose file is gone; refused for all images, and from "
-        f"{FEW} images on for more than a quarter of them and for all images of a folder directly below the root",
-    )
-    parser.add_argument("--prune-all", action="store_true", help="the same, however many images are gone")
-    parser.add_argument("--recode", action="store_true", help="encode every image again, unchanged ones as well")
-    encoding.add_options(parser)
+    common.add_root(encoding.add_images(parser))
+    add = parser.add_argument_group("update").add_argument
+    add("--prune", action="store_true", help="removal of items whose file is missing, see below")
+    add("--prune-all", action="store_true", help="the same without limit")
+    add("--recode", action="store_true", help="new codes for unchanged images as well")
+    encoding.add_encoder(parser)
+    encoding.add_output(parser)
 
 
 def run(options: Any) -> int:
@@ -71,7 +75,7 @@ def run(options: Any) -> int:
         )
         if options.root is None and (place := changes.moved_out()) is not None:
             raise NotFoundError(
-                f"no longer holds the images of {options.db}", path=root, hint=f"if they moved, pass --root {place}"
+                f"images of {options.db} are missing", path=root, hint=f"if they were moved, pass --root {place}"
             )
         gone = {}
         if options.prune or options.prune_all:
@@ -83,7 +87,7 @@ def run(options: Any) -> int:
         encoder = open_encoder(database, options.model, **common.encoder_options(options))
         if options.root is not None:
             if repeated := rename_items(database, item_keys):
-                console.note(f"removed {counted(repeated, 'item')} of a file that another item names")
+                console.note(f"removed {counted(repeated, 'item')} whose file another item has")
             move_images(database, root)
         work = changes.write(encoder)
         removed = list(gone.values())
@@ -106,29 +110,29 @@ def _listed_keys(root: Path, listing: ImageInputs) -> list[str]:
 
 
 def _check_pruned(db: str, root: Path, keys: list[str | None], lost: list[str]) -> None:
-    """Raises InvalidInputError where the missing files may be those of a disk that is not mounted."""
+    """Raises InvalidInputError if so many files are missing that a disk may not be mounted."""
     if not lost:
         return
-    there = [key for key in keys if key is not None]
-    left, gone = Counter(map(_folder, there)), Counter(map(_folder, lost))
-    whole = [name for name, number in gone.items() if name and number >= FEW and number == left[name]]
-    if len(lost) == len(there):
-        what = f"all {counted(len(there), 'item')}"
+    stored = [key for key in keys if key is not None]
+    total, gone = Counter(map(_folder, stored)), Counter(map(_folder, lost))
+    whole = [name for name, number in gone.items() if name and number >= FEW and number == total[name]]
+    if len(lost) == len(stored):
+        what = f"all {counted(len(stored), 'item')}"
     elif whole:
         what = f"all {gone[whole[0]]:,} items of the folder {whole[0]}"
-    elif len(lost) >= FEW and len(lost) > MOST_PRUNED * len(there):
-        what = f"{len(lost):,} of {len(there):,} items"
+    elif len(lost) >= FEW and len(lost) > MOST_PRUNED * len(stored):
+        what = f"{len(lost):,} of {len(stored):,} items"
     else:
         return
     raise InvalidInputError(
-        f"the files of {what} are missing in {root} (the first: {lost[0]}); nothing was changed",
+        f"files of {what} are missing in {root} (first: {lost[0]}); nothing was changed",
         path=db,
         hint="check that the disk is mounted, or remove the items with --prune-all",
     )
 
 
 def _folder(key: str) -> str:
-    """Returns the folder of a key directly below the root or outside it; "" for files of the root and for tar files."""
+    """Returns the first folder of a key, below or outside the root; "" for files in the root and for tar files."""
     parts = key.split("/")
     first = next((n for n, part in enumerate(parts) if part != ".."), 0)
     folder = "/".join(parts[: first + 1])

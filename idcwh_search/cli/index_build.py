@@ -1,4 +1,4 @@
-"""idcwh-index build: a new database of the codes of images."""
+"""idcwh-index build, which encodes images into a new database."""
 
 from __future__ import annotations
 
@@ -18,30 +18,27 @@ from .inputs import ImageInputs
 if TYPE_CHECKING:
     from ..encoder.encoder import Encoder
 
-EPILOG = """examples:
+EPILOG = f"""examples:
   idcwh-index build --model model.onnx --images photos/ --db codes.bin
   idcwh-index build --model model.onnx --images labels.csv --db codes.bin         (with columns path and label)
-  idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume   (the same again after a stop)
+  idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume   (.tar files; can be continued)
 
-The database names its images by their path below DIR, such as cats/tom.jpg, in a tar file 000.tar/tom.jpg."""
+The key of an image is its path relative to IMAGES, such as cats/tom.jpg, or 000.tar/tom.jpg in a tar file.
+
+{encoding.LABELS}"""
 
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    parser = common.add_command(commands, "build", run, help="encode images into a new database", epilog=EPILOG)
-    parser.add_argument(
-        "--model", required=True, type=common.path, metavar="FILE", help="the model.onnx, made by idcwh-export"
-    )
-    parser.add_argument(
-        "--db", required=True, type=common.path, metavar="FILE", help="the database to write, such as codes.bin"
-    )
-    parser.add_argument("--force", action="store_true", help="replace an existing database")
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="keep what is done in FILE.part, so that the same command goes on after an interruption",
-    )
-    encoding.add_options(parser)
+    help, codes = "encode images into a new database", common.EXIT_CODES_SKIPPED
+    parser = common.add_command(commands, "build", run, help=help, epilog=EPILOG, exit_codes=codes)
+    add = parser.add_argument_group("database").add_argument
+    add("--db", required=True, type=common.path, metavar="FILE", help="database to write, such as codes.bin")
+    add("--force", action="store_true", help="replacement of an existing database")
+    add("--resume", action="store_true", help="continuation after an interruption, with finished work in FILE.part")
+    encoding.add_images(parser)
+    encoding.add_encoder(parser, required=True, help="model.onnx, written by idcwh-export")
+    encoding.add_output(parser)
 
 
 def run(options: Any) -> int:
@@ -60,7 +57,7 @@ def run(options: Any) -> int:
     if options.resume:
         return _resumable(target, manifest, listing, encoder, options)
     writer = Database.build(target, encoder.bits, manifest, replace=options.force)
-    # Before encoding: an image that changes meanwhile has another signature in the next `add`.
+    # Computed before encoding, so that an image which changes meanwhile has another signature in the next `add`.
     signatures = [signature(path)[0] for path in listing.paths]
     with writer:
         work = encoding.EncodeProgress(encoder, listing.paths)
@@ -76,29 +73,31 @@ def run(options: Any) -> int:
 
 
 def _resumable(target: Path, manifest: dict[str, Any], listing: ImageInputs, encoder: Encoder, options: Any) -> int:
-    """Writes TARGET.part batch by batch, and renames it to TARGET when it has all images."""
-    with locked(target):  # before encoding, and again when it is replaced
+    """Writes TARGET.part in batches, and renames it to TARGET when it is complete."""
+    with locked(target):  # checked before encoding, and again before the replacement
         pass
     part = beside(target, ".part")
     if not part.exists():
         Database.create(part, encoder.bits, manifest).close()
     try:
-        Database.open(part).close()  # for reading: what fails is the file, not that another process writes to it
+        Database.open(part).close()  # for reading, so that a lock of another process is reported below
     except IdcwhError as error:
-        raise error.about(part, hint="--resume would continue it; delete it to start again") from error
+        raise error.about(part, hint="delete it to start again") from error
     with Database.open(part, "r+") as database:
         if database.manifest != manifest:
             raise MismatchError(
-                "was started with another model or other images", path=part, hint="delete it, or pass the same ones"
+                "does not match the model or the images",
+                path=part,
+                hint="pass those of its first run, or delete it to start again",
             )
         changes = Changes(database, listing, listing.keys, listing.root, exactly=True, threads=options.threads)
         work = changes.write(encoder)
         wanted = set(listing.keys)
-        there = database.keys()
-        if gone := [key for key in there if key is not None and key not in wanted]:  # since the first run
+        stored = database.keys()
+        if gone := [key for key in stored if key is not None and key not in wanted]:  # removed since the first run
             database.remove(keys=gone)
         database.compact()
     common.refuse_existing(target, options.force)
-    with locked(target):  # whose writer must not go on in a file without a name
+    with locked(target):  # otherwise its writer would continue in a file without a name
         move_into_place(part, target, CODES_BIN)
     return work.summarise(target, options.json, listing.left_out, **changes.counts)

@@ -1,4 +1,4 @@
-"""idcwh-index compact: writes a database again without the removed items."""
+"""idcwh-index compact, which rewrites a database without removed items."""
 
 from __future__ import annotations
 

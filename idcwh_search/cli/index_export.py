@@ -1,4 +1,4 @@
-"""idcwh-index export: a database as a file of another system."""
+"""idcwh-index export, which writes a database in the format of another system."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ EPILOG = """examples:
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    help = "write a database as a file for faiss, NumPy, Parquet or Arrow"
+    help = "write a database as a file of faiss, NumPy, Parquet or Arrow"
     parser = common.add_command(commands, "export", run, help=help, epilog=EPILOG)
     common.add_database(parser.add_argument)
-    parser.add_argument("out", type=common.path, metavar="OUT", help="the file to write, such as codes.parquet")
-    parser.add_argument("--format", choices=interchange.FORMATS, help="the format (default: by the suffix of OUT)")
+    parser.add_argument("out", type=common.path, metavar="OUT", help="file to write, such as codes.parquet")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="format of OUT (default: by its suffix)")
     parser.add_argument(
-        "--ids", type=common.path, metavar="FILE", help="write the ids to this .npy, for formats without (npy, raw)"
+        "--ids", type=common.path, metavar="FILE", help=".npy file for the ids, with formats without ids (npy, raw)"
     )
-    parser.add_argument("--force", action="store_true", help="replace existing files")
+    parser.add_argument("--force", action="store_true", help="replacement of existing files")
 
 
 def run(options: Any) -> int:
     with options.parser.checking():
         interchange.format_of(options.out, options.format, options.ids)
     if options.ids is not None and Path(options.ids).resolve() == Path(options.out).resolve():
-        options.parser.error(f"argument --ids: {options.ids} is the output for the codes as well")
+        options.parser.error(f"argument --ids: {options.ids} is the file of the codes as well")
     for output in (options.out, options.ids):
         if output is not None:
             common.refuse_existing(output, options.force)
@@ -50,5 +50,5 @@ def run(options: Any) -> int:
             )
         console.note(f"{options.out}: {counted(len(database), 'item')}; {Path(options.out).stat().st_size:,} bytes")
     if left_out:
-        console.note(f"left out, as the format does not store them: {', '.join(left_out)}")
+        console.note(f"left out, because the format does not store them: {', '.join(left_out)}")
     return common.DONE

@@ -1,4 +1,4 @@
-"""idcwh-index import: a database from a file of another system."""
+"""idcwh-index import, which creates a database from a file of another system."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ EPILOG = """examples:
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    help = "make a database of codes from faiss, NumPy, Parquet or Arrow"
+    help = "create a database from a file of faiss, NumPy, Parquet or Arrow"
     parser = common.add_command(commands, "import", run, help=help, epilog=EPILOG)
-    parser.add_argument("source", type=common.path, metavar="IN", help="the file of codes, such as codes.faiss")
+    parser.add_argument("source", type=common.path, metavar="IN", help="file of codes, such as codes.faiss")
     parser.add_argument(
-        "--db", required=True, type=common.path, metavar="FILE", help="the database to write, such as codes.bin"
+        "--db", required=True, type=common.path, metavar="FILE", help="database to write, such as codes.bin"
     )
-    parser.add_argument("--format", choices=interchange.FORMATS, help="the format (default: by the suffix of IN)")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="format of IN (default: by its suffix)")
     parser.add_argument(
-        "--bits", type=common.bits, metavar="N", help="the code length (default: 8 times the bytes of a code)"
+        "--bits", type=common.bits, metavar="N", help="code length (default: 8 times the bytes per code)"
     )
-    parser.add_argument("--ids", type=common.path, metavar="FILE", help="a .npy of ids, for formats without (npy, raw)")
-    parser.add_argument("--force", action="store_true", help="replace an existing database")
+    parser.add_argument(
+        "--ids", type=common.path, metavar="FILE", help=".npy file with the ids, for formats without ids (npy, raw)"
+    )
+    parser.add_argument("--force", action="store_true", help="replacement of an existing database")
 
 
 def run(options: Any) -> int:
     with options.parser.checking():
         kind = interchange.format_of(options.source, options.format, options.ids)
     if kind == "raw" and options.bits is None:
-        options.parser.error(f"{options.source}: raw codes do not hold the code length; pass --bits")
+        options.parser.error(f"{options.source}: code length is missing in raw codes; pass --bits")
     check_target(options.db, CODES_BIN, options.source, options.ids)
     common.refuse_existing(options.db, options.force)
     source = interchange.read(options.source, format=options.format, bits=options.bits, ids=options.ids)

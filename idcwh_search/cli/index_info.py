@@ -1,4 +1,4 @@
-"""idcwh-index info: prints the properties of a database."""
+"""idcwh-index info, which prints the properties of a database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
     parser = common.add_command(commands, "info", run, help="print the properties of a database", epilog=EPILOG)
     common.add_database(parser.add_argument)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="properties as JSON, with all labels")
 
 
 def run(options: Any) -> int:
@@ -34,8 +34,8 @@ def run(options: Any) -> int:
         return common.DONE
     model = part(found["manifest"], "model")
     segments = f"{found['segments']} segment{'s' if found['segments'] != 1 else ''}"
-    removed = f" ({found['removed']:,} removed ones still in the file)" if found["removed"] else ""
-    unused = f", {found['unused']:,} of them out of use (idcwh-index compact)" if found["unused"] else ""
+    removed = f" (and {found['removed']:,} removed ones, still in the file)" if found["removed"] else ""
+    unused = f", {found['unused']:,} of them unused (idcwh-index compact frees them)" if found["unused"] else ""
     lines = {
         "items": f"{found['items']:,}{removed}",
         "bits": found["bits"],
@@ -43,7 +43,7 @@ def run(options: Any) -> int:
         "labels": f"{len(labels)}"
         + (f" ({', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''})" if labels else ""),
         "size": f"{found['bytes']:,} bytes in {segments}{unused}, format {found['format']}",
-        "model": model.get("path", "not named"),
+        "model": model.get("path", "-"),
         "fingerprint": model.get("sha256", "-"),
         "images": part(found["manifest"], "images").get("absolute", "-"),
     }

@@ -1,4 +1,4 @@
-"""idcwh-index remove: takes items out of a database, by id or by key."""
+"""idcwh-index remove, which removes items from a database by id or by key."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..database.database import Database
 from ..errors import NotFoundError
 from . import common
 
-_COMPARED = 10_000  # keys that are looked through for a similar one
+_COMPARED = 10_000  # keys among which a similar one is searched
 
 EPILOG = """examples:
   idcwh-index remove codes.bin --keys cats/tom.jpg shards/000.tar/tom.jpg
   idcwh-index remove codes.bin --ids 17 18
   grep cats/ keys.txt | idcwh-index remove codes.bin --keys-from -
 
-A key is the path of an image below the folder that was indexed, as idcwh-search prints it. Nothing is removed where one
-of the keys or ids is not there."""
+A key is the path of an image relative to the indexed folder, as idcwh-search prints it.
+If one of the keys or ids is missing, nothing is removed."""
 
 
 def add_parser(commands: Any) -> None:
@@ -32,12 +32,8 @@ def add_parser(commands: Any) -> None:
     which.add_argument(
         "--ids", nargs="+", type=common.identifier, metavar="ID", help="ids, as idcwh-search --json prints them"
     )
-    which.add_argument(
-        "--keys", nargs="+", metavar="KEY", help="paths below the folder that was indexed, such as cats/tom.jpg"
-    )
-    which.add_argument(
-        "--keys-from", type=common.path, metavar="FILE", help="a list of keys, one per line; - for stdin"
-    )
+    which.add_argument("--keys", nargs="+", metavar="KEY", help="keys, such as cats/tom.jpg")
+    which.add_argument("--keys-from", type=common.path, metavar="FILE", help="list of keys, one per line; - for stdin")
 
 
 def run(options: Any) -> int:
@@ -54,23 +50,23 @@ def run(options: Any) -> int:
 
 
 def _check_keys(database: Database, keys: list[str]) -> None:
-    """Raises NotFoundError for a key that no item has, with a key that an item has: the most similar one, if any is."""
-    keys_there = database.keys()
-    there = [key for key in keys_there if key is not None]
-    missing = set(keys).difference(there)
+    """Raises NotFoundError for a missing key, with the most similar key of an item as a hint."""
+    keys_of_items = database.keys()
+    stored = [key for key in keys_of_items if key is not None]
+    missing = set(keys).difference(stored)
     if not missing:
         return
     key = next(key for key in keys if key in missing)
     others = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
     name = key.rpartition("/")[2]
-    named = [other for other in there if other.rpartition("/")[2] == name]
-    if not there:
-        hint = "its items have no keys; pass their --ids"
-    elif similar := difflib.get_close_matches(key, named or there[:_COMPARED], n=1, cutoff=0 if named else 0.6):
+    named = [other for other in stored if other.rpartition("/")[2] == name]  # with the same file name
+    if not stored:
+        hint = "pass --ids, because its items have no keys"
+    elif similar := difflib.get_close_matches(key, named or stored[:_COMPARED], n=1, cutoff=0 if named else 0.6):
         hint = f"did you mean {similar[0]}?"
     else:
-        hint = f"its keys look like {there[0]}"
-    raise NotFoundError(f"has no item {key}{others}; nothing was removed", path=database.path, hint=hint)
+        hint = f"its keys look like {stored[0]}"
+    raise NotFoundError(f"key {key}{others} is missing; nothing was removed", path=database.path, hint=hint)
 
 
 def _lines(source: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""idcwh-index verify: compares every byte of a database with its checksums."""
+"""idcwh-index verify, which compares every byte of a database with its checksums."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from . import common
 SHOWN = 20  # corrupt ranges that are listed
 
 EPILOG = """examples:
-  idcwh-index verify codes.bin
-
-Exit codes: 0 every byte is as it was written, 1 the file is corrupt (the ranges are named) or cannot be read."""
+  idcwh-index verify codes.bin"""
 
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    parser = common.add_command(commands, "verify", run, help="check every byte of a database", epilog=EPILOG)
+    help, codes = "check every byte of a database", "0 all checksums match, 1 corrupt or not readable, 2 usage"
+    parser = common.add_command(commands, "verify", run, help=help, epilog=EPILOG, exit_codes=codes)
     common.add_database(parser.add_argument)
 
 
@@ -29,8 +28,7 @@ def run(options: Any) -> int:
         found = database.check()
     if found.torn:
         console.note(
-            f"{options.db}: {found.torn:,} bytes at its end are of a write that never ended; "
-            "the next writer removes them"
+            f"{options.db}: {found.torn:,} bytes of an unfinished write at its end, which the next writer removes"
         )
     if not found.corrupt:
         print(f"{console.one_line(options.db)}: good ({counted(found.items, 'item')})")

@@ -1,4 +1,4 @@
-"""Which images a command of idcwh-index takes, and the key and label under which each is stored."""
+"""The images that a command of idcwh-index reads, with the key and label of each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from ..images.listing import LeftOut, find_images
 
 
 class ImageInputs:
-    """The images to index: what to open, and the key and label under which each is stored.
+    """The images to index.
 
-    `labels_are_given`: by a manifest, not taken from folders. `left_out`: files that are not among the images.
+    Attributes:
+        root: folder to which keys are relative.
+        paths, keys, labels: one entry per image.
+        labels_are_given: True if the labels are those of a manifest.
+        left_out: files that are not among the images.
     """
 
     def __init__(self, source: str, labels: str) -> None:
@@ -48,7 +52,7 @@ class ImageInputs:
             self.labels = ["|".join(names[j] for j in np.flatnonzero(row)) or None for row in matrix]
 
     def _drop_repeats(self) -> None:
-        """Keeps the first of images that are listed several times."""
+        """Keeps the first entry of an image that is listed several times."""
         first: dict[str, int] = {}
         for i, key in enumerate(self.keys):
             first.setdefault(key, i)

@@ -1,4 +1,4 @@
-"""The queries of idcwh-search: images and lists of them, an image on standard input, or packed codes of a file."""
+"""The queries of idcwh-search: images, lists of images, an image on standard input, or packed codes in a file."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Queries:
-    """The queries that can be searched; the images that were skipped, each with `path` and `reason`."""
+    """The queries of a search, and the skipped images, each with `path` and `reason`."""
 
     items: list[Query]
     skipped: list[dict[str, str]] = field(default_factory=list)
     left_out: LeftOut = field(default_factory=LeftOut)
-    """Files of the folders in --query that are not among the queries."""
+    """Files in the folders of --query that are not among the queries."""
 
 
 class _StandardInput(io.BytesIO):
-    """An image that came on standard input."""
+    """An image read from standard input."""
 
     name = "standard input"
 
@@ -43,7 +43,16 @@ Image = str | _StandardInput
 
 
 def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries:
-    """Returns the queries that the options of the command name, with their codes. roots: of the database's images."""
+    """Returns the queries of the command line with their codes.
+
+    Args:
+        options: options of the command.
+        database: the database.
+        roots: folders to which keys may be relative.
+
+    Raises:
+        InvalidInputError: none of the query images can be read.
+    """
     if options.query_codes is not None:
         return _codes(options.query_codes, database)
     images: list[Image] = []
@@ -76,7 +85,7 @@ def _codes(path: str, database: Database) -> Queries:
 
 
 def _standard_input() -> _StandardInput | None:
-    """Returns the image on standard input; None for something else, such as a list of paths."""
+    """Returns the image on standard input, or None for other content, such as a list of paths."""
     from ..images.decoding import HEAD, kind_of
 
     stdin = getattr(sys.stdin, "buffer", None)
@@ -90,7 +99,7 @@ def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries
     from ..encoder.batch import encode_files
 
     queries = Queries([])
-    on_skip = _skipping(queries) if len(images) > 1 else None  # a single one is an error of its own
+    on_skip = _skipping(queries) if len(images) > 1 else None  # a single unreadable image is an error
     with console.progress_bar(total=len(images), unit="image", desc="encoding", leave=False) as bar:
         for done, codes in encode_files(encoder, images, on_skip=on_skip):
             queries.items += [_query([images[i]], code, roots) for i, code in zip(done, codes, strict=True)]
@@ -99,7 +108,7 @@ def _encode(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries
 
 
 def _combine(encoder: Encoder, images: list[Image], roots: list[Path]) -> Queries:
-    """Returns one query of all images: bit i is 1 where the mean of their logits i is >= 0."""
+    """Returns one query for all images. Bit i is 1 if the mean of their logits i is >= 0."""
     from ..codes import pack_outputs
     from ..images.decoding import UnreadableImage
 

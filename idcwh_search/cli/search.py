@@ -1,4 +1,4 @@
-"""idcwh-search: the nearest images of a database, for query images or query codes."""
+"""idcwh-search, which finds the nearest images in a database for query images or query codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import common, gallery
 from .hits import TOP, Answer, Hit, Search, Ties
 from .queries import Queries, read_queries
 
-EPILOG = """examples:
+EPILOG = f"""examples:
   idcwh-search --db codes.bin --query photo.jpg
   idcwh-search --db codes.bin --query holiday/ --top 5 --html hits.html
   idcwh-search --db codes.bin --query photo.jpg --radius 3 --json
@@ -29,52 +29,54 @@ EPILOG = """examples:
   idcwh-search --db codes.bin --query front.jpg side.jpg --combine
   curl -s https://example.org/photo.jpg | idcwh-search --db codes.bin --query -
 
-Prints rank, Hamming distance, key and label of each hit, ordered by (distance, id); among equal distances the query's
-own file comes first. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some query images could not be read."""
+The output has rank, Hamming distance in bits, key and label of each hit, ordered by (distance, id).
+Among equal distances the query's own file comes first.
+
+exit codes: {common.EXIT_CODES_SKIPPED}"""
 
 
 def parser() -> common.Parser:
     parser = common.Parser(
-        prog="idcwh-search", description="Find the nearest images of a database, exactly.", epilog=EPILOG
+        prog="idcwh-search",
+        description="Find the nearest images in a database by Hamming distance, exactly.",
+        epilog=EPILOG,
     )
     parser.with_version()
-    parser.add_argument(
-        "--db", required=True, type=common.path, metavar="FILE", help="the database, made by idcwh-index build"
+    group = parser.add_argument_group("database and queries")
+    group.add_argument(
+        "--db", required=True, type=common.path, metavar="FILE", help="database, written by idcwh-index build"
     )
-    source = parser.add_mutually_exclusive_group(required=True)
+    common.add_root(group.add_argument)
+    source = group.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--query",
         nargs="+",
         action="extend",
         type=common.path,
         metavar="IMAGE",
-        help="images, or folders or lists of them; - for an image, or a list, on standard input",
+        help="images, folders or lists of paths; - for an image or a list on stdin",
     )
     source.add_argument(
-        "--query-codes", type=common.path, metavar="FILE.npy", help="packed codes instead: uint8 (n, ceil(bits/8))"
+        "--query-codes", type=common.path, metavar="FILE.npy", help="packed query codes, uint8 (n, ceil(bits/8))"
     )
-    parser.add_argument(
-        "--combine", action="store_true", help="one query of all query images: the sign of their mean logits"
+    group.add_argument(
+        "--combine", action="store_true", help="one query for all images, by the sign of their mean logits"
     )
-    parser.add_argument(
-        "--top", type=common.positive, metavar="K", help=f"the K nearest (default {TOP}, or all within --radius)"
-    )
-    parser.add_argument(
-        "--radius", type=common.natural, metavar="R", help="only hits at a Hamming distance of at most R"
-    )
-    parser.add_argument(
-        "--label", nargs="+", action="extend", metavar="NAME", help="only items with one of these labels"
-    )
-    parser.add_argument(
-        "--key-prefix", nargs="+", action="extend", metavar="TEXT", help="only items whose key begins with one of these"
-    )
-    parser.add_argument("--exclude-self", action="store_true", help="leave out the query's own file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--html", type=common.path, metavar="FILE", help="also write a page with the images of queries and hits"
-    )
-    common.add_database_files(parser.add_argument)
-    common.add_encoder(parser.add_argument)
+
+    add = parser.add_argument_group("hits").add_argument
+    add("--top", type=common.positive, metavar="K", help=f"hits per query (default {TOP}, or all within --radius)")
+    add("--radius", type=common.natural, metavar="R", help="largest Hamming distance in bits (default: any)")
+    add("--label", nargs="+", action="extend", metavar="NAME", help="labels of the hits (default: any)")
+    add("--key-prefix", nargs="+", action="extend", metavar="TEXT", help="beginnings of their keys (default: any)")
+    add("--exclude-self", action="store_true", help="hits without the query's own file")
+
+    add = parser.add_argument_group("output").add_argument
+    add("--json", action="store_true", help="hits as JSON, with ids and counts of ties")
+    add("--html", type=common.path, metavar="FILE", help="HTML page with the images of queries and hits")
+
+    add = parser.add_argument_group("model").add_argument
+    common.add_model(add)
+    common.add_encoder(add)
     return parser
 
 
@@ -83,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     command = parser()
     options = command.parse_args(argv)
     if options.combine and options.query_codes is not None:
-        command.error("argument --combine: not allowed with argument --query-codes, which has no logits")
+        command.error("argument --combine: not allowed with argument --query-codes, because codes have no logits")
     if options.html is not None:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
         check_target(options.html, gallery.KIND, *inputs)
@@ -108,19 +110,19 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _where(options: Any, database: Database) -> np.ndarray | None:
-    """Returns the ids that pass the filters, None without a filter."""
+    """Returns the ids that match --label and --key-prefix, or None without these options."""
     if options.label is None and options.key_prefix is None:
         return None
     where = database.select(labels=options.label, key_prefixes=options.key_prefix)
     if not len(where):
-        problem = "has no item with both a label of --label and a key prefix of --key-prefix"
+        problem = "has no items that match both --label and --key-prefix"
         raise InvalidInputError(problem, path=options.db, hint="leave one of them out")
     console.note(f"searching {len(where):,} of {len(database):,} items")
     return where
 
 
 class _TieNotes:
-    """Notes that more items tie with the last hit than are shown."""
+    """Notes about queries with more ties than are shown."""
 
     def __init__(self, queries: int) -> None:
         self._queries = queries
@@ -135,7 +137,7 @@ class _TieNotes:
     def note(self) -> None:
         if self._queries > 1 and self._cut:
             console.note(
-                f"for {self._cut} of {self._queries} queries more items tie with the last hit than are shown; "
+                f"{self._cut} of {self._queries} queries have more items tied with the last hit than are shown; "
                 "--json counts them"
             )
         elif self._cut:
@@ -143,11 +145,11 @@ class _TieNotes:
 
 
 def _tie_note(answer: Answer, ties: Ties) -> str:
-    own = sum(hit.id in answer.self_ids for hit in answer.hits if hit.distance == ties.distance)
-    others = ties.shown - own
-    shown = ["the query's own file"] if own else []
+    own_files = sum(hit.id in answer.self_ids for hit in answer.hits if hit.distance == ties.distance)
+    others = ties.shown - own_files
+    shown = ["the query's own file"] if own_files else []
     if others:
-        shown.append("the first" + (f" {others:,}" if others > 1 else "") + (" others" if own else "") + " by id")
+        shown.append("the first" + (f" {others:,}" if others > 1 else "") + (" others" if own_files else "") + " by id")
     verb = "is" if ties.shown == 1 else "are"
     return f"{ties.items:,} items tie at distance {ties.distance}; {' and '.join(shown)} {verb} shown"
 
@@ -156,7 +158,7 @@ _CHUNK = 4096  # hits per write
 
 
 def _print_json(database: Database, queries: Queries, answers: Iterable[Answer]) -> None:
-    """Writes what json.dump(indent=1) would, hit by hit: a million of them take no longer than the table."""
+    """Writes the output of json.dump(indent=1) hit by hit, so that a million hits are as fast as in the table."""
     head = {"database": str(database.path), "bits": database.bits}
     sys.stdout.write(f'{_json(head, "")[:-2]},\n "queries": [')
     for number, answer in enumerate(answers):
@@ -190,7 +192,7 @@ def _json_hit(hit: Hit) -> str:
 
 
 def _print_table(queries: int, answers: Iterable[Answer]) -> None:
-    """Writes aligned columns; with several queries a line that names each."""
+    """Writes aligned columns, with a heading per query if there are several."""
     for number, answer in enumerate(answers):
         if queries > 1:
             print(f"{chr(10) if number else ''}{console.one_line(answer.query.name)}")
@@ -215,7 +217,7 @@ def _write_page(path: Path, database: Database, answers: list[Answer], roots: li
         shown.append(gallery.Query(answer.query.name, image, label, answer.hits))
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
-    subtitle = f"{database.path.name}: {database.bits}-bit {method} codes; the badge is the Hamming distance"
+    subtitle = f"{database.path.name}: {database.bits}-bit {method} codes. Badges show the Hamming distance in bits."
     missing = set[str | None]()
 
     def locate(key: str | None) -> Path | None:
@@ -227,5 +229,5 @@ def _write_page(path: Path, database: Database, answers: list[Answer], roots: li
     with replacing(path, gallery.KIND) as out:
         out.write(gallery.page(shown, title=title, subtitle=subtitle, bits=database.bits, locate=locate).encode())
     if missing:
-        console.note(f"{counted(len(missing), 'image')} of the page not found (--root names their folder)")
+        console.note(f"{counted(len(missing), 'image')} of the page missing (pass their folder as --root)")
     console.note(f"wrote {path}")
