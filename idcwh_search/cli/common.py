@@ -27,7 +27,7 @@ from .entry import open_descriptors
 
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
-EXIT_CODES = "0 done, 1 failed, 2 usage"
+EXIT_CODES = "0 done, 1 failed, 2 wrong usage"
 EXIT_CODES_SKIPPED = f"{EXIT_CODES}, 3 done but some images could not be read"
 LARGEST = 2**31 - 1  # largest number on a command line
 LARGEST_ID = 2**63 - 1

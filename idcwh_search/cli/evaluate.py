@@ -243,8 +243,8 @@ def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
     elif found:
         console.note(
             f"warning: {name}: {found:,} of {counted(len(queries), 'query')} are among its "
-            f"{counted(recorded['images'], 'training image')}, so its metrics are too high; use the split of its run "
-            "(--protocol protocol.json), or other images"
+            f"{counted(recorded['images'], 'training image')}, which makes its metrics too high; "
+            "pass the protocol.json of its run as --protocol, or other images"
         )
     elif not training_images.count(recorded, dataset, np.arange(len(dataset))):
         console.note(

@@ -18,7 +18,7 @@ EPILOG = """examples:
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    help, codes = "check every byte of a database", "0 all checksums match, 1 corrupt or not readable, 2 usage"
+    help, codes = "check every byte of a database", "0 all checksums match, 1 corrupt or not readable, 2 wrong usage"
     parser = common.add_command(commands, "verify", run, help=help, epilog=EPILOG, exit_codes=codes)
     common.add_database(parser.add_argument)
 

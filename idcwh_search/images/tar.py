@@ -1,8 +1,8 @@
 """Reading of images in uncompressed tar files in place, by paths such as `shards/000.tar/1.jpg`.
 
-The layout is that of WebDataset, where files of one sample share their name up to the first dot (`0001.jpg`,
-`0001.cls`), but every tar file of images is accepted. An archive is scanned once, from header to header. After that any
-thread reads an image by one read at its offset.
+Every tar file of images is accepted. Labels are read from the layout of WebDataset, where files of one sample share
+their name up to the first dot (`0001.jpg`, `0001.cls`). An archive is scanned once, from header to header. After that
+any thread reads an image by one read at its offset.
 
 Names are those of the unpacked files, so `./a//b.jpg` and `/a/b.jpg` are both a/b.jpg. Links are not followed, because
 archives of WebDataset have none.

@@ -29,8 +29,8 @@ class Snapshot(Searchable):
 class HammingIndex(Searchable):
     """An in-memory index of binary codes with unique ids, int64 >= 0.
 
-    Every search is exact. Every result is ordered by (distance, id), ascending, and does not depend on the instruction
-    set, the number of threads or the order in which codes were added.
+    Every search is exact, and every result is ordered by (distance, id), ascending. Results do not depend on the
+    instruction set, the number of threads or the order in which codes were added.
 
     Any number of threads may search while another adds and removes. A search never waits, and sees all of a change or
     none of it.
