@@ -63,7 +63,7 @@ class NotFoundError(IdcwhError):
 
 
 class AlreadyExistsError(IdcwhError):
-    """An output path at which a file of another kind exists."""
+    """An output path at which a file exists that must not be replaced."""
 
     default = "already exists"
 

@@ -82,13 +82,13 @@ def _resumable(target: Path, manifest: dict[str, Any], listing: ImageInputs, enc
     try:
         Database.open(part).close()  # for reading, so that a lock of another process is reported below
     except IdcwhError as error:
-        raise error.about(part, hint="delete it to start again") from error
+        raise error.about(part, hint="delete it, so that --resume starts again") from error
     with Database.open(part, "r+") as database:
         if database.manifest != manifest:
             raise MismatchError(
                 "does not match the model or the images",
                 path=part,
-                hint="pass those of its first run, or delete it to start again",
+                hint="pass those of its first run, or delete it, so that --resume starts again",
             )
         changes = Changes(database, listing, listing.keys, listing.root, exactly=True, threads=options.threads)
         work = changes.write(encoder)
