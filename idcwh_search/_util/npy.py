@@ -43,16 +43,16 @@ def read_header(file: Any) -> Header:
     """Reads the header at the current position of a binary file. Raises ValueError for an invalid one."""
     start = file.read(npy.MAGIC_LEN)
     if start[: len(npy.MAGIC_PREFIX)] != npy.MAGIC_PREFIX:
-        raise ValueError("is not an array in .npy format")
+        raise ValueError("is corrupt")
     version = tuple(start[len(npy.MAGIC_PREFIX) :])
     if version not in _READERS:
-        raise ValueError(f"is an array in .npy format {'.'.join(map(str, version))}, which is not supported")
+        raise ValueError(f".npy format {'.'.join(map(str, version))} is not supported")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns about corrupt headers
             header = Header(*_READERS[version](file))
     except Exception:  # NumPy evaluates the header as Python, which may raise many kinds
-        raise ValueError("has a corrupt header") from None
+        raise ValueError("header is corrupt") from None
     if header.dtype.hasobject:
         raise ValueError("holds Python objects, which are not supported; save plain arrays")
     if header.dtype.kind not in _KINDS or header.dtype.names or min(header.shape, default=0) < 0:

@@ -85,7 +85,7 @@ def load(directory: str) -> LabelledImages:
         split += [part] * len(labelled)
     assert categories is not None
     if (i := first_repeat(keys)) is not None:
-        raise InvalidInputError("lists an image twice", path=spec, found=keys[i])
+        raise InvalidInputError("image is repeated", path=spec, found=keys[i])
     note = f"left out: {counted(left_out, 'image')} without an annotation" if left_out else ""
     names = [name for _, name in categories]
     paths = [root / key for key in keys]
@@ -162,7 +162,7 @@ def _unique(file: Path, content: dict[str, list[Any]], part: str, name: str) -> 
         found.append((item["id"], item[name]))
     for which, what in ((0, "id"), (1, name)):
         if (twice := first_repeat(item[which] for item in found)) is not None:
-            raise CorruptFileError(f"{part}[{twice}] repeats the {what}", path=file, found=found[twice][which])
+            raise CorruptFileError(f"{what} of {part}[{twice}] is repeated", path=file, found=found[twice][which])
     return found
 
 
@@ -204,7 +204,7 @@ def _present(root: Path, folder: Path, file: Path, names: list[str]) -> list[str
     paths = [PurePosixPath(name) for name in names]
     if missing := [path for path in paths if path.name not in listed(path.parent)]:
         raise NotFoundError(
-            f"does not match {folder}, where {counted(len(missing), 'image')} of it are missing",
+            f"does not match {folder}, {counted(len(missing), 'image')} missing",
             path=file,
             found=str(missing[0]),
         )

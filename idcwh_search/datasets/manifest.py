@@ -90,16 +90,16 @@ def _header(manifest: Path, line: int, cells: list[str], unlabelled: bool) -> li
     if path is None and (label is None or (manifest.parent / cells[0]).is_file()):
         return None
     if path is None:
-        raise _at(manifest, line, "has no path column", ", ".join(names), f"one of {', '.join(_PATH_NAMES)}")
+        raise _at(manifest, line, "path column is missing", ", ".join(names), f"one of {', '.join(_PATH_NAMES)}")
     if label is None and not unlabelled:
-        raise _at(manifest, line, "has no label column", ", ".join(names), f"one of {', '.join(_LABEL_NAMES)}")
+        raise _at(manifest, line, "label column is missing", ", ".join(names), f"one of {', '.join(_LABEL_NAMES)}")
     known = {path: "path", label: "label", "split": "split"}
     return [known.get(name, f"other {name}") for name in names]
 
 
 def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) < len(header) and header[len(cells)] == "label" and "label" not in header[: len(cells)]:
-        raise _at(manifest, line, "has no label", expected=",".join(header))
+        raise _at(manifest, line, "label is missing", expected=",".join(header))
     if len(cells) > len(header) and header[-1] != "label":
         raise _at(manifest, line, "has too many columns", len(cells), f"{len(header)}, {','.join(header)}")
     # a label column at the end may repeat
@@ -108,7 +108,7 @@ def _csv_row(manifest: Path, line: int, header: list[str], cells: list[str]) -> 
     for name, cell in zip(names, cells, strict=False):
         columns.setdefault(name, []).append(cell)
     if not all(_encodes(cell, "strict") for cell in (*columns["label"], *columns["split"])):
-        raise _at(manifest, line, "has an invalid label", expected="UTF-8 text")
+        raise _at(manifest, line, "label is invalid", expected="UTF-8 text")
     return line, "".join(columns["path"][:1]), [x for x in columns["label"] if x], "".join(columns["split"][:1])
 
 
@@ -127,14 +127,14 @@ def _jsonl_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
                 raise _at(manifest, line, f"is invalid: {error}", expected="JSON") from None
             path = _first(item, _PATH_NAMES) if isinstance(item, dict) else None
             if not isinstance(path, str):
-                raise _at(manifest, line, "has no path", expected='an object with a "path"')
+                raise _at(manifest, line, "path is missing", expected='an object with a "path"')
             found = _first(item, ("labels", *_LABEL_NAMES))
             if found is None and not unlabelled:
-                raise _at(manifest, line, "has no label", expected='an object with a "label"')
+                raise _at(manifest, line, "label is missing", expected='an object with a "label"')
             found = [] if found is None else found
             labels = found if isinstance(found, list) else [found]
             if not all(isinstance(x, str | int) and not isinstance(x, bool) for x in labels):
-                raise _at(manifest, line, "has an invalid label", json.dumps(found)[:80], "a string or an integer")
+                raise _at(manifest, line, "label is invalid", json.dumps(found)[:80], "a string or an integer")
             names = [name for x in labels if (name := str(x).strip())]
             yield line, path, names, str(item.get("split") or "")
 
@@ -152,10 +152,10 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
     realpath = cache(os.path.realpath)
     for line, key, names, part in rows:
         if not key:
-            raise _at(manifest, line, "has no path")
+            raise _at(manifest, line, "path is missing")
         for text in (key, *names):
             if "\0" in text or not _encodes(text, "surrogateescape"):  # file names may be invalid UTF-8
-                raise _at(manifest, line, "has an invalid path or label", f"{text!a}", "UTF-8 text")
+                raise _at(manifest, line, "path or label is invalid", f"{text!a}", "UTF-8 text")
         path = manifest.parent / key
         if not path.is_file() and not tar.exists(path):
             if path.is_dir():
@@ -167,7 +167,7 @@ def _listed(manifest: Path, spec: str, rows: Iterator[Row]) -> LabelledImages:
             hint = "give all labels of an image on one line"
             raise _at(manifest, line, f"repeats the image of line {first[same]}", key, hint=hint)
         if part.lower() not in _SPLIT_NAMES:
-            raise _at(manifest, line, "has an invalid split", part, "train, test, query, database or nothing")
+            raise _at(manifest, line, "split is invalid", part, "train, test, query, database or nothing")
         first[same] = line
         keys.append(key)
         paths.append(path)

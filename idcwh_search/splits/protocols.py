@@ -116,9 +116,7 @@ def _with_unseen_classes(dataset: LabelledImages, options: SplitOptions, seed: i
     name, classes = options.protocol, len(dataset.classes)
     number = options.unseen_classes or max(1, classes // 4)
     if number >= classes:
-        raise InvalidInputError(
-            "leaves no class to train on", path="--unseen-classes", found=number, expected=f"fewer than {classes}"
-        )
+        raise InvalidInputError("is invalid", path="--unseen-classes", found=number, expected=f"fewer than {classes}")
     hidden = np.zeros(classes, bool)
     hidden[seeded_order(seed, [f"unseen/{one}" for one in dataset.classes])[:number]] = True
     whole = _plain(dataset, replace(options, protocol="auto", unseen_classes=None), seed)
