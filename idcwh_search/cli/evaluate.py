@@ -164,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
                 codes.save(codes_file)
             columns[name] = Column(_evaluate(source, codes, options), origin)
             if columns[name].evaluation.health.distinct_database == 1:
-                console.note(f"{name}: warning: all database codes are equal, the codes have collapsed")
+                console.note(f"warning: {name}: all database codes are equal, the codes have collapsed")
     drawn = _draw(columns, options.plots)
     if options.json:
         _print_json(options, images, columns, drawn)
