@@ -121,7 +121,7 @@ def test_eval_plots_collapsed_codes_and_one_class(codes, tmp_path, commands):
     a = arrays()
     same = {k: np.zeros_like(v) for k, v in a.items() if k != "bits"}
     _, err = commands(main, "--codes", codes(**same), "--plots", tmp_path / "p")
-    assert "codes.npz: warning: " in err
+    assert "warning: codes.npz: " in err
     assert len(list((tmp_path / "p").iterdir())) == 5
 
 
