@@ -1,5 +1,5 @@
-// One query, any width: what share of the bandwidth of a plain read loop a top-k search reaches over the same memory,
-// on one thread, turn by turn.
+// The share of a plain read loop's bandwidth that a top-k search reaches over the same memory. One query per code
+// length, on one thread, in turns.
 //
 //     bench_bandwidth [megabytes of codes, default 80]
 #include <idcwh/search.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Reads every byte once: four sums, so that no addition waits for another.
+// Reads every byte once. Several sums, so that no addition waits for another.
 std::uint64_t read_all(const std::uint8_t* data, std::size_t size) {
     std::uint64_t sums[8] = {};
     for (std::size_t at = 0; at + 64 <= size; at += 64)

@@ -1,4 +1,4 @@
-// Groups of equal codes beside the plain search of the same codes, in turns; the median and the least time of each.
+// Groups of equal codes compared with the plain search of the same codes, in turns, by median and least time.
 //
 //   cmake -S csrc -B build/bench -DIDCWH_BENCH=ON && cmake --build build/bench --target bench_groups
 //   bench_groups [rows of the large sets, 10000000] [threads, 1]
@@ -41,7 +41,7 @@ Bytes uniform(std::size_t n, unsigned bits, std::uint64_t seed) {
     return codes;
 }
 
-// What a trained model makes of its classes: a center each, and every bit flipped now and then. In no order.
+// Returns codes like those of a trained model: a center per class, with bits flipped at random, in random order.
 Bytes learned(std::size_t n, unsigned bits, std::size_t centers, double flipped, std::uint64_t seed) {
     const std::size_t bytes = idcwh::code_bytes(bits);
     const Bytes center = uniform(centers, bits, seed);
@@ -57,7 +57,7 @@ Bytes learned(std::size_t n, unsigned bits, std::size_t centers, double flipped,
     return codes;
 }
 
-// `share` of the rows have one value.
+// Returns codes of which `share` have one value.
 Bytes mostly_one(std::size_t n, unsigned bits, double share, std::uint64_t seed) {
     Bytes codes = uniform(n, bits, seed);
     const std::size_t bytes = idcwh::code_bytes(bits);
@@ -99,9 +99,9 @@ void compare(const std::string& name, const Bytes& memory, unsigned bits, unsign
     const double built = seconds([&] { groups = idcwh::Groups::build(codes, nullptr, std::size_t{1} << 40, threads); });
     std::printf("%s, %zu x %u bits: built in %.3f s; ", name.c_str(), n, bits, built);
     if (!groups) return static_cast<void>(std::printf("refused\n"));
-    std::printf("%s, %.1f bytes a code\n", groups->describe().c_str(),
+    std::printf("%s, %.1f bytes per code\n", groups->describe().c_str(),
                 static_cast<double>(groups->memory()) / static_cast<double>(n));
-    std::printf("  %-22s %12s %12s %12s %12s %9s %9s\n", "us a query", "plain median", "least", "groups median",
+    std::printf("  %-22s %12s %12s %12s %12s %9s %9s\n", "us per query", "plain median", "least", "groups median",
                 "least", "ratio", "of least");
 
     idcwh::SearchOptions options;

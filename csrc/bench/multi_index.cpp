@@ -1,10 +1,10 @@
-// Multi-index hashing against the scan of the same codes, on one thread.
+// Multi-index hashing compared with the scan of the same codes, on one thread.
 //
 //     bench_multi_index [millions = 10] [bits = 64] [uniform|clustered|equal|most|sorted ...]
 //
-// Prints for each kind of data and operation the median and the least processor time of a query by the scan and by the
-// multi-index, alternating, the ratio of the medians, the memory and the time to build. Queries: members of the codes
-// (m), or random (u).
+// Prints the processor time per query by the scan and by the multi-index, in turns, for each kind of data and
+// operation. The columns are the medians, their ratio and the least times. Memory and build time come first. Queries
+// are members of the codes (m) or random (u).
 #include <idcwh/search.hpp>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Of this thread alone, which does all the work here: what else the machine does matters less.
+// Returns the processor time of this thread, which other work on the machine affects less.
 double now_ms() {
     timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
 }
 
-struct Random {  // splitmix64: quick enough for billions
+struct Random {  // splitmix64, fast enough for billions
     std::uint64_t state;
     std::uint64_t operator()() {
         std::uint64_t z = state += 0x9e3779b97f4a7c15u;
@@ -138,7 +138,7 @@ void bench(const std::string& kind, std::size_t n, unsigned bits) {
                 },
                 [&](std::size_t q) { search.topk(queries.data() + q * bytes, 1, k, distances.data(), ids.data()); });
         }
-        if (kind == "equal" || kind == "most") continue;  // within any radius lies nearly all or nearly nothing
+        if (kind == "equal" || kind == "most") continue;  // every radius holds nearly all codes or none
         for (const unsigned radius : {3u, bits / 8}) {
             const std::string operation = "radius " + std::to_string(radius);
             compare(

@@ -1,5 +1,5 @@
-// What rows cost that are left out, hits that are many, and a full ranking beside a plain counting sort; one thread,
-// turn by turn.
+// The time of searches with excluded rows, of searches with many hits, and of a full ranking compared with a counting
+// sort. One thread, in turns.
 //
 //     bench_scan [millions of 64-bit codes, default 10]
 #include <idcwh/search.hpp>
@@ -24,7 +24,7 @@ struct Run {
     std::function<void()> body;
 };
 
-// Times by turns; prints milliseconds, and how many times the first one's.
+// Times the runs in turns. Prints milliseconds and their ratio to the first run.
 void compare(const char* title, const std::vector<Run>& runs, int rounds) {
     std::vector<std::vector<double>> times(runs.size());
     for (int round = 0; round < rounds; ++round)
@@ -40,7 +40,7 @@ void compare(const char* title, const std::vector<Run>& runs, int rounds) {
                     times[i][0], times[i][rounds / 2] / times[0][rounds / 2]);
 }
 
-// The textbook: measure and count, then place.
+// Ranks by a textbook counting sort: measure, count and place.
 void counting_sort(const std::vector<std::uint64_t>& codes, std::uint64_t query, std::uint8_t* measured,
                    std::int32_t* distances, std::int64_t* ids) {
     std::size_t counts[66] = {};

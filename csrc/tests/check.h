@@ -1,4 +1,4 @@
-// check.hpp for tests in C.
+// The test harness for C: CHECK for conditions, and REFUSED for calls that fail.
 #pragma once
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static int failures = 0;
         if (!(condition) && ++failures <= 20) printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
     } while (0)
 
-// The call fails with this status, and its message has all of these words (separated by |).
+// Checks that a call fails with this status and that its message contains all words, which are separated by |.
 static int refused_at(const char* file, int line, int expected, const char* words, int status) {
     char copy[256];
     int good = status == expected;

@@ -1,5 +1,5 @@
-// The test harness: TEST("name") { ... } registers a test case. CHECK(a == b) prints the failing test, the place and
-// both values, and the test continues. run() is what main returns; its options are --list and --filter=TEXT.
+// The test harness. TEST("name") { ... } registers a test case. A failing CHECK(a == b) prints the test, the line and
+// both values, and the test continues. main returns run(), whose options are --list and --filter=TEXT.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ inline int finish() {
     return failures ? 1 : 0;
 }
 
-// Runs the tests whose name contains the text of --filter, after setup(). 77: setup() threw Skipped.
+// Runs setup() and then the tests whose name contains the text of --filter. Returns 77 if setup() threw Skipped.
 inline int run(int argc, char** argv, const std::function<void()>& setup = {}) {
     const char* filter = "";
     bool list = false;
@@ -100,12 +100,13 @@ std::string text(const T& value) {
     }
 }
 
-// CHECK's condition is Start() << a == b: a becomes a Left, whose comparison keeps both values where it is false.
+// The condition of CHECK is Start() << a == b. a becomes a Left, whose comparison keeps both values of a false result.
 struct Outcome {
     bool holds;
     const std::string* values = nullptr;  // for fail(), which deletes it; a type without destructor compiles faster
     template <class T>
-    void operator&&(const T&) const = delete;  // two checks, or parentheses around the condition
+    // a second check needs parentheses around the condition, or a CHECK of its own
+    void operator&&(const T&) const = delete;
     template <class T>
     void operator||(const T&) const = delete;
 };
@@ -150,7 +151,7 @@ inline std::vector<std::uint8_t> random_bytes(std::size_t size, std::uint32_t se
     return bytes;
 }
 
-// Codes with zero padding.
+// Returns codes with zero padding.
 inline std::vector<std::uint8_t> random_codes(std::size_t n, unsigned bits, std::uint32_t seed) {
     const std::size_t bytes = (bits + 7) / 8;
     auto codes = random_bytes(n * bytes, seed);

@@ -1,4 +1,4 @@
-# The same consumers with a compiler and pkg-config alone, by the commands of docs/cpp.md.
+# Builds the same consumers with a compiler and pkg-config alone, by the commands of docs/cpp.md.
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${ENGINE} --prefix ${WORK}/prefix --config ${CONFIG} COMMAND_ERROR_IS_FATAL ANY)
@@ -15,7 +15,7 @@ run(consumer_encoder "${CXX} -std=c++20 main.cpp $(pkg-config --cflags --libs id
 run(consumer_c "${C} main.c $(pkg-config --cflags --libs idcwh) ${rpath}")
 run(consumer_c "${C} -static main.c $(pkg-config --static --cflags --libs idcwh)")
 
-# Libraries in a folder of their own, as in Debian's lib/x86_64-linux-gnu: the headers are found nevertheless.
+# The libraries are in a folder of their own, as in Debian's lib/x86_64-linux-gnu. The headers are found nevertheless.
 set(deeper ${WORK}/deeper/lib/deeper/pkgconfig)
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/.. -B ${WORK}/build -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE}
                 -DCMAKE_CXX_COMPILER=${CXX} -DIDCWH_TESTS=OFF -DCMAKE_INSTALL_LIBDIR=lib/deeper

@@ -1,4 +1,5 @@
-# The engine as a part of somebody else's project, in C alone: links, runs, and is optimised unless that is a Debug build.
+# Builds the engine as a part of another project, in C alone. It links, runs, and is optimised unless the build is
+# Debug.
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
 endfunction()
@@ -6,7 +7,7 @@ file(REMOVE_RECURSE ${WORK})
 set(configure ${CMAKE_COMMAND} -S ${SOURCE} -DIDCWH_SOURCE=${ENGINE} -DCMAKE_MAKE_PROGRAM=${MAKE}
     -DCMAKE_C_COMPILER=${C} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
 
-# The engine's sources are compiled once more, without optimisation and in few units, which takes the least time.
+# The engine is compiled again without optimisation and in few units, which takes the least time.
 foreach(shared OFF ON)
   set(build ${WORK}/build)
   run(${configure} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=${shared})
@@ -15,7 +16,7 @@ foreach(shared OFF ON)
   run(${program})
 endforeach()
 
-# The last -O of each command; Ninja and Make write them down.
+# The last -O of each command, as Ninja and Make write it.
 function(expect build kernels rest)
   file(READ ${build}/compile_commands.json commands)
   string(JSON count LENGTH "${commands}")

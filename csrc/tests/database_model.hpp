@@ -1,4 +1,4 @@
-// The oracle of databases: a std::map of items, and random steps that are done to it and to a database alike.
+// The oracle of databases: a std::map of items, and random steps for a map and a database alike.
 #pragma once
 
 #include <idcwh/database.hpp>
@@ -16,7 +16,7 @@ namespace check {
 
 struct Item {
     std::vector<std::uint8_t> code;
-    std::string key;                   // empty: none
+    std::string key;                   // empty: no key
     std::optional<std::string> label;  // may be empty
     std::uint32_t mtime_signature = 0;
     idcwh::Checksum checksum = {};
@@ -31,7 +31,7 @@ struct State {
     bool operator==(const State&) const = default;
 };
 
-// What a database says that it holds; fails when it holds an item twice.
+// Returns the items that a database returns. Fails if it returns an item twice.
 inline State state_of(const idcwh::Database& database) {
     const auto snapshot = database.snapshot();
     State state{database.bits(), static_cast<std::int64_t>(database.info().next_id), snapshot.manifest(), {}};
@@ -132,7 +132,7 @@ inline std::vector<std::int64_t> random_ids(const State& state, std::size_t shar
     return ids;
 }
 
-// One change. after is set before the database is asked for it, so that it is known when that throws.
+// Applies one random change. Sets `after` before the database is changed, so that it is known if the change throws.
 inline void random_step(idcwh::Database& database, const State& before, State& after, std::size_t most,
                         std::mt19937& random) {
     after = before;
@@ -193,7 +193,7 @@ inline void random_step(idcwh::Database& database, const State& before, State& a
     }
 }
 
-// A new folder, in memory where the system has such a place: syncs cost nothing there.
+// A new folder, in memory if the system supports it, so that syncs are fast.
 class Folder {
 public:
     Folder() {
@@ -217,7 +217,7 @@ private:
     std::filesystem::path path_;
 };
 
-// The code of the error that call() throws; 0: none.
+// Returns the code of the error that call() throws; 0: no error.
 template <class Call>
 int error_of(Call call) {
     try {

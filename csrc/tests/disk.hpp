@@ -1,5 +1,5 @@
-// A disk that may be cut off from its power: what is on it after any number of operations is all that was synced, and
-// any part of the rest.
+// A simulated disk whose power may be cut. Everything that was synced is on it afterwards, with any part of the later
+// writes.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,19 @@ namespace check {
 
 struct Operation {
     enum Kind { write, sync, truncate, rename, sync_folder } kind;
-    std::string path, to;  // of a folder for sync_folder
+    std::string path, to;  // `path` is the folder for sync_folder
     std::uint64_t offset = 0;
     std::string data;
-    std::size_t acknowledged = 0, begun = 0;  // steps, when the operation began
+    std::size_t acknowledged = 0, begun = 0;  // steps when the operation began
 };
 
-// Notes what is done, and which steps were acknowledged and begun by then.
+// Records operations, and the steps that were acknowledged and begun before each.
 struct Recorder final : idcwh::storage::Trace {
     std::vector<Operation> operations;
     std::size_t acknowledged = 0, begun = 0;
     static constexpr std::size_t never = static_cast<std::size_t>(-1);
-    std::size_t fails_in = never;  // operations
-    bool for_good = false;         // from then on nothing is done any more; else one fails
+    std::size_t fails_in = never;  // operations before the failure
+    bool for_good = false;         // all later operations fail too
     Recorder() { idcwh::storage::trace = this; }
     ~Recorder() override { idcwh::storage::trace = nullptr; }
 
@@ -88,8 +88,8 @@ public:
         }
     }
 
-    // Calls body(contents) with what may be found under the name after a power cut, each once; and says whether there
-    // may be nothing.
+    // Calls body(contents) for each distinct content that the file may have after a power cut. Returns true if the file
+    // may also be missing.
     template <class Body>
     bool after_a_power_cut(const std::string& name, std::mt19937& random, Body body) const {
         std::set<std::shared_ptr<File>> files;
@@ -111,7 +111,7 @@ public:
                 for (std::size_t i = 0; i < chosen.size(); ++i)
                     if (chosen[i]) put(contents, file->pending[i]);
                 offer(contents);
-                // The size is written apart from the pages.
+                // The size reaches the disk independently of the pages.
                 std::string other = contents;
                 other.resize(file->now.size());
                 offer(other);
@@ -150,8 +150,8 @@ private:
         contents.resize(std::max<std::size_t>(contents.size(), piece.offset + piece.data.size()));
         contents.replace(piece.offset, piece.data.size(), piece.data);
     }
-    // All of them when there are few pieces; else all or none, all but one, only one, the first ones, and some by
-    // chance.
+    // Returns all subsets of a few pieces. For many: all or none, all but one, only one, the first ones, and random
+    // ones.
     static std::vector<std::vector<bool>> subsets(std::size_t n, std::mt19937& random) {
         std::vector<std::vector<bool>> all;
         if (n <= 8) {

@@ -1,1 +1,1 @@
-// For idcwh_test_headers; see CMakeLists.txt.
+// The source file of idcwh_test_headers; see CMakeLists.txt.

@@ -1,4 +1,4 @@
-// What nearly every test includes, compiled once for all of them. Each test includes what it needs all the same.
+// The headers that nearly every test includes, compiled once. Each test nevertheless includes what it needs.
 #pragma once
 
 #include <idcwh/database.hpp>

@@ -1,5 +1,5 @@
-// The oracle of snapshots: a plain list of (id, code), sorted for each query, and every operation of a snapshot held
-// against it with every kind of selection.
+// The oracle of snapshots: a plain list of (id, code), sorted for each query. Compares every operation of a snapshot
+// with it, for every kind of selection.
 #pragma once
 
 #include <idcwh/index.hpp>
@@ -16,7 +16,7 @@
 
 namespace check {
 
-// What a snapshot should hold, in the order it was added.
+// The expected contents of a snapshot, in the order of the adds.
 struct Model {
     unsigned bits;
     std::vector<std::int64_t> ids;

@@ -1,4 +1,4 @@
-// The oracle of searches: every distance bit by bit, and a sort of the rows that are eligible.
+// The oracle of searches: every distance bit by bit, and a sort of the eligible rows.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -18,7 +18,7 @@ inline std::int32_t distance(const std::uint8_t* a, const std::uint8_t* b, std::
     return sum;
 }
 
-// The distance of each query to each code, one query after the other.
+// Returns the distance of each query to each code, one query after the other.
 inline std::vector<std::int32_t> all_distances(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries) {
     const std::size_t bytes = idcwh::code_bytes(codes.bits);
     std::vector<std::int32_t> distances;
@@ -37,7 +37,7 @@ inline bool is_eligible(const idcwh::Rows& rows, std::size_t row) {
     return rows.kind == Kind::all || rows.bytes[row];
 }
 
-// All eligible rows, from the distance of each row to one query.
+// Ranks all eligible rows by their distances to one query.
 inline Ranking brute_force(const idcwh::Codes& codes, const std::int32_t* distances,
                            const idcwh::SearchOptions& options = {}) {
     Ranking ranking;
@@ -48,7 +48,7 @@ inline Ranking brute_force(const idcwh::Codes& codes, const std::int32_t* distan
     return ranking;
 }
 
-// One ranking per query.
+// Returns one ranking per query.
 inline std::vector<Ranking> brute_force(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries,
                                         const idcwh::SearchOptions& options = {}) {
     const auto distances = all_distances(codes, queries);
@@ -66,7 +66,7 @@ inline bool starts_with(const Ranking& ranking, std::size_t count, const std::in
     return true;
 }
 
-// The number of rows within a radius, and of the k nearest with all ties of the last.
+// Returns the number of rows within a radius, or of the k nearest with all ties of the last.
 inline std::size_t rows_within(const Ranking& ranking, std::int64_t radius) {
     return static_cast<std::size_t>(
         std::count_if(ranking.begin(), ranking.end(), [&](const auto& row) { return row.first <= radius; }));

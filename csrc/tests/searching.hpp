@@ -1,4 +1,4 @@
-// One searcher called as the functions of search.hpp are, for tests and benchmarks.
+// One searcher with the functions of search.hpp, for tests and benchmarks.
 #pragma once
 
 #include <idcwh/search.hpp>

@@ -1,9 +1,9 @@
-// The C ABI over the caller's memory, in C: the right answers, and for every bad argument an error that says what was
-// expected and what came.
+// The C ABI over the caller's memory: exact results, and an error with the found and the expected value for each
+// invalid argument.
 #include "check.h"
 
 enum { bits = 12, n = 6 };
-// Rows 0 to 5 at distances 0, 3, 1, 1, 12, 0 of zero; padding bits are zero.
+// Rows 0 to 5 have distances 0, 3, 1, 1, 12, 0 from zero; padding bits are zero.
 static const uint8_t memory[2 * n] = {0, 0, 0x07, 0, 0, 0x08, 0x10, 0, 0xff, 0x0f, 0, 0};
 static const uint8_t query[2] = {0, 0};
 static const idcwh_codes codes = {memory, n, bits};
@@ -46,10 +46,10 @@ static void answers(void) {
 
     int zero = -1;
     CHECK(idcwh_padding_is_zero(&codes, &zero) == IDCWH_OK && zero == 1);
-    const idcwh_codes narrower = {memory, n, bits - 1};  // of 0xff 0x0f the last bit is then padding
+    const idcwh_codes narrower = {memory, n, bits - 1};  // the last bit of 0xff 0x0f becomes padding
     CHECK(idcwh_padding_is_zero(&narrower, &zero) == IDCWH_OK && zero == 0);
 
-    // Rows at an odd address, with nothing behind them.
+    // Rows at an odd address, with no memory behind them.
     uint8_t* odd = (uint8_t*)malloc(sizeof memory + 1);
     memcpy(odd + 1, memory, sizeof memory);
     const idcwh_codes moved = {odd + 1, n, bits};
@@ -162,7 +162,7 @@ static void interrupts(void) {
     free(large), free(queries), free(d), free(i);
 }
 
-// Runs the tasks backwards: allowed, and told apart from the library's own threads by the count.
+// Runs the tasks in reverse order, which is allowed. The count shows that the library's own threads did not run them.
 static void backwards(void* context, size_t tasks, unsigned threads, idcwh_body body, void* work) {
     CHECK(threads >= 1);
     for (size_t task = tasks; task--;) body(work, task);

@@ -1,5 +1,5 @@
-// The C ABI of databases, in C: a life of a database, several handles, the builder, a corrupt file, and for every bad
-// argument an error that says what was expected and what came.
+// The C ABI of databases: changes, several handles, the builder and a corrupt file. Each invalid argument raises an
+// error with the found and the expected value.
 #include "check.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 enum { bits = 12 };
 static const uint8_t query[2] = {0, 0};
-static const uint8_t codes[8] = {0, 0, 0x07, 0, 0, 0x08, 0x10, 0};  // at distances 0, 3, 1, 1 of zero
+static const uint8_t codes[8] = {0, 0, 0x07, 0, 0, 0x08, 0x10, 0};  // at distances 0, 3, 1, 1 from zero
 static char folder[] = "/tmp/idcwh-XXXXXX";
 static char path[64], other_path[64];
 static int32_t distances[8];
@@ -31,7 +31,7 @@ static idcwh_database* opened(int write) {
     return db;
 }
 
-// What the call has written to text and length.
+// True if the call succeeds and writes the expected text and length.
 #define HAS_TEXT(call, expected) ((call) == IDCWH_OK && length == strlen(expected) && strcmp(text, expected) == 0)
 
 typedef struct {
@@ -111,7 +111,7 @@ static void life(void) {
     CHECK(idcwh_database_get_info(db, &info) == IDCWH_OK && info.items == 4 && info.next_id == 4 && info.segments == 1);
     idcwh_database_free(db);
 
-    // Changes; a snapshot of before sees none of them, and outlives the handle.
+    // Changes. An earlier snapshot sees none of them and outlives the handle.
     idcwh_snapshot *before = NULL, *after = NULL;
     const int64_t gone[] = {2, 2, 3}, again[] = {1}, two[] = {0, 1};
     const size_t lengths[] = {1, 1, 0, 5};
@@ -124,12 +124,12 @@ static void life(void) {
     CHECK(idcwh_database_remove(db, gone, 3, &kept) == IDCWH_OK && kept == 2 && idcwh_database_size(db) == 2);
     items = items_of(1, again);
     items.codes = codes + 4, items.labels = NULL, items.key_lengths = lengths, items.keys = keys + 1;
-    CHECK(idcwh_database_replace(db, &items) == IDCWH_OK && idcwh_database_size(db) == 2);  // b.jpg, now called b
+    CHECK(idcwh_database_replace(db, &items) == IDCWH_OK && idcwh_database_size(db) == 2);  // b.jpg gets the key b
     items = items_of(2, NULL);
     CHECK(idcwh_database_update(db, again, 1, &items, assigned) == IDCWH_OK && assigned[0] == 4 && assigned[1] == 5);
     CHECK(idcwh_database_size(db) == 3);
     REFUSED(IDCWH_NOT_FOUND, "key b", idcwh_database_remove_keys(db, one_key, NULL, 1, &kept));
-    CHECK(idcwh_database_remove_keys(db, keys, NULL, 1, &kept) == IDCWH_OK && kept == 2);  // 0 and 4
+    CHECK(idcwh_database_remove_keys(db, keys, NULL, 1, &kept) == IDCWH_OK && kept == 2);  // ids 0 and 4
     CHECK(idcwh_database_set_manifest(db, "[]") == IDCWH_OK);
     CHECK(idcwh_database_snapshot(db, &after) == IDCWH_OK && idcwh_snapshot_size(after) == 1);
     CHECK(HAS_TEXT(idcwh_snapshot_key(after, 5, text, sizeof text, &length), "b.jpg"));
@@ -147,7 +147,7 @@ static void life(void) {
     idcwh_database_free(NULL);
 }
 
-// A reader beside a writer; a second writer is turned away.
+// A reader beside a writer. A second writer is refused.
 static void two_handles(void) {
     idcwh_database *writer = opened(1), *reader = opened(0), *second = (idcwh_database*)codes;
     int changed = -1;
@@ -158,7 +158,7 @@ static void two_handles(void) {
     CHECK(idcwh_database_add(writer, &items, NULL) == IDCWH_OK);
     CHECK(idcwh_database_size(writer) == 3 && idcwh_database_size(reader) == 1);
     CHECK(idcwh_database_refresh(reader, &changed) == IDCWH_OK && changed == 1 && idcwh_database_size(reader) == 3);
-    CHECK(idcwh_database_compact(writer) == IDCWH_OK);  // another file: the reader finds it by its name
+    CHECK(idcwh_database_compact(writer) == IDCWH_OK);  // writes another file, which the reader opens by its name
     CHECK(idcwh_database_remove(writer, (int64_t[]){5}, 1, NULL) == IDCWH_OK);
     CHECK(idcwh_database_refresh(reader, NULL) == IDCWH_OK && idcwh_database_size(reader) == 2);
     idcwh_database_free(writer);
@@ -175,7 +175,7 @@ static void building(void) {
     CHECK(idcwh_database_add(db, &items, assigned) == IDCWH_OK && assigned[1] == 20);
     INVALID("30", idcwh_database_add(db, &items, NULL));
     CHECK(idcwh_database_size(db) == 4 && access(other_path, F_OK) != 0);
-    idcwh_database_free(db);  // not published: nothing is there
+    idcwh_database_free(db);  // not published, so no file exists
     CHECK(access(other_path, F_OK) != 0);
 
     CHECK(idcwh_database_build(other_path, bits, NULL, 0, &db) == IDCWH_OK);
@@ -203,7 +203,7 @@ static void overwrite(const char* name, long at, const void* data, size_t size) 
     if (file) fclose(file);
 }
 
-// A code is changed behind the database's back: found by check, and by the first search.
+// Changes a code directly in the file. check() and the first search find it.
 static void corrupt_file(void) {
     enum { many = 1000, wide = 1024 };
     static uint8_t memory[many * wide / 8];
@@ -258,7 +258,7 @@ static void corrupt_file(void) {
     CHECK(strcmp(idcwh_last_error_path(), "") == 0);
 }
 
-// What optimize builds is told by later snapshots, and searched.
+// Later snapshots report and search the structures that optimize builds.
 static void optimizing(void) {
     static const uint8_t many[1000 * 2] = {[14] = 3};
     idcwh_database* db = NULL;
@@ -295,7 +295,7 @@ int main(void) {
     optimizing();
     corrupt_file();
     unlink(path);
-    CHECK(rmdir(folder) == 0);  // no temporary file is left either
+    CHECK(rmdir(folder) == 0);  // fails if a temporary file is left
     if (failures) printf("%d checks failed\n", failures);
     return failures ? 1 : 0;
 }

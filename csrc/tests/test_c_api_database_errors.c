@@ -1,4 +1,4 @@
-// The C ABI of databases, in C: for every bad argument an error that says what was expected and what came.
+// The C ABI of databases: an error with the found and the expected value for each invalid argument.
 #include "check.h"
 
 #include <unistd.h>
@@ -146,7 +146,7 @@ static void replaced(void) {
     unlink(other_path);
 }
 
-// What only a database knows is no crash on the snapshot of an index.
+// Functions for databases fail on the snapshot of an index without a crash.
 static void snapshot_of_an_index(void) {
     idcwh_index* index = NULL;
     idcwh_snapshot* view = NULL;
@@ -177,7 +177,7 @@ int main(void) {
     replaced();
     snapshot_of_an_index();
     unlink(path);
-    CHECK(rmdir(folder) == 0);  // no temporary file is left either
+    CHECK(rmdir(folder) == 0);  // fails if a temporary file is left
     if (failures) printf("%d checks failed\n", failures);
     return failures ? 1 : 0;
 }

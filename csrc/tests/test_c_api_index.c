@@ -1,10 +1,10 @@
-// The C ABI of the index, in C: a life of an index, and for every bad argument an error that says what was expected and
-// what came.
+// The C ABI of the index: changes and snapshots, and an error with the found and the expected value for each invalid
+// argument.
 #include "check.h"
 
 enum { bits = 12 };
 static const uint8_t query[2] = {0, 0};
-static const uint8_t first[8] = {0, 0, 0x07, 0, 0, 0x08, 0x10, 0};  // at distances 0, 3, 1, 1 of zero
+static const uint8_t first[8] = {0, 0, 0x07, 0, 0, 0x08, 0x10, 0};  // at distances 0, 3, 1, 1 from zero
 static int32_t distances[8];
 static int64_t ids[8], counts[bits + 1];
 static size_t kept;
@@ -28,11 +28,11 @@ static void life(void) {
     idcwh_index_free(index);
     idcwh_index_free(NULL);
 
-    // The older snapshot sees nothing of what came later, the newer one all of it; both outlive the index.
+    // The older snapshot sees no later change, the newer one all. Both outlive the index.
     CHECK(idcwh_snapshot_size(before) == 4 && idcwh_snapshot_bits(before) == bits);
     CHECK(idcwh_snapshot_topk(before, query, 1, 8, NULL, distances, ids, &kept) == IDCWH_OK && kept == 4);
     CHECK(ids[0] == 0 && ids[1] == 2 && ids[2] == 3 && ids[3] == 1 && distances[3] == 3);
-    CHECK(idcwh_snapshot_size(after) == 5);  // 1, 3, 100, 90, 101 at distances 3, 1, 0, 3, 0
+    CHECK(idcwh_snapshot_size(after) == 5);  // ids 1, 3, 100, 90, 101 at distances 3, 1, 0, 3, 0
     CHECK(idcwh_snapshot_rank(after, query, 1, NULL, distances, ids, &kept) == IDCWH_OK && kept == 5);
     CHECK(ids[0] == 100 && ids[1] == 101 && ids[2] == 3 && ids[3] == 1 && ids[4] == 90);
 

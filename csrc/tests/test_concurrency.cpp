@@ -1,5 +1,5 @@
-// Readers beside a writer: every search must see all of an add or a remove, or nothing of it, and be exact for what it
-// sees. IDCWH_TEST_SECONDS says how long (2 by default); built with the thread sanitizer it also finds races.
+// Readers beside a writer: every search must see an add or a removal completely or not at all, and be exact for it.
+// IDCWH_TEST_SECONDS sets the duration (default 2). Built with the thread sanitizer, the test also finds races.
 #include <idcwh/index.hpp>
 #include <idcwh/threads.hpp>
 
@@ -16,7 +16,7 @@
 namespace {
 
 constexpr unsigned bits = 48;
-constexpr std::size_t bytes = 6, batch = 32;  // ids come and go in batches of 32: id / 32 is the batch
+constexpr std::size_t bytes = 6, batch = 32;  // ids are added and removed in batches of 32; id / 32 is the batch
 
 std::atomic<bool> stop{false};
 std::atomic<std::size_t> searches{0}, changes{0};

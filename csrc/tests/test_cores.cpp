@@ -1,4 +1,4 @@
-// CPU quotas, read from made-up control groups of both versions, and the affinity mask.
+// CPU quotas from simulated control groups of both versions, and the affinity mask.
 #include "base/cores.hpp"
 
 #include <idcwh/threads.hpp>
@@ -50,7 +50,7 @@ TEST("quota of control groups version 2 is in cores") {
     CHECK(inside("900000000000 100\n") == 1024);
     for (const char* text : {"", "\n", "rubbish", "150000", "150000 0", "-1 100000", "0 0"}) CHECK(inside(text) == 0);
 
-    // A service below a slice: the smaller quota of the two.
+    // The quota of a service in a slice is the smaller of the two.
     const auto below = [&](const std::string& slice, const std::string& service) {
         return quota({{"proc/self/cgroup", "1:name=systemd:/x\n0::/system.slice/a.service\n"},
                       {mount, mount_text},
@@ -76,12 +76,12 @@ TEST("quota of control groups version 1 is in cores") {
     CHECK(with("/docker/ab", "", "250000\n") == 3);  // a container
     CHECK(with("/docker/ab", "", "-1\n") == 0);
     CHECK(with("/", "/docker/ab", "50000\n") == 1);  // the host's groups
-    CHECK(with("/", "/docker", "400000\n") == 4);    // the group above it
+    CHECK(with("/", "/docker", "400000\n") == 4);    // the parent group
     CHECK(with("/", "/docker/other", "400000\n") == 0);
     CHECK(with("/elsewhere", "", "200000\n") == 2);  // a group namespace of its own
 }
 
-// Both versions side by side: systemd's hybrid layout.
+// systemd's hybrid layout has both versions.
 TEST("quota of the hybrid layout is that of version 1") {
     CHECK(quota({{"proc/self/cgroup", "4:cpu,cpuacct:/a\n0::/b\n"},
                  {"proc/self/mountinfo",

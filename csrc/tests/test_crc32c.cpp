@@ -1,5 +1,4 @@
-// CRC-32C against the values of RFC 3720 (B.4) and against a bit-by-bit division, for the instruction and for the
-// tables.
+// CRC-32C by instruction and by tables, compared with the values of RFC 3720 (B.4) and with a bit-by-bit division.
 #include <idcwh/crc32c.hpp>
 
 #include <cstring>

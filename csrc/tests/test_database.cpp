@@ -1,5 +1,5 @@
-// Databases against a std::map: random histories, what readers see of them, few segments however many adds, and every
-// argument that cannot be.
+// Databases compared with a std::map through random histories. Also covers readers, the number of segments and invalid
+// arguments.
 #include <idcwh/database.hpp>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ bool clean(const Database& database, std::size_t items) {
     return found.corrupt.empty() && found.items == items && found.good_items == items && found.torn == 0;
 }
 
-// The names of check() and check_intact() in earlier versions.
+// Calls check() and check_intact() by their names in earlier versions.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 TEST("deprecated names call the current functions") {
@@ -42,7 +42,7 @@ TEST("deprecated names call the current functions") {
 }
 #pragma GCC diagnostic pop
 
-// All that a database answers.
+// Compares all results of a database with the map.
 void compare(const Database& database, const State& state, bool thorough, std::mt19937& random) {
     CHECK(database.size() == state.items.size());
     CHECK(database.bits() == state.bits);
@@ -77,7 +77,7 @@ void compare(const Database& database, const State& state, bool thorough, std::m
     }
     for (const auto& [id, item] : state.items)
         if (!item.key.empty() && std::find(keys.begin(), keys.end(), item.key) != keys.end()) with_keys.push_back(id);
-    keys.push_back("nobody has this key");
+    keys.push_back("no item has this key");
     CHECK(snapshot.find(keys.data(), keys.size()) == with_keys);
     if (const std::uint8_t* codes = snapshot.codes_in_place())
         for (std::size_t row = 0; row < model.ids.size(); ++row)
@@ -97,7 +97,7 @@ void test_history(unsigned bits, std::size_t most, int steps, std::uint32_t seed
         state = after;
         compare(*writer, state, step % 10 == 9, random);
         if (random() % 3 == 0) {
-            CHECK(check::state_of(reader) == seen);  // until it is told to look
+            CHECK(check::state_of(reader) == seen);  // until refresh()
             const std::uint64_t before = reader.info().commit;
             CHECK(reader.refresh() == (writer->info().commit != before));
             CHECK(!reader.refresh());
@@ -131,7 +131,7 @@ TEST("5000 adds of one code make at most 64 segments") {
     std::printf("%zu segments at most\n", most);
     CHECK(most <= 64);
     compare(database, state, false, random);
-    // One at a time, from everywhere.
+    // Removes items one by one, at random.
     while (state.items.size() > 4000) {
         const auto at = std::next(state.items.begin(), static_cast<std::ptrdiff_t>(random() % state.items.size()));
         CHECK(database.remove(&at->first, 1) == 1);
@@ -143,7 +143,7 @@ TEST("5000 adds of one code make at most 64 segments") {
     CHECK(clean(database, state.items.size()));
 }
 
-// Whole records, 4096 codes and more, mapped; with ids at the end of what there is.
+// Large records, of at least 4096 codes, are mapped. The last ids are used too.
 TEST("large records and the last ids are kept") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -263,7 +263,7 @@ TEST("calls that raise leave the database as it was") {
     CHECK(check::error_of([&] { Database::open(path, Access::write); }) == 0);
 }
 
-// A database that is not published leaves nothing; one whose path was taken meanwhile is an error.
+// A database that is not published leaves no file. It is an error if its path exists by then.
 TEST("a database with durability on_close is written when published") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -285,7 +285,7 @@ TEST("a database with durability on_close is written when published") {
     CHECK(builder.info().unused == 0);
     CHECK(clean(builder, 3));
     CHECK(Database::open(path).size() == 3);
-    builder.publish();  // it is already
+    builder.publish();  // published already
     builder.add({codes.data(), 1});
     CHECK(Database::open(path).size() == 4);
     CHECK(check::error_of([&] { later.publish(); }) == static_cast<int>(ErrorCode::system));
@@ -294,7 +294,7 @@ TEST("a database with durability on_close is written when published") {
     CHECK(check::error_of([&] { last.size(); }) == invalid);
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
     builder.close();
-    // What a process that was killed has left goes when the next one begins.
+    // The next writer removes the files of a killed process.
     const std::string left = folder / ".codes.bin.abcdef.tmp", alike = folder / ".codes.bin.abcdefg.tmp";
     for (const auto& name : {left, alike}) std::fclose(std::fopen(name.c_str(), "w"));
     Database::open(path, Access::write);

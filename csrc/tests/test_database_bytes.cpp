@@ -1,6 +1,6 @@
-// Files that are not what they should be: every byte changed (each bit of it, with IDCWH_TEST_SECONDS > 10), every
-// length, and cut off while they are read. An error that names the file, or the right contents; and check() sees each
-// byte that counts.
+// Corrupt files: every byte changed (each bit with IDCWH_TEST_SECONDS > 10), every shorter length, and truncation
+// during reads. The result is an error that names the file, or the correct contents. check() finds each changed byte
+// that matters.
 #include <idcwh/crc32c.hpp>
 #include <idcwh/database.hpp>
 
@@ -31,14 +31,14 @@ std::string read(const std::string& path) {
 void write(const std::string& path, const std::string& contents) {
     std::ofstream(path, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
 }
-// Changes the file without making it another one.
+// Changes the file without replacing it.
 void put(const std::string& path, std::size_t offset, char byte) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(static_cast<std::streamoff>(offset));
     file.put(byte);
 }
 
-// A file with every kind of record and section, and with records that are out of force.
+// Writes a file with every kind of record and section, and with superseded records.
 State make(const std::string& path) {
     std::mt19937 random(3);
     Database database = Database::create(path, 12, "{\"model\": 1}");
@@ -61,7 +61,7 @@ State make(const std::string& path) {
     return check::state_of(database);
 }
 
-// A byte for each of the file: whether it is in force, by the page that specifies it.
+// Returns, per byte of the file, true if the newest commit covers it, as docs/codes-bin.md specifies.
 std::vector<bool> in_force(const std::string& bytes) {
     const auto number = [&](std::size_t at) {
         std::uint64_t value;
@@ -92,7 +92,7 @@ TEST("each changed byte that the newest commit covers is found") {
     std::size_t refused = 0, seen = 0, harmless = 0;
     for (std::size_t at = 0; at < bytes.size(); ++at) {
         const bool gap = at > 1100 && at < 4096;
-        const bool all = check::test_seconds(0) > 10 && !gap;  // else two: one more, and one bit in turn
+        const bool all = check::test_seconds(0) > 10 && !gap;  // else two changes: plus one, and one bit in turn
         for (int change = 0; change <= 8; ++change) {
             if (!all && change != static_cast<int>(at % 8) && change != 8) continue;
             put(path, at, static_cast<char>(change < 8 ? bytes[at] ^ 1 << change : bytes[at] + 1));
@@ -122,7 +122,7 @@ TEST("each changed byte that the newest commit covers is found") {
     }
     CHECK(read(path) == bytes);
     CHECK(opened_before.check().corrupt.empty());
-    std::printf("%zu bytes: %zu changes refused, %zu seen by check, %zu out of force\n", bytes.size(), refused, seen,
+    std::printf("%zu bytes: %zu changes refused, %zu seen by check, %zu superseded\n", bytes.size(), refused, seen,
                 harmless);
 }
 
@@ -146,7 +146,7 @@ TEST("a file of each shorter length raises corrupt") {
     CHECK(read(path).size() == whole.size());
     CHECK(check::state_of(Database::open(path)) == state);
 
-    // Without marks nobody knows how long it was: then it is what it was at some time, or nothing.
+    // Without commit marks the original length is unknown. The file then has an earlier state or is refused.
     std::set<std::size_t> sizes;
     std::string unmarked = whole;
     unmarked.replace(512, 1024, 1024, '\0');
@@ -172,7 +172,7 @@ TEST("a header with other values is refused") {
         for (const Access access : {Access::read, Access::write}) {
             try {
                 Database::open(path, access);
-                CHECK(!"it is refused");
+                CHECK(!"the header is refused");
             } catch (const idcwh::Error& error) {
                 CHECK(error.code() == code);
                 CHECK(error.path() == path);
@@ -188,7 +188,7 @@ TEST("a header with other values is refused") {
     refuses(0, 0, idcwh::ErrorCode::corrupt, "");
 }
 
-// A search, and what reads texts, over a file that is cut off before, between and meanwhile.
+// Searches and reads texts in a file that is truncated before, between and during the calls.
 TEST("a file that is cut off while it is read raises corrupt") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -250,7 +250,7 @@ TEST("a file that is cut off while it is read raises corrupt") {
         CHECK(check::error_of([&] { snapshot.find(&key, 1); }) == corrupt);
         CHECK(!database.check().corrupt.empty());
     }
-    // The page in which the file ends gives no signal: what it held behind the end reads as zeros.
+    // The page in which the file ends causes no signal: bytes behind the end read as zeros.
     write(path, whole);
     const auto before = Database::open(path).snapshot();
     const std::int64_t id = before.find(std::array<std::string_view, 1>{"key 4242"}.data(), 1).at(0);

@@ -1,5 +1,5 @@
-// What the system refuses: every write, sync, truncation and renaming of a history fails once, with the database as it
-// was and usable afterwards; or fails for good, as for a process that is killed.
+// Failures of the system: each write, sync, truncation and rename of a history fails once. The database then is
+// unchanged and usable. Permanent failures simulate a process that is killed.
 #include <idcwh/database.hpp>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ using Access = idcwh::Database::Access;
 struct Failing final : idcwh::storage::Trace {
     std::size_t count = 0, first, last;
     int error;
-    std::function<void()> before;  // the failure
+    std::function<void()> before;  // called before the operation fails
     Failing(std::size_t begin, std::size_t end, int number) : first(begin), last(end), error(number) {
         idcwh::storage::trace = this;
     }
@@ -41,7 +41,7 @@ constexpr int steps = 14;
 
 bool clean(const std::string& path) { return Database::open(path).check().corrupt.empty(); }
 
-// Runs a history in which operation n fails, or all from n on. Returns false when there are not so many.
+// Runs a history in which operation n fails, or all from n on. Returns false if there are fewer operations.
 bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -64,7 +64,7 @@ bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
             reader.refresh();
             const State seen = check::state_of(reader);
             CHECK((seen == before || (for_good && seen == after)));
-            if (for_good) {  // its writer dies; nobody can know whether the step was done
+            if (for_good) {  // its writer is killed, so the step may or may not be done
                 failing.reset();
                 database.reset();
                 database = std::make_unique<Database>(Database::open(path, Access::write));
@@ -77,7 +77,7 @@ bool run(std::size_t n, bool for_good, int error, std::uint32_t seed) {
             random = replay;
             try {
                 check::random_step(*database, before, after, 40, random);
-            } catch (const idcwh::Error& refused) {  // it could not be made sure of: only opening it again helps
+            } catch (const idcwh::Error& refused) {  // the state on disk is unknown; the file must be opened again
                 CHECK(refused.code() == idcwh::ErrorCode::invalid_argument);
                 database.reset();
                 database = std::make_unique<Database>(Database::open(path, Access::write));
@@ -112,7 +112,7 @@ TEST("each operation that fails leaves a database before or after the step") {
     std::printf("%zu failures\n", cases);
 }
 
-// Opening for writing, and creating.
+// Covers opening for writing, and creating.
 TEST("opening and creating raise when an operation fails") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin", other = folder / "other.bin";
@@ -120,7 +120,7 @@ TEST("opening and creating raise when an operation fails") {
     Database::create(path, 48).add({codes.data(), 5});
     for (std::size_t n = 0;; ++n) {
         Failing failing(n, never, EIO);
-        std::optional<Database> opened;  // until it was looked at: closing may fail silently
+        std::optional<Database> opened;  // checked before it is closed, since closing may fail silently
         const int error = check::error_of([&] { opened = Database::open(path, Access::write); });
         CHECK(error == (failing.failed() ? static_cast<int>(idcwh::ErrorCode::system) : 0));
         CHECK(Database::open(path).size() == 5);
@@ -144,8 +144,7 @@ TEST("opening and creating raise when an operation fails") {
     }
 }
 
-// A reader looks while a commit is written that will fail, and may see it. What takes its place is as long, and has
-// other codes.
+// A reader may see a commit that fails later. The next commit has the same size but other codes.
 TEST("a reader that saw a failed commit sees the next one") {
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
@@ -153,7 +152,7 @@ TEST("a reader that saw a failed commit sees the next one") {
     const auto first = check::random_codes(3, 48, 1), second = check::random_codes(3, 48, 2);
     std::size_t seen = 0;
     {
-        Failing failing(3, 4, EIO);  // records, sync, commit, and the sync of it
+        Failing failing(3, 4, EIO);  // records, sync, commit and its sync
         failing.before = [&] {
             CHECK(reader.refresh());
             seen = reader.size();

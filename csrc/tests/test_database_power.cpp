@@ -1,6 +1,6 @@
-// A power cut at every moment of random histories, some of whose writers were killed, or failed, before: what the disk
-// then may hold is a database in the state of a commit, none older than the last acknowledged, and goes on from there.
-// IDCWH_TEST_SECONDS says how long (10 by default).
+// A power cut after each operation of random histories, some with killed or failed writers. The disk then holds a
+// database in the state of a commit, at least the last acknowledged one, and the database can be used.
+// IDCWH_TEST_SECONDS sets the duration (default 10).
 #include <idcwh/database.hpp>
 
 #include <chrono>
@@ -32,11 +32,11 @@ History run(const std::string& path, unsigned bits, std::size_t most, int steps,
     history.states.push_back(State{bits});
     State after;
     for (int step = 0; step < steps; ++step) {
-        const bool compacts = step == steps / 2;  // and fails, once in each history
+        const bool compacts = step == steps / 2;  // fails once in each history
         recorder.fails_in = compacts || random() % 4 == 0 ? random() % 10 : recorder.never;
         recorder.for_good = random() % 2;
         const State before = history.states.back();
-        // What the step will lead to is known when its first operation is noted.
+        // The state after the step is known when its first operation is recorded.
         recorder.begun = history.states.size();
         bool failed = false;
         try {
@@ -52,8 +52,8 @@ History run(const std::string& path, unsigned bits, std::size_t most, int steps,
         history.states.push_back(after);
         recorder.fails_in = recorder.never;
         if (failed) {
-            // A writer that was killed has left operations in the system's memory, which another process sees, and goes
-            // on from. One that lives goes on itself, if it can.
+            // The operations of a killed writer are in the system's memory, where another process sees them and
+            // continues. A writer that is alive continues itself if it can.
             if (recorder.for_good || random() % 4 == 0 || !can_write(*database)) {
                 database.reset();
                 database = std::make_unique<Database>(Database::open(path, Access::write));
@@ -71,7 +71,7 @@ History run(const std::string& path, unsigned bits, std::size_t most, int steps,
     return history;
 }
 
-// The file is one of the states from first to last, and a database that can be used.
+// Checks that the file is one of the states from first to last, and a database that can be used.
 void check_file(const std::string& path, const std::string& contents, const History& history, std::size_t first,
                 std::size_t last) {
     std::ofstream(path, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
@@ -113,7 +113,7 @@ std::size_t cut_everywhere(unsigned bits, std::size_t most, int steps, std::uint
             check_file(recovered / "codes.bin", contents, history, next.acknowledged, next.begun);
             ++cases;
         });
-        published |= next.begun > 0;  // the first step began after the database was made
+        published |= next.begun > 0;  // the first step began after the database was created
         CHECK(!(missing && published));
         disk.apply(next);
     }

@@ -1,5 +1,5 @@
-// What optimize() builds over the segments of a file: searches stay those of brute force through adds, removals,
-// compactions and refreshes; it keeps to its memory; and a file that is cut off meanwhile is an error.
+// The structures that optimize() builds over the segments of a file. Searches equal brute force through adds, removals,
+// compactions and refreshes. The memory limit holds, and a truncated file is an error.
 #include <idcwh/database.hpp>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void add(Database& database, State& state, std::size_t n, std::mt19937& random) 
     batch.put_into(state);
 }
 
-// Without other columns, so that compact() makes one segment of all.
+// Adds codes without other columns, so that compact() makes one segment of all.
 void add_codes(Database& database, State& state, std::size_t n, std::mt19937& random) {
     auto batch = check::random_batch(state, n, random);
     for (auto& item : batch.items) item = {.code = item.code};
@@ -52,14 +52,14 @@ void add_codes(Database& database, State& state, std::size_t n, std::mt19937& ra
     batch.put_into(state);
 }
 
-// Few bits, so that groups or a table pay for every segment. Each search takes the structures, whatever they cost.
+// Few bits, so that groups or a table pay for every segment. Searches use the structures whatever they cost.
 void test_history(unsigned bits, int steps, std::uint32_t seed) {
     std::mt19937 random(seed);
     const check::Folder folder;
     const std::string path = folder / "codes.bin";
     Database writer = Database::create(path, bits), reader = Database::open(path);
     State state{bits}, after;
-    writer.optimize();  // of nothing
+    writer.optimize();  // with no codes
     CHECK(writer.snapshot().structures().empty());
     add(writer, state, 2000, random);
     CHECK(reader.refresh());
@@ -89,7 +89,7 @@ void test_history(unsigned bits, int steps, std::uint32_t seed) {
     compare(writer, state, random);
 }
 
-// Which codes are covered, and when.
+// Checks which codes are covered, and when.
 TEST("structures cover the codes that pay for them") {
     std::mt19937 random(11);
     const check::Folder folder;
@@ -104,7 +104,7 @@ TEST("structures cover the codes that pay for them") {
     CHECK(writer.snapshot().explain_topk(10).chosen.name != "scan");
     CHECK(writer.snapshot().memory() > before.memory());
     add_codes(writer, state, 1000, random);
-    CHECK(covered(writer.snapshot()) == 10000);  // the new ones are scanned in no time
+    CHECK(covered(writer.snapshot()) == 10000);  // the new codes are too few for a structure
     CHECK(reader.refresh());
     reader.optimize();
     CHECK(covered(reader.snapshot()) == 11000);
@@ -113,7 +113,7 @@ TEST("structures cover the codes that pay for them") {
     writer.remove(&gone, 1);
     state.items.erase(gone);
     CHECK(reader.refresh());
-    CHECK(covered(reader.snapshot()) == 11000);  // rows, one of which is dead
+    CHECK(covered(reader.snapshot()) == 11000);  // rows, one of them dead
     add_codes(writer, state, 20000, random);
     CHECK(covered(writer.snapshot()) == 31000);
     CHECK(reader.refresh());
@@ -123,7 +123,7 @@ TEST("structures cover the codes that pay for them") {
     CHECK(writer.snapshot().structures().size() == 1);
     CHECK(reader.refresh());
     CHECK(covered(reader.snapshot()) == 30999);
-    CHECK(Database::open(path).snapshot().structures().empty());  // the file holds nothing of it
+    CHECK(Database::open(path).snapshot().structures().empty());  // structures are not stored in the file
     compare(reader, state, random);
 
     reader.drop_structures();
@@ -141,7 +141,7 @@ TEST("structures cover the codes that pay for them") {
                                [](std::size_t sum, const auto& structure) { return sum + structure.bytes; });
     };
     CHECK(all.size() == 2);
-    options.memory = bytes(all) * 3 / 4;  // room for the larger one
+    options.memory = bytes(all) * 3 / 4;  // enough for the larger structure
     writer.optimize(options);
     const auto some = writer.snapshot().structures();
     CHECK(some.size() == 1);
@@ -154,7 +154,7 @@ TEST("structures cover the codes that pay for them") {
     CHECK(check::error_of([&] { writer.optimize(); }) == static_cast<int>(ErrorCode::invalid_argument));
 }
 
-// Codes that are all different, in two segments: the larger gets a multi-index.
+// All codes are different, in two segments. The larger segment gets a multi-index.
 TEST("the larger of two segments gets a multi-index") {
     idcwh::detail::always_structures = true;
     std::mt19937 random(13);
@@ -162,7 +162,7 @@ TEST("the larger of two segments gets a multi-index") {
     Database database = Database::create(folder / "codes.bin", 64);
     const auto codes = check::random_codes(90000, 64, 14);
     std::vector<std::int64_t> ids(70000);
-    std::iota(ids.rbegin(), ids.rend(), 5);  // descending: the order of results is not that of the rows
+    std::iota(ids.rbegin(), ids.rend(), 5);  // descending, so the order of results is not that of the rows
     database.add({codes.data(), 70000, ids.data()});
     database.add({codes.data() + 70000 * 8, 20000});
     database.optimize();
@@ -195,7 +195,7 @@ TEST("the larger of two segments gets a multi-index") {
     idcwh::detail::always_structures = false;
 }
 
-// So many codes that the interrupt, which is asked every few milliseconds, is asked at all.
+// The interrupt is checked every few milliseconds, so the build needs many codes.
 TEST("optimize is interrupted") {
     const check::Folder folder;
     Database database = Database::create(folder / "codes.bin", 64);
@@ -216,12 +216,12 @@ TEST("optimize is interrupted") {
     }
     reader.optimize();
     CHECK(reader.refresh());
-    CHECK(covered(reader.snapshot()) == 1070000);  // a refresh builds without being interrupted
+    CHECK(covered(reader.snapshot()) == 1070000);  // the refresh builds without an interrupt
     CHECK(check::error_of([&] { reader.optimize(options); }) == static_cast<int>(ErrorCode::interrupted));
-    CHECK(covered(reader.snapshot()) == 1070000);  // as it was
+    CHECK(covered(reader.snapshot()) == 1070000);  // unchanged
 }
 
-// Searches go on while structures come and go and the file changes.
+// Searches continue while structures and the file change.
 TEST("searches continue while structures change") {
     std::mt19937 random(17);
     const check::Folder folder;

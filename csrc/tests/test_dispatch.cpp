@@ -1,5 +1,5 @@
-// The kernels that are chosen on this processor: test_dispatch NAME, or no name to accept any. Run on emulated
-// processors, where an instruction too many is a crash.
+// The kernels that are chosen on this processor: test_dispatch [NAME]. Without a name, any are accepted. On emulated
+// processors, an unsupported instruction is a crash.
 #include <idcwh/crc32c.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
@@ -11,7 +11,7 @@
 
 namespace {
 
-std::string expected;  // the name of the instruction set; empty: any
+std::string expected;  // name of the instruction set; empty: any
 
 TEST("the best supported instruction set is active") {
     std::string best;

@@ -1,4 +1,4 @@
-// Encoder on a linear model whose whole numbers a loop repeats: codes, logits, batches, threads; and what is refused.
+// Encoder on a linear model with whole numbers, compared with a loop: codes, logits, batches, threads and errors.
 //
 //     test_encoder models/linear12.onnx     made by tests/search/test_encoder.py's model(12), weights as below
 #include <idcwh/encoder.hpp>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t side = 8, bytes = 3 * side * side, bits = 12;
 
-std::string path;  // of the model
+std::string path;  // path of the model
 
 EncoderOptions on_cpu(unsigned threads = 1) {
     EncoderOptions options;
@@ -52,7 +52,7 @@ TEST("codes and logits equal those of a loop") {
                                                              "Stra\xc3\x9f"
                                                              "e"}));
         CHECK(encoder.device() == Device::cpu);
-        CHECK(encoder.why() == "asked for");
+        CHECK(encoder.why() == "requested");
         CHECK(!encoder.runtime().empty());
         CHECK(encoder.path() == path);
         CHECK(encoder.fingerprint() == "222f477730ce18b59fc0a9f943ab4321e77776a6923b1b41b2a15398940afad5");
@@ -138,7 +138,7 @@ bool has(const std::string& text, const std::string& part) {
     return false;
 }
 
-// The model with `from` replaced by as many bytes, as a file of its own.
+// Writes the model to another file, with `from` replaced by text of the same size.
 std::string changed(const std::string& from, const std::string& to) {
     std::ifstream file(path, std::ios::binary);
     std::stringstream content;
@@ -152,7 +152,7 @@ std::string changed(const std::string& from, const std::string& to) {
     return "changed.onnx";
 }
 
-// As idcwh-export does: the file's own SHA-256 behind it, as one more line of metadata.
+// As in idcwh-export, the file's SHA-256 is appended as one more line of metadata.
 TEST("a model that was changed raises corrupt") {
     std::ifstream file(path, std::ios::binary);
     std::stringstream content;
@@ -170,7 +170,7 @@ TEST("a model that was changed raises corrupt") {
         const auto why = refusal(ErrorCode::corrupt, [&] { Encoder(write(corrupt), on_cpu()); });
         CHECK(has(why, "with_checksum.onnx: was changed after idcwh-export wrote it"));
     }
-    // Appended to a protocol buffer, a graph with an initializer whose external data has a location.
+    // An appended graph has an initializer with external data.
     const std::string outside =
         "\x3a\x16"
         "\x2a\x14"
@@ -195,7 +195,7 @@ TEST("models, options and arguments that are invalid raise") {
     refusal(ErrorCode::system, open("."));
     std::ofstream("empty.onnx").flush();
     CHECK(has(refusal(ErrorCode::corrupt, open("empty.onnx")), "empty.onnx: is not an ONNX model"));
-    std::ofstream("text.onnx") << "This is a text.\n";
+    std::ofstream("text.onnx") << "This is text.\n";
     CHECK(has(refusal(ErrorCode::corrupt, open("text.onnx")), "text.onnx: is not an ONNX model"));
 
     const std::vector<std::vector<std::string>> changes = {
@@ -218,7 +218,7 @@ TEST("models, options and arguments that are invalid raise") {
 
     EncoderOptions options = on_cpu();
     options.preprocess = idcwh::Preprocess(10, 8);
-    CHECK(Encoder(changed("idcwh_format", "idcwh_farmat"), options).bits() == bits);  // used all the same
+    CHECK(Encoder(changed("idcwh_format", "idcwh_farmat"), options).bits() == bits);  // usable nevertheless
     options.bits = 13;
     CHECK(has(refusal(ErrorCode::corrupt, [&] { Encoder(path, options); }), ", expected "));
     options = on_cpu();
@@ -239,7 +239,7 @@ TEST("models, options and arguments that are invalid raise") {
     refusal(ErrorCode::invalid_argument, [&] { encoder.encode(idcwh::Image{&byte, 0, 5}, &byte); });
 }
 
-// Here there is a GPU or there is not: cuda is that or an error with the cause, automatic is always something.
+// The machine may have a GPU. cuda uses it or raises the cause; automatic always finds a device.
 TEST("a device is used or raises with the cause") {
     EncoderOptions options;
     const Encoder any(path, options);
@@ -268,7 +268,7 @@ TEST("a manifest of another model raises") {
     CHECK(has(check("{}"), "expected no model"));
     CHECK(has(check("{\"model\": 1}"), "expected no model"));
     CHECK(has(check("{"), "not JSON"));
-    const auto edited = [&](const std::string& field) {  // the same model, used in another way
+    const auto edited = [&](const std::string& field) {  // the same model with another option
         std::string text = manifest;
         return text.insert(text.find(field) + field.size(), "9");
     };
@@ -287,7 +287,7 @@ int main(int argc, char** argv) {
         try {
             Encoder(path, on_cpu());
         } catch (const Error& error) {
-            // A library that is named has to load.
+            // A library that the user names must load.
             if (error.code() == ErrorCode::unsupported && !std::getenv("IDCWH_ONNXRUNTIME"))
                 throw check::Skipped{error.what()};
             throw;

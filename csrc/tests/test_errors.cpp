@@ -1,4 +1,4 @@
-// Arguments that cannot be searched are errors with a code, never a crash.
+// Invalid arguments raise an error with a code and never crash.
 #include <idcwh/index.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
@@ -21,7 +21,7 @@ bool refused(idcwh::ErrorCode code, const std::string& word, const std::function
     return false;
 }
 
-TEST("the message of an error is made of its parts") {
+TEST("the message of an error consists of its parts") {
     using idcwh::Error, idcwh::ErrorCode;
     const Error whole(ErrorCode::locked, {.path = "a/b.bin", .found = "3", .expected = "4 bytes", .hint = "wait"});
     const std::string message = "a/b.bin: is locked by another process (found 3, expected 4 bytes); wait";
@@ -62,7 +62,7 @@ TEST("arguments that cannot be searched raise an error with its code") {
     CHECK(refused(ErrorCode::invalid_argument, "null",
                   [&] { idcwh::topk({memory, 2, 64}, memory, 1, 1, nullptr, nullptr); }));
     std::int64_t counts[65];
-    const std::size_t too_many = ~std::size_t{0} / 65;  // queries that fit an address space, with counts that do not
+    const std::size_t too_many = ~std::size_t{0} / 65;  // queries fit the address space, but their counts do not
     const idcwh::Codes codes{memory, 2, 8};
     CHECK(refused(ErrorCode::invalid_argument, "65 results each",
                   [&] { idcwh::histogram({memory, 2, 64}, memory, too_many / 9, counts); }));

@@ -1,4 +1,5 @@
-// Groups of equal codes against a sort of all distances: every operation, width, filter, order of ids and thread count.
+// Groups of equal codes compared with a sort of all distances, for every operation, width, filter, order of ids and
+// number of threads.
 #include <idcwh/search.hpp>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ using check::starts_with;
 
 constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 
-// n codes of which only `distinct` differ at most, some of them far more frequent than others.
+// Returns n codes with at most `distinct` different values, some of them much more frequent than others.
 Bytes repeated_codes(std::size_t n, unsigned bits, std::size_t distinct, std::uint32_t seed) {
     const Bytes values = check::random_codes(distinct, bits, seed);
     const std::size_t bytes = idcwh::code_bytes(bits);
@@ -39,7 +40,7 @@ Bytes repeated_codes(std::size_t n, unsigned bits, std::size_t distinct, std::ui
     return codes;
 }
 
-// Ten centers, each bit flipped with a small probability: what a trained model makes of ten classes.
+// Returns codes like those of a model with ten classes: ten centers, with bits flipped at random.
 Bytes clustered_codes(std::size_t n, unsigned bits, double flipped, std::uint32_t seed) {
     const Bytes centers = check::random_codes(10, bits, seed);
     const std::size_t bytes = idcwh::code_bytes(bits);
@@ -79,7 +80,7 @@ struct Case {
 
     void check_topk(std::size_t k) const {
         const std::size_t kept = std::min(k, expected[0].size());
-        // Exactly the room that is needed: a write too far is one the address sanitizer sees.
+        // Allocates exactly the required memory, so that the address sanitizer detects each write beyond it.
         auto distances = std::make_unique<std::int32_t[]>(nq() * kept);
         auto ids = std::make_unique<std::int64_t[]>(nq() * kept);
         CHECK(search().topk(queries.data(), nq(), k, distances.get(), ids.get()) == kept);
@@ -140,7 +141,7 @@ struct Filters {
             if (random() % 4) bitmap[row / 64] |= std::uint64_t{1} << row % 64;
             bytes[row] = static_cast<std::uint8_t>(random() % 2 << random() % 8);
         }
-        bitmap[n / 64] |= ~std::uint64_t{0} << n % 64;  // bits behind the last row mean nothing
+        bitmap[n / 64] |= ~std::uint64_t{0} << n % 64;  // bits behind the last row are ignored
         all = {Rows::all(),
                Rows::range(n / 3, n - n / 4),
                Rows::range(n / 2, 2 * n),
@@ -160,7 +161,7 @@ std::vector<std::int64_t> shuffled_ids(std::size_t n) {
     return ids;
 }
 
-// The queries: some of the codes, the complement of one, random ones, and one of them twice.
+// Returns some of the codes, the complement of one, random ones, and one query twice.
 Bytes some_queries(const Bytes& memory, unsigned bits, std::size_t nq, std::uint32_t seed) {
     const std::size_t bytes = idcwh::code_bytes(bits);
     Bytes queries = check::random_codes(nq, bits, seed);
@@ -173,7 +174,7 @@ std::unique_ptr<Groups> build(const Codes& codes, const std::int64_t* ids, unsig
     auto groups = Groups::build(codes, ids, no_limit, threads);
     CHECK(groups != nullptr);
     if (!groups) return nullptr;
-    // Distinct codes by value, and each place in the group of its code.
+    // Distinct codes are sorted by value, and each place is in the group of its code.
     const std::size_t bytes = idcwh::code_bytes(codes.bits);
     const auto value = [&](const std::uint8_t* code) {
         return std::string(std::reverse_iterator(code + bytes), std::reverse_iterator(code));
@@ -252,7 +253,7 @@ TEST("groups of sorted codes and many queries equal the oracle") {
     }
 }
 
-// Enough codes for several parts, ranges and threads while building, and for chunks while searching.
+// Enough codes for several parts, ranges and threads during the build, and for chunks during the search.
 TEST("groups of 400000 codes equal the oracle") {
     const unsigned bits = 40;
     const Bytes memory = repeated_codes(400000, bits, 300000, 3);
@@ -275,7 +276,7 @@ TEST("groups of 400000 codes equal the oracle") {
     }
 }
 
-// A group that no search may read as a whole: its ids are wanted from the front only, beside those of others.
+// No search may read the huge group as a whole, since only its first ids are needed.
 TEST("groups with one huge group return the first ids") {
     const unsigned bits = 32;
     Bytes memory(4 * 50000);
@@ -305,7 +306,7 @@ TEST("groups that cannot pay are not built") {
     CHECK((groups && build_of(memory, 64, groups->memory()) && !build_of(memory, 64, groups->memory() - 1)));
     CHECK((groups && groups->distinct() <= 30 && groups->memory() < 5000 * 7));
     CHECK((groups && groups->describe().find("5000 codes") != std::string::npos));
-    // A padding bit that is set counts, and such a code is not addressed directly.
+    // A set padding bit counts, and such a code is not addressed directly.
     const Bytes padded = {0x01, 0x01, 0x01, 0x81, 0x03, 0x03, 0x81, 0x01};
     const Codes codes{padded.data(), padded.size(), 2};
     const auto padding = Groups::build(codes, nullptr, no_limit, 1);

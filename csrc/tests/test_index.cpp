@@ -1,5 +1,5 @@
-// Index against a plain list of (id, code): a random sequence of adds and removes, and after each of them every
-// operation, with every kind of selection.
+// Index compared with a plain list of (id, code), through random adds and removals. After each, every operation is
+// compared with every kind of selection.
 #include <idcwh/index.hpp>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void compare_everywhere(const idcwh::Index& index, const Model& model, std::mt19
     check::compare_everywhere(index.snapshot(), model, random);
 }
 
-// order 0: ids by default; 1: ascending with gaps; 2: in any order
+// Order 0: default ids; 1: ascending with gaps; 2: in any order.
 void live_through(unsigned bits, unsigned order, bool optimized, std::uint32_t seed) {
     std::mt19937 random(seed);
     idcwh::Index index(bits);
@@ -60,20 +60,20 @@ void live_through(unsigned bits, unsigned order, bool optimized, std::uint32_t s
             }
         CHECK(index.remove(gone.data(), gone.size()) == gone.size());
         compare_everywhere(index, model, random);
-        if (order == 2 && !gone.empty() && random() % 2) {  // an id may come back
+        if (order == 2 && !gone.empty() && random() % 2) {  // an id may be used again
             const auto code = check::random_codes(1, bits, 5);
             index.add(code.data(), 1, gone.data());
             model.ids.push_back(gone[0]);
             model.codes.push_back(code);
             compare_everywhere(index, model, random);
         }
-        // What was taken before is as it was.
+        // Older snapshots are unchanged.
         CHECK(before.size() == old.ids.size());
         compare(before, old, check::random_codes(1, bits, 3), {}, [](std::size_t) { return true; });
     }
 }
 
-// Enough codes for a multi-index, changed after it was built; the oracle is the engine without an index.
+// Enough codes for a multi-index, changed after the build. The oracle is the engine without an index.
 void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
     const std::size_t bytes = idcwh::code_bytes(bits), n = 70000, more = 700;
     std::mt19937 random(bits);
@@ -83,7 +83,7 @@ void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
                     codes.begin() + static_cast<std::ptrdiff_t>(row * bytes));
     std::vector<std::int64_t> ids(n + more);
     for (std::size_t row = 0; row < ids.size(); ++row) ids[row] = static_cast<std::int64_t>(3 * row + 7);
-    if (shuffled) std::shuffle(ids.begin() + n - 5, ids.end(), random);  // the covered rows too, or only those behind
+    if (shuffled) std::shuffle(ids.begin() + n - 5, ids.end(), random);  // the covered rows too, or only later ones
     idcwh::Index index(bits);
     index.add(codes.data(), n, ids.data());
     index.optimize();
@@ -143,7 +143,7 @@ void structures_of_many_codes(unsigned bits, bool repeating, bool shuffled) {
         CHECK(found == expected);
         CHECK(distances == expected_distances);
     }
-    // Explained with the path that is taken, and nothing left once it is dropped.
+    // explain_topk() names the path that is used. Dropping the structure leaves nothing.
     CHECK(snapshot.explain_topk(1).chosen.name == (repeating ? "groups" : "multi-index"));
     index.drop_structures();
     CHECK(index.snapshot().structures().empty());
@@ -193,7 +193,7 @@ TEST("calls that raise leave the index as it was") {
     CHECK(!index.snapshot().contains(3));
 }
 
-// Ids have 64 bits, also where a row number has 32.
+// Ids have 64 bits, even if row numbers have 32.
 TEST("ids beyond 32 bits are not row numbers") {
     const auto codes = check::random_bytes(3, 1);
     for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1} << 33}) {

@@ -1,4 +1,4 @@
-// Every operation ends soon after its Interrupt asks it to, on one thread and on several; and works again afterwards.
+// Every operation ends soon after an interrupt, on one thread and on several, and works again afterwards.
 #include <idcwh/search.hpp>
 
 #include <functional>
@@ -18,7 +18,7 @@ struct Asked {
     }
 };
 
-// It would take many seconds, but the interrupt comes at the first or the third question.
+// Runs an operation of many seconds. The interrupt comes at its first or third check.
 void check_interrupted(const char* name, const Operation& operation, unsigned threads, int allowed) {
     Asked asked{0, allowed};
     const idcwh::Interrupt interrupt{Asked::requested, &asked};
@@ -33,7 +33,7 @@ void check_interrupted(const char* name, const Operation& operation, unsigned th
         stopped = error.code() == idcwh::ErrorCode::interrupted;
     }
     CHECK(stopped);
-    CHECK(asked.times == allowed + 1);  // not once more after it said yes
+    CHECK(asked.times == allowed + 1);  // no further check after the interrupt
 }
 
 constexpr std::size_t n = 200'000, nq = 40'000;

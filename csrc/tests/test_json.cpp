@@ -1,4 +1,4 @@
-// The JSON reader: what it takes, with what it means, and what it refuses; any bytes at all without reading outside.
+// The JSON reader: valid texts and their values, invalid texts, and random bytes without reads outside the text.
 #include "base/json.hpp"
 
 #include <idcwh/error.hpp>
@@ -14,7 +14,7 @@ using idcwh::json::Value;
 namespace {
 
 bool refused(const std::string& text) {
-    // In memory of its own, so that the address sanitizer sees a byte too many.
+    // Copies the text, so that the address sanitizer detects a read beyond it.
     const std::vector<char> copy(text.begin(), text.end());
     try {
         parse({copy.data(), copy.size()});
@@ -101,7 +101,7 @@ TEST("parse of an invalid text raises") {
     CHECK(!refused(deep));
 }
 
-// Every piece of a good text, and every text with one byte changed, is read or refused and nothing else.
+// Each prefix of a valid text, and each text with one changed byte, is read or raises.
 TEST("parse of a corrupt text returns or raises") {
     const std::string good = R"({"resize": 240, "crop": [1.5e-3, "\u00e9\\"], "x": {"y": null}})";
     for (std::size_t size = 0; size < good.size(); ++size) CHECK(refused(good.substr(0, size)));
@@ -123,7 +123,7 @@ TEST("parse of a corrupt text returns or raises") {
 TEST("quoted escapes what JSON and ASCII require") {
     CHECK(quoted("a\"\\\n\x7f") == "\"a\\\"\\\\\\u000a\\u007f\"");
     CHECK(quoted("\xc3\xa9\xf0\x9f\x98\x80") == "\"\\u00e9\\ud83d\\ude00\"");
-    // Not UTF-8: cut off, a byte alone, too long a form, half of a pair, beyond the last character.
+    // Not UTF-8: truncated, a single continuation byte, an overlong form, a surrogate, beyond the last character.
     CHECK(quoted("\xc3") == "\"\\ufffd\"");
     CHECK(quoted("\x80x") == "\"\\ufffdx\"");
     CHECK(quoted("\xc0\xaf") == "\"\\ufffd\\ufffd\"");

@@ -1,6 +1,6 @@
-// The kernels of one instruction set, against a bit-by-bit loop: test_kernels NAME.
+// The kernels of one instruction set compared with a bit-by-bit loop: test_kernels NAME.
 //
-// Blocks lie at the very end of their memory, so that a read past them is one the address sanitizer sees.
+// Blocks end where their memory ends, so that the address sanitizer detects each read beyond them.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -17,9 +17,9 @@ using namespace idcwh::kernels;
 
 namespace {
 
-Kernels kernels;  // of the instruction set that main was given
+Kernels kernels;  // those of the instruction set in argv[1]
 
-// Codes near the query as well as far ones: every limit then has hits.
+// Returns codes near the query and far from it, so that every limit has hits.
 std::unique_ptr<std::uint8_t[]> block_of(std::size_t rows, std::size_t bytes, const std::uint8_t* query,
                                          std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -90,7 +90,7 @@ void check_block(std::size_t rows, std::size_t bytes, std::uint32_t seed) {
     }
 }
 
-// Bitmaps from empty to full, against a loop over bits.
+// Covers bitmaps from empty to full.
 TEST("bitmaps are packed, counted and listed like a loop over bits") {
     for (const unsigned share : {0u, 1u, 3u, 20u, 60u, 128u, 255u, 256u}) {
         const std::size_t words = 37;

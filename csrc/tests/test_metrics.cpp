@@ -1,5 +1,5 @@
-// count_pairs against plain loops and a sort: forms of labels, repeated codes, threads, instruction sets, bad
-// arguments.
+// count_pairs compared with plain loops and a sort, for both forms of labels, repeated codes, threads, instruction sets
+// and invalid arguments.
 #include <idcwh/isa.hpp>
 #include <idcwh/metrics.hpp>
 
@@ -32,7 +32,7 @@ struct Side {
     }
 };
 
-// distinct > 0: that many codes, again and again.
+// Makes codes and labels. distinct > 0: repeats that many codes.
 Side make(std::size_t size, unsigned bits, std::size_t distinct, std::size_t set_classes, std::uint32_t seed) {
     std::mt19937 random(seed);
     Side side{check::random_codes(size, bits, seed), {}, {}, size, set_classes, bits};
@@ -45,7 +45,7 @@ Side make(std::size_t size, unsigned bits, std::size_t distinct, std::size_t set
     side.sets.resize(size * set_bytes);
     for (std::size_t i = 0; i < size; ++i) {
         side.classes.push_back(static_cast<std::int64_t>(random() % 5) * 1'000'000'007 - 2'000'000'014);
-        for (std::size_t c = random() % 4; c < 3 && set_classes; ++c) {  // none to three classes
+        for (std::size_t c = random() % 4; c < 3 && set_classes; ++c) {  // zero to three classes
             const std::size_t number = random() % set_classes;
             side.sets[i * set_bytes + number / 8] |= static_cast<std::uint8_t>(1 << number % 8);
         }
@@ -104,7 +104,7 @@ void compare_all(const Side& queries, const Side& database) {
             }
 }
 
-// Bit for bit, whatever works on it.
+// Results are equal bit for bit, whatever kernels and threads compute them.
 TEST("count_pairs is the same, bit for bit, for threads and instruction sets") {
     const Side queries = make(300, 48, 0, 3, 5), database = make(4000, 48, 0, 3, 6);
     const std::size_t cuts[] = {50, 1000};
@@ -200,7 +200,7 @@ TEST("bit_pairs equals plain loops") {
                 CHECK(found == expected);
             }
         }
-    const auto many = check::random_codes(70'000, 9, 1);  // more than are turned at a time
+    const auto many = check::random_codes(70'000, 9, 1);  // more than are transposed at once
     std::vector<std::int64_t> found(81), expected(81);
     idcwh::bit_pairs({many.data(), 70'000, 9}, found.data());
     for (std::size_t i = 0; i < 70'000; ++i)
@@ -227,7 +227,7 @@ TEST("count_pairs of several blocks and of many classes equals plain loops") {
 TEST("count_pairs without queries, codes or classes equals plain loops") {
     compare_all(make(0, 24, 0, 8, 1), make(10, 24, 0, 8, 2));
     compare_all(make(5, 24, 0, 8, 1), make(0, 24, 0, 8, 2));
-    compare_all(make(5, 24, 0, 0, 1), make(10, 24, 0, 0, 2));  // sets of no class
+    compare_all(make(5, 24, 0, 0, 1), make(10, 24, 0, 0, 2));  // sets without classes
 }
 
 }  // namespace

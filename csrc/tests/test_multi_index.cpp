@@ -1,4 +1,5 @@
-// The multi-index against the scan and a bit-by-bit loop: widths, kinds of data, filters, ids, budgets, threads.
+// The multi-index compared with the scan and a bit-by-bit loop, for widths, kinds of data, filters, ids, budgets and
+// threads.
 #include <idcwh/search.hpp>
 
 #include <algorithm>
@@ -43,9 +44,9 @@ Data make(const char* kind, std::size_t n, unsigned bits, std::uint32_t seed) {
                 code[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
         } else if (name == "equal" || (name == "most" && random() % 10)) {
             std::memcpy(code, centers.data(), bytes);
-        } else if (name == "prefix") {  // the first half constant
+        } else if (name == "prefix") {  // the first half is constant
             std::memset(code, 7, bytes / 2);
-        } else if (name == "bytes") {  // every second byte constant
+        } else if (name == "bytes") {  // every second byte is constant
             for (std::size_t i = 0; i < bytes; i += 2) code[i] = 7;
         } else if (name == "bucket" && random() % 10 < 6) {  // one huge bucket
             std::memcpy(code, centers.data(), bytes - 2);
@@ -64,7 +65,7 @@ Data make(const char* kind, std::size_t n, unsigned bits, std::uint32_t seed) {
     return data;
 }
 
-// Members, a member with two bits flipped, and one that is like nothing.
+// Returns members, a member with two bits flipped, and a code far from all others.
 Bytes some_queries(const Data& data) {
     const std::size_t bytes = data.bytes(), n = data.codes().size;
     Bytes queries(4 * bytes);
@@ -78,7 +79,7 @@ Bytes some_queries(const Data& data) {
     return queries;
 }
 
-// Wants everything within a radius, and checks that no row comes twice.
+// Collects all rows within a radius, and checks that no row comes twice.
 struct Collect {
     std::int32_t radius;
     std::vector<std::int32_t>& distance_of;  // by row; -1: not seen
@@ -148,13 +149,13 @@ void radius_equals(const Data& data, const idcwh::MultiIndex& index, const idcwh
     }
 }
 
-// The k nearest as they come, with no scan to fall back to.
+// Checks the k nearest in the order in which they are found, without a scan.
 void nearest_without_a_scan(const Data& data, const idcwh::MultiIndex& index) {
     const idcwh::Codes codes = data.codes();
     const Bytes queries = some_queries(data);
     for (std::size_t q = 0; q < 4; ++q)
         for (const std::size_t k : {std::size_t{1}, std::size_t{10}, std::size_t{1000}}) {
-            if (q == 3 && data.bits > 48) continue;  // nothing is near
+            if (q == 3 && data.bits > 48) continue;  // no code is near
             const std::uint8_t* const query = queries.data() + q * data.bytes();
             std::vector<std::int32_t> distances(k), expected_distances(k);
             std::vector<std::int64_t> ids(k), expected_ids(k);
@@ -215,7 +216,7 @@ void all_of(const char* kind, unsigned bits, std::size_t n) {
     unsigned turn = 0;
     for (const bool shuffled : {false, true})
         for (const Rows& rows : filters) {
-            // All pairs for 64 bits; for each other width, every third.
+            // Every pair for 64 bits; every third for other widths.
             if (++turn % 3 != 1 && bits != 64) continue;
             idcwh::SearchOptions options;
             options.threads = std::vector{1u, 2u, 7u}[(turn / 2) % 3];

@@ -1,5 +1,5 @@
-// The pool: every task once, exceptions come back, many callers at the same time, a child after fork, a caller that is
-// asked while it waits, and threads that the program lends.
+// The thread pool: each task runs once, exceptions reach the caller, and many callers run at once. Also covers a child
+// after fork, interrupts while waiting, and the executor of a program.
 #include "base/pool.hpp"
 
 #include <idcwh/search.hpp>
@@ -50,7 +50,7 @@ TEST("threads() follows IDCWH_THREADS and set_threads") {
     CHECK(idcwh::threads() == here);
 }
 
-// The caller has nothing left to do, and another thread's task goes on: only then is it asked, and may end the run.
+// The interrupt is checked when the caller has no tasks left and another thread's task continues. It may end the run.
 TEST("a caller that waits is interrupted") {
     std::atomic<int> asked{0};
     const std::function<void()> count = [&] { ++asked; };

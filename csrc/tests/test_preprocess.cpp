@@ -1,4 +1,4 @@
-// Preprocess: the bytes of Pillow, frozen; every sum against one that is written out; and what is refused.
+// Preprocess compared with frozen digests of Pillow's pixels and with plain sums. Also covers invalid arguments.
 //
 // tests/search/test_cpp_preprocess.py compares with Pillow itself, on thousands of images.
 #include <idcwh/preprocess.hpp>
@@ -25,7 +25,8 @@ std::string digest(const Bytes& bytes) {
     return idcwh::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).substr(0, 16);
 }
 
-// Of check::random_bytes(3 * width * height, number of the line, from 1), by Pillow 13.0 through images.to_pixels.
+// The images are check::random_bytes(3 * width * height, line number from 1). The digests are by Pillow 13.0 through
+// images.to_pixels.
 const struct {
     std::size_t width, height;
     unsigned resize, crop;
@@ -59,7 +60,7 @@ TEST("pixels equal the frozen digests of Pillow") {
     }
 }
 
-// The same sums, one pixel after the other in 64 bits.
+// The same sums, one pixel after another in 64 bits.
 TEST("each pass equals a sum in 64 bits") {
     std::mt19937 random(7);
     for (int round = 0; round < 300; ++round) {
@@ -77,7 +78,7 @@ TEST("each pass equals a sum in 64 bits") {
         const idcwh::images::Across across(axis);
         Bytes row = check::random_bytes(3 * width, random());
         if (round % 4 == 0)
-            for (auto& byte : row) byte = byte < 128 ? 0 : 255;  // where the sums are largest
+            for (auto& byte : row) byte = byte < 128 ? 0 : 255;  // for the largest sums
         Bytes in(3 * across.columns() + idcwh::images::padding, 0xee), made(3 * out + idcwh::images::padding);
         std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(3 * across.first()), 3 * across.columns(), in.begin());
         across(in.data(), made.data());
@@ -99,7 +100,7 @@ TEST("each pass equals a sum in 64 bits") {
     }
 }
 
-// Rows that lie apart, or from below: the same pixels, and nothing between the rows is read.
+// Rows may be apart or in reverse order. No byte between them is read.
 TEST("rows with any stride give the same pixels") {
     const std::size_t width = 50, height = 70;
     const Bytes image = check::random_bytes(3 * width * height, 3);
@@ -141,7 +142,7 @@ TEST("images and sizes that are invalid raise") {
     CHECK(given({pixel, 0, 1}) == "an image of 0 x 1: expected one with pixels");
     CHECK(!given({pixel, 1, 0}).empty());
     CHECK(!given({nullptr, 1, 1}).empty());
-    // Sizes whose product, or whose bytes, do not fit std::size_t.
+    // Sizes whose product or number of bytes does not fit std::size_t.
     for (const unsigned shift : {33u, 32u, 2u, 0u}) {
         const auto size =
             static_cast<std::size_t>(std::min(~std::uint64_t{0} >> shift, std::uint64_t{~std::size_t{0}}));

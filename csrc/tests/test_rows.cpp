@@ -1,4 +1,4 @@
-// Which rows are eligible: what is refused, and one row asked alone.
+// The rows of a search: invalid arguments, and tests of single rows.
 #include <idcwh/search.hpp>
 
 #include <string>
@@ -63,7 +63,7 @@ TEST("RowTest of each kind accepts exactly its rows") {
     CHECK(idcwh::RowTest(Rows::all())(7));
 }
 
-// Every size around a word, each byte value: a bit for each byte that is not zero, and none behind the last.
+// Covers every size near a word, and each byte value.
 TEST("pack_bytes sets one bit per nonzero byte") {
     for (std::size_t size = 0; size < 300; ++size) {
         auto bytes = check::random_bytes(size, static_cast<std::uint32_t>(size));

@@ -1,4 +1,4 @@
-// Every search against a sort of all distances: widths, ids in any order, rows of every kind, threads, instruction
+// Every search compared with a sort of all distances, for widths, orders of ids, kinds of rows, threads and instruction
 // sets.
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 using check::Ranking;
 
-// The hits of a query are the first `within` of its ranking.
+// Returns true if the hits of a query are the first `within` of its ranking.
 bool equal_hits(const Ranking& ranking, std::size_t within, const idcwh::Hits& hits, std::size_t query) {
     const auto begin = static_cast<std::size_t>(hits.limits[query]);
     return static_cast<std::size_t>(hits.limits[query + 1]) - begin == within &&
@@ -37,7 +37,7 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
     for (const std::size_t k :
          {std::size_t{0}, std::size_t{1}, std::size_t{10}, codes.size / 4, codes.size, codes.size + 1}) {
         const std::size_t kept = std::min(k, rows);
-        // Exactly the room that is needed: a write too far is one the address sanitizer sees.
+        // Allocates exactly the required memory, so that the address sanitizer detects each write beyond it.
         auto distances = std::make_unique<std::int32_t[]>(nq * kept);
         auto ids = std::make_unique<std::int64_t[]>(nq * kept);
         CHECK(idcwh::topk(codes, queries.data(), nq, k, distances.get(), ids.get(), options) == kept);
@@ -77,7 +77,7 @@ void compare(const idcwh::Codes& codes, const std::vector<std::uint8_t>& queries
     }
 }
 
-// The same rows in every way of saying so, and ranges.
+// The same rows in every form, and ranges.
 struct RowKinds {
     std::vector<std::uint8_t> bytes;
     std::vector<std::int64_t> list;
@@ -92,7 +92,7 @@ struct RowKinds {
             list.push_back(static_cast<std::int64_t>(row));
             bitmap[row / 64] |= std::uint64_t{1} << row % 64;
         }
-        if (n % 64) bitmap.back() |= ~std::uint64_t{0} << n % 64;  // behind the last row: not looked at
+        if (n % 64) bitmap.back() |= ~std::uint64_t{0} << n % 64;  // bits behind the last row are ignored
         kinds = {idcwh::Rows::of_bytes(bytes.data()), idcwh::Rows::of_list(list.data(), list.size()),
                  idcwh::Rows::of_bitmap(bitmap.data())};
     }
@@ -102,7 +102,7 @@ struct RowKinds {
 void compare_all(unsigned bits, std::size_t n, std::size_t nq, std::uint32_t seed) {
     auto memory = check::random_codes(n, bits, seed);
     const std::size_t bytes = idcwh::code_bytes(bits);
-    // A third of the codes repeat the first ones: ties, everywhere.
+    // A third of the codes repeat the first ones, so ties are frequent.
     for (std::size_t row = n - n / 3; row < n; ++row)
         std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(row % 5 * bytes), bytes,
                     memory.begin() + static_cast<std::ptrdiff_t>(row * bytes));
@@ -126,7 +126,7 @@ void compare_all(unsigned bits, std::size_t n, std::size_t nq, std::uint32_t see
         }
 }
 
-// Selections that hold nothing, everything, the last row, and whole words: over more rows than a block has.
+// Compares selections of no row, all rows, the last row and whole words, over more rows than a block has.
 void compare_selections() {
     const std::size_t n = 9001;
     const auto memory = check::random_codes(n, 64, 5), queries = check::random_codes(9, 64, 6);
@@ -152,7 +152,7 @@ void compare_selections() {
     check_all([](std::size_t row) { return row % 200 != 0; });
 }
 
-// Sizes that a 32-bit program cannot address are refused, not cut off.
+// Sizes that a 32-bit program cannot address raise an error and are not truncated.
 TEST("sizes beyond the address space throw bad_alloc") {
     const auto refused = [](auto action) {
         try {

@@ -1,4 +1,4 @@
-// Kernels that are wrong are found out, each of them, and the next lower instruction set is taken.
+// The self check, which finds each defective kernel and chooses the next lower instruction set.
 #include "check.hpp"
 #include "cpu/dispatch.hpp"
 #include "cpu/self_check.hpp"
@@ -15,7 +15,7 @@ using idcwh::kernels::Kernels;
 using idcwh::kernels::TileQuery;
 namespace kernels = idcwh::kernels;
 
-// What a defect makes of a good kernel: small errors, and only at some widths.
+// The defect adds small errors to the results of this kernel, at some widths only.
 const Kernels* good;
 
 std::size_t drops_last_hit(const std::uint8_t* codes, std::size_t rows, std::size_t bytes, const std::uint8_t* query,

@@ -1,4 +1,4 @@
-// SHA-256 against the examples of FIPS 180-4 (and NIST's long one), and around the ends of blocks.
+// SHA-256 compared with the examples of FIPS 180-4 and NIST's long message, and at the ends of blocks.
 #include "base/sha256.hpp"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Snapshots of many segments, whose ids lie in every order beside each other, against a plain list of (id, code).
+// Snapshots of many segments with ids in any order, compared with a plain list of (id, code).
 #include <idcwh/index.hpp>
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace {
 using idcwh::detail::Segment;
 using idcwh::detail::Structures;
 
-// The ids of a segment: row numbers from some first one on; ascending behind those of the segment before; ascending
-// among those of the others; in any order.
+// The ids of a segment: row numbers from a first one on; ascending after those of the previous segment; ascending among
+// those of other segments; in any order.
 enum class Ids { consecutive, ascending, interleaved, shuffled };
 
 struct TestView final : idcwh::detail::View {
-    // What a segment points into. Each buffer ends where it must, so that a sanitizer sees who reads on.
+    // The memory of a segment. Each buffer has its exact size, so that a sanitizer detects reads beyond it.
     struct Memory {
         std::vector<std::uint8_t> codes;
         std::vector<std::int64_t> ids;
@@ -40,10 +40,11 @@ struct TestView final : idcwh::detail::View {
     explicit TestView(unsigned width) : model{width, {}, {}} { bits = width; }
     std::span<const Segment> segments() const override { return list; }
     void check() const override {
-        if (gone) throw idcwh::Error(idcwh::ErrorCode::unsupported, "the file was cut short");
+        if (gone) throw idcwh::Error(idcwh::ErrorCode::unsupported, "the file was truncated");
     }
 
-    // `ids` are of the kind. One in `dead` rows is dead (0: none); the structure covers the first `covered` rows.
+    // Adds a segment whose ids are of this kind. One in `dead` rows is dead (0: none). The structure covers the first
+    // `covered` rows.
     void add(Ids kind, const std::vector<std::int64_t>& ids, std::vector<std::uint8_t> codes, unsigned dead,
              std::size_t covered, std::mt19937& random) {
         Memory& memory = memory_of.emplace_back();
@@ -74,7 +75,7 @@ struct TestView final : idcwh::detail::View {
             segment.structures = memory.structures.get();
         }
         if (dead) {
-            memory.alive.assign((rows + 63) / 64, ~std::uint64_t{0});  // those behind the last row mean nothing
+            memory.alive.assign((rows + 63) / 64, ~std::uint64_t{0});  // bits behind the last row are ignored
             for (std::size_t row = 0; row < rows; ++row)
                 if (random() % dead == 0) memory.alive[row / 64] &= ~(std::uint64_t{1} << row % 64), --segment.live;
             segment.alive = memory.alive.data();
@@ -99,8 +100,8 @@ std::vector<std::uint8_t> some_codes(std::size_t rows, unsigned bits, bool repea
     return codes;
 }
 
-// Segments of up to `most` rows, of one kind of ids or of all kinds in turn; `big` rows in the one in the middle, which
-// has a structure. Some of the ids that are dead in one segment are alive in a later one.
+// Makes segments of up to `most` rows, with one kind of ids or all kinds in turn. The middle segment has `big` rows and
+// a structure. Some ids that are dead in one segment are alive in a later one.
 std::shared_ptr<TestView> make_view(unsigned bits, std::size_t count, int kind, bool some_dead, std::size_t most,
                                     std::size_t big, bool repeating, std::mt19937& random) {
     auto view = std::make_shared<TestView>(bits);
@@ -157,7 +158,8 @@ TEST("a snapshot with a structure on one segment equals a list of codes") {
             CHECK(idcwh::Snapshot(view).structures().size() == 1);
             check::compare_everywhere(idcwh::Snapshot(view), view->model, random);
         }
-    const auto view = make_view(64, 5, 4, true, 2000, 80000, false, random);  // results enough for threads to merge
+    // enough results to merge on several threads
+    const auto view = make_view(64, 5, 4, true, 2000, 80000, false, random);
     const idcwh::Snapshot snapshot(view);
     CHECK(snapshot.structures()[0].name == "multi-index");
     check::compare_everywhere(snapshot, view->model, random);
@@ -217,7 +219,7 @@ TEST("a snapshot whose memory is gone raises an error") {
     const auto missing = static_cast<std::int64_t>(view->next_id);
     throws(ErrorCode::not_found, [&] { snapshot.get(&missing, 1, codes.data()); });
 
-    // The memory is pulled away: no operation returns what it read.
+    // Without the memory, no operation returns a result.
     const std::int64_t here = view->model.ids[0];
     view->gone = true;
     throws(ErrorCode::unsupported, [&] { snapshot.topk(query.data(), 1, 3, distances.data(), ids.data()); });
@@ -228,13 +230,13 @@ TEST("a snapshot whose memory is gone raises an error") {
     throws(ErrorCode::unsupported, [&] { snapshot.rank(query.data(), 1, distances.data(), ids.data()); });
     throws(ErrorCode::unsupported, [&] { snapshot.contains(here); });
     throws(ErrorCode::unsupported, [&] { snapshot.get(&here, 1, codes.data()); });
-    throws(ErrorCode::unsupported, [&] { snapshot.get(&missing, 1, codes.data()); });  // missing, or not read
+    throws(ErrorCode::unsupported, [&] { snapshot.get(&missing, 1, codes.data()); });  // missing or not read
     throws(ErrorCode::unsupported, [&] { snapshot.copy(codes.data(), ids.data()); });
     throws(ErrorCode::unsupported, [&] { snapshot.eligible({}); });
     throws(ErrorCode::unsupported, [&] { snapshot.explain_topk(3); });
 }
 
-// Rows with and without a structure behind them, filters of every share, and batches.
+// Covers rows with and without a structure, filters of every share, and batches.
 TEST("explain names the searchers that run, under each filter") {
     std::mt19937 random(3);
     const std::size_t rows = 40000;

@@ -10,8 +10,7 @@
 namespace idcwh {
 namespace {
 
-// The last field of a file with a checksum, but for the 64 digits behind it: metadata_props (14) of 80 bytes, its key,
-// its value.
+// The last field of a file with a checksum, without its 64 digits: metadata_props (14) of 80 bytes with key and value.
 constexpr std::string_view head =
     "\x72\x50"
     "\x0a\x0c"
@@ -20,7 +19,7 @@ constexpr std::string_view head =
 constexpr std::size_t digits = 64;
 static_assert(head.size() + digits == 2 + 80);
 
-// Where tensors are: messages, and which field of one holds which other.
+// The protocol buffer messages on the way to tensors.
 enum class Message { none, model, training, graph, function, node, attribute, sparse, tensor };
 Message inside(Message message, std::uint64_t field) {
     using enum Message;
@@ -39,7 +38,7 @@ Message inside(Message message, std::uint64_t field) {
     }
 }
 
-// Calls what(number, content) for each field of a protocol buffer that has a length; ends where it is none.
+// Calls what(number, content) for each field of a message that has a length. Stops at the first invalid field.
 template <class What>
 void each_field(std::string_view message, What what) {
     const auto number = [&](std::uint64_t& value) {
@@ -89,7 +88,7 @@ std::string external_data(std::string_view model) {
         const auto [message, content] = messages.back();
         messages.pop_back();
         each_field(content, [&, kind = message](std::uint64_t field, std::string_view value) {
-            if (kind == Message::tensor && field == 13) {  // external data: a key, a value
+            if (kind == Message::tensor && field == 13) {  // external data as key and value
                 std::string_view key, text;
                 each_field(value, [&](std::uint64_t part, std::string_view of) { (part == 1 ? key : text) = of; });
                 if (key == "location") place = text.empty() ? "?" : text;
@@ -108,8 +107,8 @@ Examined examine(std::string_view model) {
     const bool last = tail == head.size() + digits && model.substr(body, head.size()) == head;
     const bool whole = last && model.substr(body + head.size()) == hash.hex();
     hash.update(model.substr(body));
-    // Programs that write a model anew keep its metadata: the line is there, but no longer fits or no longer comes
-    // last.
+    // A program that rewrites a model keeps its metadata. The checksum then no longer matches or is no longer the last
+    // field.
     const ChecksumState checksum = whole                            ? ChecksumState::valid
                                    : model.find(head) != model.npos ? ChecksumState::wrong
                                                                     : ChecksumState::missing;

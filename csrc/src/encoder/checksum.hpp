@@ -1,5 +1,5 @@
-// The SHA-256 of a model.onnx, and whether the file is what idcwh-export wrote: idcwh_search/encoder/model_file.py has
-// the why.
+// Checks whether a model.onnx is what idcwh-export wrote, by the SHA-256 at its end. The reasons are in
+// idcwh_search/encoder/model_file.py.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@ enum class ChecksumState { valid, missing, wrong };
 
 struct Examined {
     ChecksumState checksum;
-    std::string sha256;  // of the whole file
+    std::string sha256;  // SHA-256 of the whole file
 };
 
 Examined examine(std::string_view model);
 
-// The file that some of a model's weights are in, which its SHA-256 says nothing of; empty where it holds them all.
+// Returns the path of the file with external weights, which the model's SHA-256 does not cover. Empty without external
+// weights.
 std::string external_data(std::string_view model);
 
 }  // namespace idcwh

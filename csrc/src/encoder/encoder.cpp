@@ -1,4 +1,4 @@
-// Encoder: a session, what its model says, and batches. The manifest that ties a database to its model is manifest.cpp.
+// Encoder: the session, its metadata and batches. manifest.cpp ties a database to its model.
 #include "encoder/encoder_impl.hpp"
 
 #include <idcwh/search.hpp>
@@ -15,7 +15,7 @@
 namespace idcwh {
 namespace {
 
-// The whole file at once, so that what is fingerprinted is what runs.
+// Reads the whole file at once, so that the fingerprint covers exactly the bytes that run.
 std::string read(const std::string& path) {
     const auto refuse = [&] {
         throw SystemError(errno, path, "cannot be read; expected a model.onnx written by idcwh-export");
@@ -68,7 +68,7 @@ Encoder::Parts::Parts(const std::string& path, const std::string& model, const E
       batch_size(options.batch_size                 ? options.batch_size
                  : session.device() == Device::cuda ? 64
                                                     : 8) {
-    if (file.checksum != ChecksumState::valid) try_out();  // else the exporter has tried
+    if (file.checksum != ChecksumState::valid) try_out();  // the exporter has tried a valid file
 }
 
 void Encoder::Parts::try_out() const {
@@ -80,11 +80,10 @@ void Encoder::Parts::try_out() const {
     for (std::size_t i = 0; i < logits.size(); ++i)
         if (logits[i] >= 0) expected[i / 8] |= static_cast<std::uint8_t>(1 << i % 8);
     if (code != expected)
-        throw Error(
-            ErrorCode::corrupt,
-            {.path = path,
-             .problem = "its codes are not its logits >= 0, packed eight to a byte, the first in the lowest bit",
-             .hint = "write it with idcwh-export"});
+        throw Error(ErrorCode::corrupt,
+                    {.path = path,
+                     .problem = "its codes are not its logits >= 0, packed eight per byte, the first in the lowest bit",
+                     .hint = "write it with idcwh-export"});
 }
 
 Encoder::Encoder(const std::string& path, const EncoderOptions& options)
@@ -139,8 +138,8 @@ void Encoder::Parts::run(const std::uint8_t* pixels, std::size_t n, std::uint8_t
                          codes,
                          logits};
     if (session.device() != Device::cuda || n == 1 || n == batch_size) return session.run(batch);
-    // cuDNN plans anew for every batch size it has not seen, which takes longer than the run itself: so there are two,
-    // the full batch and the single query.
+    // cuDNN plans again for each new batch size, which takes longer than the run itself. Only two sizes are used: the
+    // full batch and the single query.
     std::vector<std::uint8_t> full_pixels(batch_size * bytes), full_codes(batch_size * code_bytes);
     std::vector<float> full_logits(logits ? std::size_t{batch_size} * info.bits : 0);
     std::memcpy(full_pixels.data(), pixels, n * bytes);

@@ -1,4 +1,4 @@
-// What an Encoder consists of.
+// The private members of Encoder.
 #pragma once
 
 #include <idcwh/encoder.hpp>
@@ -13,9 +13,9 @@ namespace idcwh {
 
 struct Encoder::Parts {
     Parts(const std::string& path, const std::string& model, const EncoderOptions& options);
-    // One image of noise: are these packed codes at all?
+    // Throws unless the codes of one noise image are its packed logits.
     void try_out() const;
-    // At most batch_size images at once.
+    // Runs at most batch_size images at once.
     void run(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits) const;
 
     std::string path;

@@ -1,4 +1,4 @@
-// Which model made a database: written into its manifest and compared with it, as database/provenance.py does.
+// The model's record in the manifest of a database, written and compared as by database/provenance.py.
 #include "base/json.hpp"
 #include "encoder/encoder_impl.hpp"
 
@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where something lies: relative to the database (survives moving both) and absolute (survives moving the database).
+// Returns a path as JSON, relative to the database and absolute. One of them survives a move of both files or of the
+// database alone.
 std::string place(const std::string& path, const std::string& database) {
     std::error_code ignored;
     const fs::path absolute = fs::weakly_canonical(fs::absolute(path), ignored);
@@ -20,12 +21,12 @@ std::string place(const std::string& path, const std::string& database) {
            ", \"absolute\": " + json::quoted(absolute.string());
 }
 
-// What a manifest says of the preprocessing, as Preprocess::to_json spells it; empty where it says nothing.
+// Returns the preprocessing in a manifest, spelled like Preprocess::to_json. Empty if the manifest has none.
 std::string preprocess_of(const json::Value& model) {
-    const json::Value* said = model.find("preprocess");
-    if (!said || said->kind != json::Value::Kind::object) return {};
+    const json::Value* preprocess = model.find("preprocess");
+    if (!preprocess || preprocess->kind != json::Value::Kind::object) return {};
     const auto text = [&](const char* name) {
-        const json::Value* value = said->find(name);
+        const json::Value* value = preprocess->find(name);
         return value ? value->text : std::string();
     };
     return "{\"resize\": " + text("resize") + ", \"crop\": " + text("crop") +
@@ -57,7 +58,7 @@ void Encoder::check_manifest(std::string_view manifest) const {
     } catch (const Error& error) {
         fail("the manifest of the database is " + std::string(error.what()));
     }
-    // The same file may be used in another way: EncoderOptions overrule its metadata.
+    // The same file may be used with other preprocessing, because EncoderOptions override its metadata.
     if (found == fingerprint() && !pixels.empty() && pixels != preprocess().to_json())
         fail({.path = path(),
               .problem = "its preprocessing does not match that of the codes in the database",

@@ -7,7 +7,7 @@
 namespace idcwh {
 namespace {
 
-constexpr unsigned max_bits = 65535;  // what a search takes
+constexpr unsigned max_bits = 65535;  // the limit of a search
 
 using Kind = json::Value::Kind;
 
@@ -19,7 +19,7 @@ public:
         const auto format = session_.metadata("idcwh_format");
         if (!format) fail(std::string("an ONNX model without idcwh metadata; ") + without_metadata);
         if (*format != "1") fail("metadata of format " + *format + "; this version of idcwh reads format 1");
-        fixed("idcwh_bit_order", "little");  // no other is defined
+        fixed("idcwh_bit_order", "little");  // the only bit order that is defined
         fixed("idcwh_threshold", ">= 0");
         ModelInfo info{bits(), preprocess(), {}, {}, {}, {}};
         for (const auto& value : json_of("idcwh_classes", Kind::array).items) {
@@ -40,7 +40,7 @@ public:
         const Tensor* logits = find(outputs, "logits");
         if (!bits && logits && logits->shape.size() == 2 && logits->shape[1] > 0 && logits->shape[1] <= max_bits)
             bits = static_cast<unsigned>(logits->shape[1]);
-        if (!bits) fail("its outputs do not say how many bits a code has; say it in EncoderOptions::bits");
+        if (!bits) fail("its outputs do not declare the code length; pass EncoderOptions::bits");
         return {bits, preprocess, {}, "{}", "{}", "unknown"};
     }
 
@@ -128,7 +128,7 @@ private:
         if (tensor.type != type || !fits)
             fail(tensor.name, tensor.type + " " + shape(tensor.shape), std::string(type) + " " + shape(expected));
         if (tensor.shape[0] >= 0)
-            fail(tensor.name, std::to_string(tensor.shape[0]) + " images at a time", "any number");
+            fail(tensor.name, std::to_string(tensor.shape[0]) + " images per batch", "any number");
     }
 
     const Session& session_;

@@ -1,4 +1,4 @@
-// What a model.onnx says of itself, and whether its inputs and outputs are what it says. As encoder/metadata.py has it.
+// The metadata of a model.onnx, compared with its inputs and outputs as in encoder/metadata.py.
 #pragma once
 
 #include <idcwh/preprocess.hpp>
@@ -15,16 +15,17 @@ struct ModelInfo {
     Preprocess preprocess;
     std::vector<std::string> classes;
     std::string method, backbone;  // JSON
-    std::string precision;         // fp32, fp16, int8; "unknown" where the caller said what the model expects
+    std::string precision;         // fp32, fp16 or int8; "unknown" if the caller described the model
 };
 
 constexpr const char* without_metadata =
-    "expected one written by idcwh-export; to use it all the same, say what it expects in EncoderOptions::preprocess";
+    "expected one written by idcwh-export; to use it nevertheless, pass its preprocessing in "
+    "EncoderOptions::preprocess";
 
-// Error(corrupt), with `name` in front, says what is missing or not as expected.
+// Reads the metadata. Throws Error(corrupt), with `name` in front, if a field is missing or invalid.
 ModelInfo read_model_info(const Session& session, const std::string& name);
 
-// The same for a model whose metadata is missing or not to be believed: options say what it expects.
+// Returns the same for a model whose metadata is missing or wrong, as the options describe it.
 ModelInfo explicit_model_info(const Session& session, const std::string& name, const EncoderOptions& options);
 
 }  // namespace idcwh

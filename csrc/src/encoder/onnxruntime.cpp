@@ -25,7 +25,8 @@ GetBase load(const std::string& library) {
         names = {"libonnxruntime.so.1", "libonnxruntime.so"};
     std::string first;
     for (const auto& name : names) {
-        void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its threads may outlive us
+        // never closed, because its threads may outlive this object
+        void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (!handle) {
             if (first.empty()) first = dlerror();
             continue;
@@ -33,8 +34,8 @@ GetBase load(const std::string& library) {
         if (void* symbol = dlsym(handle, "OrtGetApiBase")) return reinterpret_cast<GetBase>(symbol);
         fail_unsupported(name + " is not ONNX Runtime: it has no OrtGetApiBase");
     }
-    fail_unsupported("ONNX Runtime's shared library does not load (" + first +
-                     "): say where it is in EncoderOptions::library or in " + variable +
+    fail_unsupported("ONNX Runtime's shared library does not load (" + first + "); set EncoderOptions::library or " +
+                     variable +
                      "; that of the Python package onnxruntime serves (onnxruntime/capi/libonnxruntime.so.*)");
 }
 

@@ -1,7 +1,7 @@
 // ONNX Runtime's C interface, loaded at run time. Its header is in csrc/third_party.
 #pragma once
 
-#define ORT_API_MANUAL_INIT  // nothing of it is linked
+#define ORT_API_MANUAL_INIT  // nothing is linked
 #include <onnxruntime_c_api.h>
 
 #include <idcwh/error.hpp>
@@ -11,19 +11,19 @@
 
 namespace idcwh::ort {
 
-// The newest function that is used here came with 1.11, and a runtime serves all older versions of its interface.
+// Version 1.11 introduced the newest function used here. A runtime serves all older versions of its interface.
 constexpr std::uint32_t api_version = 11;
 static_assert(api_version <= ORT_API_VERSION);
 
 class Api {
 public:
-    // From the library of this path or name; it stays loaded. Error(unsupported) says what was tried.
+    // Loads the library of this path or name and never unloads it. Throws Error(unsupported) with the names it tried.
     explicit Api(const std::string& library);
     const OrtApi* operator->() const { return api_; }
     const std::string& version() const { return version_; }
-    // Throws what a failed call says, in one line, behind `what`.
+    // Throws Error with the message of a failed call, in one line, behind `what`.
     void check(OrtStatus* status, ErrorCode code, const std::string& what) const;
-    // The same as text; "" for a call that did not fail.
+    // Returns the message of a failed call, else "".
     std::string message(OrtStatus* status) const;
 
 private:
@@ -31,7 +31,7 @@ private:
     std::string version_;
 };
 
-// An object that a function of the interface frees.
+// An object that the interface frees by a function of its own.
 template <class T>
 class Owned {
 public:

@@ -1,5 +1,4 @@
-// One session, opened the way encoder/ort.py opens it: quiet, threads that do not spin, on CUDA without the card's
-// shortcuts.
+// One session, opened as by encoder/ort.py: without messages, without spinning threads and with exact float32 on CUDA.
 #include "encoder/session.hpp"
 
 #include "encoder/onnxruntime.hpp"
@@ -16,11 +15,11 @@ using ort::Api;
 using ort::Owned;
 
 constexpr const char* cuda_provider = "CUDAExecutionProvider";
-// A line of the model's metadata, as it lies in the file: needed before there is a session that could be asked.
+// A line of the model's metadata as it is stored in the file. It is needed before a session exists.
 constexpr std::string_view int8_line = "\x0a\x0fidcwh_precision\x12\x04int8";
-constexpr int silent = ORT_LOGGING_LEVEL_FATAL;  // what goes wrong arrives as a status, and we say it in one line
+constexpr int silent = ORT_LOGGING_LEVEL_FATAL;  // errors arrive as a status and are reported in one line
 
-// What keeps this ONNX Runtime from using a GPU, as far as can be told without loading its CUDA libraries; or "".
+// Returns the reason why this ONNX Runtime cannot use a GPU, or "". Does not load the CUDA libraries.
 std::string cuda_obstacle(const Api& api) {
     char** providers = nullptr;
     int count = 0;
@@ -40,7 +39,7 @@ std::string cuda_obstacle(const Api& api) {
     return "";
 }
 
-// "" when CUDA was added to the options, else why not.
+// Adds CUDA to the options. Returns "", or the reason why it cannot be added.
 std::string add_cuda(const Api& api, OrtSessionOptions* options, const EncoderOptions& wanted) {
     Owned<OrtCUDAProviderOptionsV2> cuda(api->ReleaseCUDAProviderOptions);
     if (auto why = api.message(api->CreateCUDAProviderOptions(cuda.out())); !why.empty()) return why;
@@ -59,7 +58,7 @@ struct Session::Parts {
     explicit Parts(const std::string& library)
         : api(library), env(api->ReleaseEnv), memory(api->ReleaseMemoryInfo), session(api->ReleaseSession) {}
 
-    // Opens `model`; "" or why it could not be opened.
+    // Opens `model`. Returns "", or the reason why it cannot be opened.
     std::string open(std::string_view model, const EncoderOptions& wanted, bool cuda) {
         Owned<OrtSessionOptions> options(api->ReleaseSessionOptions);
         const auto set = [&](OrtStatus* status) {
@@ -83,7 +82,7 @@ struct Session::Parts {
     Owned<OrtMemoryInfo> memory;
     Owned<OrtSession> session;
     Device device = Device::cpu;
-    std::string why = "asked for";
+    std::string why = "requested";
 };
 
 Session::Session(std::string_view model, const std::string& name, const EncoderOptions& options)
@@ -102,13 +101,13 @@ Session::Session(std::string_view model, const std::string& name, const EncoderO
             p.why = p.open(model, options, true);
             if (p.why.empty()) {
                 p.device = Device::cuda;
-                p.why = options.device == Device::cuda ? "asked for" : "a GPU is there";
+                p.why = options.device == Device::cuda ? "requested" : "a GPU is available";
                 return;
             }
             p.why = "CUDA could not be started: " + p.why;
         }
     }
-    // For cuda too: if the model itself is at fault, this says so.
+    // Opens the CPU session for cuda too: a fault of the model itself is then reported first.
     const std::string fault = p.open(model, options, false);
     if (!fault.empty() && model.substr(0, 4) == "PK\3\4" && model.find("data.pkl") != model.npos)
         throw Error(ErrorCode::corrupt, {.path = name,
@@ -161,9 +160,9 @@ std::vector<Tensor> Session::Parts::tensors(bool input) const {
         Owned<OrtTypeInfo> type(api->ReleaseTypeInfo);
         check(input ? api->SessionGetInputTypeInfo(of, i, type.out())
                     : api->SessionGetOutputTypeInfo(of, i, type.out()));
-        const OrtTensorTypeAndShapeInfo* info = nullptr;  // belongs to type
+        const OrtTensorTypeAndShapeInfo* info = nullptr;  // belongs to `type`
         check(api->CastTypeInfoToTensorInfo(type.get(), &info));
-        tensor.type = "of another type";
+        tensor.type = "unknown type";
         if (!info) continue;
         ONNXTensorElementDataType element{};
         check(api->GetTensorElementType(info, &element));
@@ -182,7 +181,7 @@ void Session::run(const Batch& batch) const {
     const auto check = [&](OrtStatus* status) {
         api.check(status, ErrorCode::unsupported, "ONNX Runtime cannot run the model");
     };
-    // The caller's memory is what the model reads and writes; ONNX Runtime does not change its input.
+    // The model reads and writes the caller's memory. ONNX Runtime does not change its input.
     const auto wrap = [&](void* data, std::size_t bytes, std::initializer_list<std::int64_t> shape,
                           ONNXTensorElementDataType type, OrtValue** out) {
         check(api->CreateTensorWithDataAsOrtValue(parts_->memory.get(), data, bytes, shape.begin(), shape.size(), type,

@@ -1,4 +1,4 @@
-// A model opened in ONNX Runtime. What its inputs and outputs mean is the business of model_info.hpp and encoder.cpp.
+// A model opened in ONNX Runtime. model_info.hpp and encoder.cpp interpret its inputs and outputs.
 #pragma once
 
 #include <idcwh/encoder.hpp>
@@ -12,24 +12,24 @@
 namespace idcwh {
 
 struct Tensor {
-    std::string name, type;           // "uint8", "float", else "of another type"
+    std::string name, type;           // "uint8", "float", else "unknown type"
     std::vector<std::int64_t> shape;  // -1: any number
 };
 
 class Session {
 public:
-    // `name` is the file's, for errors; options as in encoder.hpp, without zeros.
+    // Opens the model. `name` is the file's name in errors. The options are those of encoder.hpp, with zeros replaced.
     Session(std::string_view model, const std::string& name, const EncoderOptions& options);
     ~Session();
 
     Device device() const;
     const std::string& why() const;
-    const std::string& runtime() const;  // its version
+    const std::string& runtime() const;  // version of ONNX Runtime
     std::optional<std::string> metadata(const std::string& key) const;
     std::vector<Tensor> inputs() const;
     std::vector<Tensor> outputs() const;
 
-    // image [n][side][side][3] to codes [n][code_bytes] and, where it is not null, logits [n][bits].
+    // The memory of a run: image [n][side][side][3], codes [n][code_bytes] and, unless null, logits [n][bits].
     struct Batch {
         const std::uint8_t* image;
         std::int64_t n, side, code_bytes, bits;

@@ -1,6 +1,5 @@
-// The convolution of an antialiased resampling (the filter widened by the scale, its weights normalised to a sum of
-// one), with every rounding where Pillow has it: bytes have to be equal, so the order of operations is part of the
-// contract, and a compiler must not fuse or reorder them (-ffp-contract=off, no -ffast-math).
+// The convolution of an antialiased resampling. Pillow's bytes are reproduced, so the order of operations is part of
+// the contract. A compiler must not fuse or reorder them (-ffp-contract=off, no -ffast-math).
 #include "images/axis.hpp"
 
 #include <algorithm>
@@ -39,7 +38,7 @@ std::int64_t nearest(double x) { return static_cast<std::int64_t>(std::floor(x +
 
 struct Filter {
     double (*at)(double);
-    double support;  // zero beyond
+    double support;  // the filter is zero beyond
 };
 
 Filter filter_of(Interpolation interpolation) {

@@ -1,4 +1,4 @@
-// How weights are arranged for the kernels, and the kernels: SSE2, which every x86-64 has, and plain C++.
+// The order of the weights in memory, and the kernels of both passes in SSE2 and plain C++.
 #include "images/passes.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ constexpr std::int32_t half = 1 << (weight_bits - 1);
 std::int16_t lower(std::int32_t weight) { return static_cast<std::int16_t>(weight & ((1 << lower_bits) - 1)); }
 std::int16_t upper(std::int32_t weight) { return static_cast<std::int16_t>(weight >> lower_bits); }
 
-// A block of Across: byte i is paired with byte i + bytes / 2, so that a pair is two samples of one channel that lie
-// whole pixels apart. Pairs come in fours: their lower parts, then their upper parts.
+// A block of Across pairs byte i with byte i + bytes / 2. A pair is two samples of one channel, a whole number of
+// pixels apart. Weights come per four pairs: their lower parts, then their upper parts.
 constexpr std::size_t block_bytes[2] = {12, 24};    // four pixels, eight pixels
 constexpr std::size_t block_weights[2] = {32, 48};  // two fours (of which six pairs count), three fours
 
@@ -25,7 +25,7 @@ constexpr std::size_t block_weights[2] = {32, 48};  // two fours (of which six p
 
 __m128i load(const void* at) { return _mm_loadu_si128(static_cast<const __m128i*>(at)); }
 
-// Lower and upper sums of four lanes.
+// Sums of four lanes, for the lower and the upper parts of the weights.
 struct Sums {
     __m128i low = _mm_setzero_si128(), high = _mm_setzero_si128();
     void add(__m128i pairs, __m128i lows, __m128i highs) {
@@ -37,10 +37,10 @@ struct Sums {
 
 __m128i rounded(__m128i sums) { return _mm_srai_epi32(_mm_add_epi32(sums, _mm_set1_epi32(half)), weight_bits); }
 
-// One pixel of Across; writes a byte beyond it.
+// Computes one pixel of Across. Writes one byte beyond it.
 void across(const std::uint8_t* p, const std::int16_t* w, std::uint32_t quarters, std::uint8_t* out) {
     const __m128i zero = _mm_setzero_si128();
-    Sums a, b, c;  // of the bytes 0 to 3, 4 to 7 and 8 to 11 of a block
+    Sums a, b, c;  // for bytes 0 to 3, 4 to 7 and 8 to 11 of a block
     for (; quarters >= 2; quarters -= 2, p += block_bytes[1], w += block_weights[1]) {
         const __m128i upper_half = load(p), lower_half = load(p + block_bytes[1] / 2);
         const __m128i ab = _mm_unpacklo_epi8(upper_half, lower_half), cd = _mm_unpackhi_epi8(upper_half, lower_half);
@@ -54,7 +54,7 @@ void across(const std::uint8_t* p, const std::int16_t* w, std::uint32_t quarters
         a.add(_mm_unpacklo_epi8(ab, zero), load(w), load(w + 8));
         b.add(_mm_unpackhi_epi8(ab, zero), load(w + 16), load(w + 24));
     }
-    // rgbr gbrg brgb: the four pixels, each into the first three lanes, summed.
+    // The lanes are rgbr gbrg brgb: four pixels, which are summed into the first three lanes.
     const __m128i x = a.total(), y = b.total(), z = c.total();
     const __m128i second = _mm_or_si128(_mm_srli_si128(x, 12), _mm_slli_si128(y, 4));
     const __m128i third = _mm_or_si128(_mm_srli_si128(y, 8), _mm_slli_si128(z, 8));
@@ -64,7 +64,7 @@ void across(const std::uint8_t* p, const std::int16_t* w, std::uint32_t quarters
     __builtin_memcpy(out, &bytes, 4);
 }
 
-// Sixteen bytes of Down.
+// Computes sixteen bytes of Down.
 void down(const std::uint8_t* const* rows, std::uint32_t count, const std::int16_t* w, std::size_t at,
           std::uint8_t* out) {
     const __m128i zero = _mm_setzero_si128();
@@ -94,7 +94,7 @@ std::uint8_t rounded(std::uint32_t low, std::uint32_t high) {
 
 std::uint32_t product(std::uint8_t sample, std::int16_t weight) { return static_cast<std::uint32_t>(sample * weight); }
 
-// A block of `pairs` pairs of Across, added to the sums of its lanes.
+// Adds a block of `pairs` pairs of Across to the sums of its lanes.
 template <std::size_t pairs>
 void block(const std::uint8_t* p, const std::int16_t* w, std::uint32_t* low, std::uint32_t* high) {
     for (std::size_t i = 0; i < pairs; ++i) {

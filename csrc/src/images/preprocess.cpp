@@ -1,4 +1,4 @@
-// Preprocess: what it is made of, which box of an image is resampled, and the two passes row by row, in little memory.
+// Preprocess: checks, the box of an image that is resampled, and the two passes row by row in little memory.
 #include <idcwh/preprocess.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ unsigned whole_number(const json::Value& value, const std::string& name) {
     return value.text.size() > 9 ? 999999999 : static_cast<unsigned>(std::stoul(value.text));
 }
 
-// Bytes from a row to the one below.
+// Returns the number of bytes from a row to the next.
 std::ptrdiff_t stride_of(const Image& image) {
     const auto size = std::to_string(image.width) + " x " + std::to_string(image.height);
     if (!image.width || !image.height) fail("an image of " + size + ": expected one with pixels");
@@ -43,7 +43,7 @@ std::ptrdiff_t stride_of(const Image& image) {
     return image.stride;
 }
 
-// Rows of an image that went through the first pass, as many as one window of the second needs, each made once and in
+// Rows of an image after the first pass, as many as one window of the second pass needs. Each is computed once, in
 // order.
 class ImageRows {
 public:
@@ -127,7 +127,7 @@ std::string Preprocess::to_json() const {
            ", \"interpolation\": \"" + names[static_cast<int>(interpolation_)] + "\"}";
 }
 
-// In double precision up to the box, which is single, as it is on its way from Python into Pillow: images._resample.
+// The arithmetic is in double precision up to the box, which is float as Pillow receives it: images._resample.
 void Preprocess::operator()(const Image& given, std::uint8_t* pixels) const {
     Image image = given;
     image.stride = stride_of(given);
@@ -136,8 +136,8 @@ void Preprocess::operator()(const Image& given, std::uint8_t* pixels) const {
     const double side = std::min(width, height) * crop_ / resize_;
     const double left = (width - side) / 2;
     double top = (height - side) / 2;
-    if (height > width) {  // from here on the rows that cannot matter were never there
-        const double margin = 4 * std::ceil(std::max(side / crop_, 1.0));  // more than the widest filter reaches
+    if (height > width) {  // from here on, rows beyond the reach of the filter are left out
+        const double margin = 4 * std::ceil(std::max(side / crop_, 1.0));  // wider than the widest filter
         const double first = std::max(std::floor(top) - margin, 0.0);
         const double last = std::min(std::floor(top + side) + margin, height);
         image.data += static_cast<std::ptrdiff_t>(first) * image.stride;

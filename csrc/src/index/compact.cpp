@@ -7,7 +7,7 @@
 namespace idcwh::detail {
 namespace {
 
-// Calls body(begin, end) for every run of rows that are alive.
+// Calls body(begin, end) for each run of live rows.
 template <class Body>
 void each_run(const Segment& segment, Body body) {
     for (std::size_t row = 0; row < segment.rows;) {

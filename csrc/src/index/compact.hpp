@@ -1,14 +1,14 @@
-// Leaving dead rows behind.
+// Copies of an index without its dead rows.
 #pragma once
 
 #include "index/version.hpp"
 
 namespace idcwh::detail {
 
-// Whether so many rows are dead that a copy without them pays: the copy then costs each removal O(1).
+// Returns true if enough rows are dead that a copy pays: the copies then cost O(1) per removal.
 bool wants_compaction(const Contents& contents);
 
-// The same codes and ids in the same order, with no dead rows, no structures and memory of its own.
+// Returns the same codes and ids in the same order, without dead rows and structures, in memory of their own.
 Contents compacted(const Contents& contents);
 
 }  // namespace idcwh::detail

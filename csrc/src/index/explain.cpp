@@ -1,4 +1,4 @@
-// Explanations of how a search would run, as text.
+// The plan of a search as text.
 #include <cstdio>
 #include <string>
 

@@ -9,7 +9,7 @@
 namespace idcwh::detail {
 namespace {
 
-// The positions of `where`, 64 at a time; those past its end are not set.
+// Returns the 64 positions of `where` from `first` on as bits. Bits beyond its end are 0.
 std::uint64_t positions(const Where& where, std::size_t first) {
     const std::size_t count = std::min<std::size_t>(64, where.count - first);
     std::uint64_t word = 0;
@@ -23,7 +23,7 @@ std::uint64_t positions(const Where& where, std::size_t first) {
     return count == 64 ? word : word & ((std::uint64_t{1} << count) - 1);
 }
 
-// Puts the low bits of `bits`, in order, where `places` has ones.
+// Puts the low bits of `bits`, in order, at the ones of `places`.
 std::uint64_t deposit(std::uint64_t bits, std::uint64_t places) {
     if (places == ~std::uint64_t{0}) return bits;
     std::uint64_t out = 0;
@@ -31,14 +31,14 @@ std::uint64_t deposit(std::uint64_t bits, std::uint64_t places) {
     return out;
 }
 
-// Throws unless it can be read, and, if it is a mask, has an entry for each code.
+// Throws unless the pointers are valid and a mask has one entry per code.
 void check_where(const Where& where, std::size_t live) {
     const auto fail = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, "where: " + message); };
     const bool bytes = where.kind == Where::Kind::bytes, ids = where.kind == Where::Kind::ids;
     if (ids && where.count && !where.ids) fail("ids is null, but count is " + std::to_string(where.count));
     if (!bytes && where.kind != Where::Kind::bitmap) return;
     if (where.count != live)
-        fail("a mask has one entry for each code: expected " + std::to_string(live) + ", not " +
+        fail("a mask has one entry per code: expected " + std::to_string(live) + ", not " +
              std::to_string(where.count));
     if (where.count && !(bytes ? static_cast<const void*>(where.bytes) : where.bitmap)) fail("the mask is null");
 }
@@ -74,11 +74,11 @@ FilteredRows::FilteredRows(const Segment& of, const Where& where, std::size_t po
 void FilteredRows::select_ids(const Where& where) {
     const std::int64_t *begin = where.ids, *end = where.ids + where.count;
     const bool ordered = std::adjacent_find(begin, end, std::greater_equal<>()) == end;
-    if (ordered && segment->ascending) {  // other segments have the others
+    if (ordered && segment->ascending) {  // other segments hold the remaining ids
         begin = std::lower_bound(begin, end, segment->id(0));
         end = std::upper_bound(begin, end, segment->id(segment->rows - 1));
         if (!segment->ids && segment->first_id == 0 && !segment->alive) {
-            // Ids are rows, in order: used where they lie.
+            // Ids are rows in order, so they are read in place.
             eligible = static_cast<std::size_t>(end - begin);
             rows = Rows::of_list(begin, eligible);
             return;

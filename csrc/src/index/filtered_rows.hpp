@@ -1,4 +1,4 @@
-// From a Where, which speaks of ids and positions, to the rows of each segment that the engine searches.
+// The eligible rows of each segment, computed from a Where of ids and positions.
 #pragma once
 
 #include <idcwh/index.hpp>
@@ -12,9 +12,9 @@
 
 namespace idcwh::detail {
 
-// What is eligible in one segment, which has to stay. Moved but not copied: rows may point into it.
+// The eligible rows of one segment, which must outlive them. Can be moved but not copied, since rows may point into it.
 struct FilteredRows {
-    // position: that of the segment's first code among those of all segments.
+    // position: that of the segment's first code among the codes of all segments.
     FilteredRows(const Segment& segment, const Where& where, std::size_t position);
     FilteredRows(FilteredRows&&) = default;
     FilteredRows& operator=(FilteredRows&&) = default;
@@ -23,7 +23,7 @@ struct FilteredRows {
     Rows rows;
     std::size_t eligible = 0;
 
-    // The same selection of the rows behind the first ones alone, counted from `first`.
+    // Returns the same selection of the rows from `first` on, counted from `first`.
     Rows behind(std::size_t first);
 
 private:
@@ -38,11 +38,11 @@ private:
 
 // The eligible rows of all segments of a view.
 struct FilteredView {
-    // all: the segments of the view, for searching or for ids only. Throws Error(invalid_argument) for a Where that
+    // all: the segments of the view, ready for searches or for ids only. Throws Error(invalid_argument) if the Where
     // does not fit.
     FilteredView(const View& view, std::span<const Segment> all, const Where& where);
 
-    std::vector<FilteredRows> segments;  // where any row is eligible
+    std::vector<FilteredRows> segments;  // those with eligible rows
     std::size_t eligible = 0;
     std::size_t live;  // codes of the view
     unsigned bits;

@@ -1,8 +1,6 @@
-// From ids to rows, for ids that do not ascend with the rows: a hash table of row numbers that one writer fills while
-// any number of readers look up.
-//
-// A table knows rows of the future as well as of the past: a reader skips rows that its snapshot does not have. An id
-// that was removed and added again is in it twice, and only one of the two rows is alive in any snapshot.
+// A hash table from ids to rows, for ids that do not ascend with the rows. One writer fills it while readers look up.
+// A reader skips rows that its snapshot does not have yet. An id that was removed and added again has two entries, and
+// only one of the two rows is alive in any snapshot.
 #pragma once
 
 #include <atomic>
@@ -14,16 +12,16 @@ namespace idcwh {
 
 class IdTable {
 public:
-    // With room for this many rows.
+    // Allocates room for this many rows.
     explicit IdTable(std::size_t rows);
 
     std::size_t room() const { return (mask_ + 1) / 2; }
     std::size_t memory() const { return (mask_ + 1) * sizeof(std::atomic<std::uint64_t>); }
 
-    // The writer's. ids[row] is there already.
+    // Adds an entry; only the writer may call it. ids[row] is already stored.
     void insert(std::int64_t id, std::size_t row);
 
-    // Calls found(row) for the rows below `rows` whose id this is, until it returns true.
+    // Calls found(row) for the rows below `rows` that have this id, until it returns true.
     template <class Found>
     bool find(std::int64_t id, const std::int64_t* ids, std::size_t rows, Found found) const {
         for (std::size_t at = hash(id) & mask_;; at = (at + 1) & mask_) {

@@ -1,4 +1,4 @@
-// The writing half of an index: each change makes a new version of its contents, and shows it to readers all at once.
+// The writing half of an index: each change makes a new version of its contents and publishes it at once.
 #include <idcwh/index.hpp>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::shared_ptr<Buffer> copy_to(const Buffer* from, std::size_t used, std::size_
     return to;
 }
 
-// Room for `room` rows in all that a version holds. Readers of older versions keep the memory that these had.
+// Makes room for `room` rows in all. Readers of older versions keep their memory.
 void give_room(Contents& contents, std::size_t room) {
     if (room <= contents.room()) return;
     const std::size_t bytes = contents.bytes(), rows = contents.rows;
@@ -48,7 +48,7 @@ void give_room(Contents& contents, std::size_t room) {
     }
 }
 
-// Ids of their own for rows that had their numbers for ids.
+// Stores the ids of rows whose ids were their row numbers.
 void store_ids(Contents& contents) {
     if (contents.ids) return;
     contents.ids = std::make_shared<Buffer>(contents.room() * sizeof(std::int64_t));
@@ -56,7 +56,7 @@ void store_ids(Contents& contents) {
     for (std::size_t row = 0; row < contents.rows; ++row) ids[row] = static_cast<std::int64_t>(row);
 }
 
-// The codes are in their rows; now their ids, and what finds them.
+// Appends the ids of rows whose codes are already stored, and the entries that find them.
 void append_ids(Contents& contents, const std::int64_t* ids, std::size_t n) {
     const std::size_t first = contents.rows;
     const auto next_id = static_cast<std::int64_t>(contents.next_id);

@@ -10,19 +10,19 @@
 namespace idcwh::detail {
 namespace {
 
-// A ranked list that is read from its front.
+// A ranked list and its next entry.
 struct Cursor {
     const std::int32_t* distances;
     const std::int64_t* ids;
     std::size_t left;
 
-    // Both have something left.
+    // Returns true if this entry precedes the other's. Both have entries left.
     bool before(const Cursor& other) const {
         return *distances != *other.distances ? *distances < *other.distances : *ids < *other.ids;
     }
 };
 
-// Where results are written.
+// The memory for the results of a query.
 struct Output {
     std::int32_t* distances;
     std::int64_t* ids;
@@ -47,7 +47,7 @@ void merge(std::vector<Cursor>& cursors, Output out) {
     while (out.room && cursors.size() > 1) {
         std::pop_heap(cursors.begin(), cursors.end(), later);
         Cursor& first = cursors.back();
-        // Parts often have ids one after the other, so that those at one distance are a run of one part.
+        // Parts often have consecutive ids, so ids at one distance are often a run of one part.
         do out.take(first);
         while (out.room && first.left && first.before(cursors.front()));
         if (first.left)
@@ -68,11 +68,11 @@ Cursor of_query(const Hits& hits, std::size_t q) {
             static_cast<std::size_t>(hits.limits[q + 1] - begin)};
 }
 
-// output(q) is where the results of a query go; all of them together are `results`.
+// Merges the parts. output(q) is the memory for query q; `results` is the number of results of all queries.
 template <class Part, class To>
 void merge_queries(std::span<const Part> parts, std::size_t nq, std::size_t results, const SearchOptions& options,
                    To output) {
-    constexpr std::size_t least_results = 1 << 16;  // below which a second thread costs more than it brings
+    constexpr std::size_t least_results = 1 << 16;  // below, a second thread costs more than it saves
     const unsigned most = options.threads ? options.threads : pool::available_threads();
     const std::size_t tasks = results < least_results ? 1 : std::min(nq, std::size_t{4} * most);
     Stop stop(options.interrupt);

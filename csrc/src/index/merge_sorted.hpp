@@ -1,4 +1,4 @@
-// Putting the ranked results of the parts of a database together, in the order (distance, id).
+// Merges the ranked results of the parts of a database in the order (distance, id).
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -10,22 +10,22 @@
 
 namespace idcwh::detail {
 
-// `length` results of each query, one query after the other.
+// Ranked lists of `length` results, one list per query.
 struct Lists {
     std::vector<std::int32_t> distances;
     std::vector<std::int64_t> ids;
     std::size_t length = 0;
 };
 
-// The first k of all parts for each of nq queries; together they have at least k. Of the options, these take the
-// threads and the interrupt.
+// Writes the first k of all parts for each of nq queries. The parts together have at least k. Only threads and
+// interrupt of the options are used.
 void merge(std::span<const Lists> parts, std::size_t nq, std::size_t k, std::int32_t* distances, std::int64_t* ids,
            const SearchOptions& options);
 
-// Of at least one part.
+// Merges the hits of at least one part.
 Hits merge(std::span<const Hits> parts, const SearchOptions& options);
 
-// Drops what is farther than the k-th of each query.
+// Drops the hits of each query that are farther than its k-th.
 void cut_behind_ties(Hits& hits, std::size_t k);
 
 }  // namespace idcwh::detail

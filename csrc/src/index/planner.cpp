@@ -1,4 +1,4 @@
-// See planner.hpp. A wrong guess costs time and nothing else.
+// See planner.hpp. A wrong estimate costs time but never changes a result.
 #include "index/planner.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace idcwh::detail {
 namespace {
 
-// The request as it concerns one segment.
+// Returns the request for one segment.
 Request request_of(const FilteredRows& filtered, const SearchRequest& search) {
     const Segment& segment = *filtered.segment;
     const bool within = search.work == Work::radius || search.work == Work::count;
@@ -24,14 +24,14 @@ Request request_of(const FilteredRows& filtered, const SearchRequest& search) {
                     segment.rows,
                     filtered.eligible,
                     cost::scattered(filtered.rows)};
-    // Groups first count the rows that a filter leaves of each, which may cost more than a scan that soon has k codes
-    // equal to the query.
+    // Groups first count the eligible rows per group. This may cost more than a scan that soon has k codes equal to the
+    // query.
     if (segment.structures && segment.structures->groups && filtered.eligible < segment.live)
         request.repeated = segment.structures->groups->repeated();
     return request;
 }
 
-// A scan of the rows from `first` on, of which as large a share is eligible as of all.
+// Returns the cost of a scan of the rows from `first` on, with the same share of eligible rows as the whole segment.
 double scan_ns(Request request, std::size_t first) {
     if (first >= request.rows) return 0;
     const double share = static_cast<double>(request.rows - first) / static_cast<double>(request.rows);
@@ -44,7 +44,7 @@ Choice plain(const FilteredRows& filtered, const SearchRequest& search) {
     return {&PlainScan::instance(), filtered.segment->rows, scan_ns(request_of(filtered, search), 0)};
 }
 
-// The cheapest searcher of the segment's structure, if it has one that does this work.
+// Returns the cheapest searcher of the segment's structure, if one does this work.
 Choice structured(const FilteredRows& filtered, const SearchRequest& search) {
     Choice best{nullptr, 0, std::numeric_limits<double>::infinity()};
     const Structures* const structures = filtered.segment->structures;
@@ -57,7 +57,7 @@ Choice structured(const FilteredRows& filtered, const SearchRequest& search) {
     return best;
 }
 
-// All segments, each searched as chosen.
+// Returns the path of a search over all segments.
 Path path_of(const FilteredView& filtered, const std::vector<Choice>& choices, const SearchRequest& search) {
     Path path{"", 0, ""};
     std::vector<std::string> names;
@@ -81,7 +81,7 @@ Path path_of(const FilteredView& filtered, const std::vector<Choice>& choices, c
         path.because =
             std::to_string(filtered.eligible) + " of " + std::to_string(filtered.live) + " codes of " +
             std::to_string(code_bytes(filtered.bits)) + " bytes, " +
-            (search.nq >= cost::batch ? "which the queries of a batch read together" : "read once per query");
+            (search.nq >= cost::batch ? "read by several queries at once" : "read once per query");
         if (several) path.because += ", in " + std::to_string(choices.size()) + " segments";
         return path;
     }

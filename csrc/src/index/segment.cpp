@@ -14,7 +14,7 @@ std::optional<std::size_t> Segment::row_of(std::int64_t id) const {
         if (id < first_id || static_cast<std::uint64_t>(id - first_id) >= rows) return std::nullopt;
         row = static_cast<std::size_t>(id - first_id);
     } else if (ascending) {
-        // Of many segments, most are passed over here.
+        // With many segments, most do not hold the id.
         if (rows == 0 || id < ids[0] || id > ids[rows - 1]) return std::nullopt;
         const std::int64_t* at = std::lower_bound(ids, ids + rows, id);
         if (*at != id) return std::nullopt;

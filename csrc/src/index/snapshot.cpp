@@ -1,5 +1,4 @@
-// The reading half of an index, and of a file: the parts of its segments are searched one after the other, each with
-// the engine's own functions, and their results are put together.
+// The reading half of an index or a file. The parts of its segments are searched in turn, and their results are merged.
 #include <idcwh/index.hpp>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ using detail::Segment;
 using detail::SubSearch;
 using detail::View;
 
-// Ranked lists of k per query, from at least one part. search(part, k, distances, ids) writes the k of a part.
+// Returns k results per query from at least one part. search(part, k, distances, ids) writes those of a part.
 template <class Search>
 void ranked(const std::vector<SubSearch>& parts, std::size_t k, std::int32_t* distances, std::int64_t* ids,
             Search search) {
@@ -41,7 +40,7 @@ void ranked(const std::vector<SubSearch>& parts, std::size_t k, std::int32_t* di
     detail::merge(lists, nq, k, distances, ids, parts[0].batch.options);
 }
 
-// The hits of all parts together. search(part) returns those of a part.
+// Returns the hits of all parts. search(part) returns those of a part.
 template <class Search>
 Hits collected(const std::vector<SubSearch>& parts, std::size_t nq, Search search) {
     std::vector<Hits> hits(parts.size());
@@ -53,7 +52,7 @@ Hits collected(const std::vector<SubSearch>& parts, std::size_t nq, Search searc
     return hits.size() == 1 ? std::move(hits[0]) : detail::merge(hits, parts[0].batch.options);
 }
 
-// The counts of all parts together. count(part, out) writes those of a part.
+// Returns the sum of the counts of all parts. count(part, out) writes those of a part.
 template <class Count>
 void counted(const std::vector<SubSearch>& parts, std::size_t size, std::int64_t* counts, Count count) {
     if (parts.empty()) return void(std::fill_n(counts, size, 0));
@@ -65,7 +64,7 @@ void counted(const std::vector<SubSearch>& parts, std::size_t size, std::int64_t
     }
 }
 
-// The arguments of a search, checked, and the rows that it may return.
+// The checked arguments of a search and its eligible rows.
 struct Prepared {
     Prepared(const View& view, const std::uint8_t* queries, std::size_t nq, const QueryOptions& options)
         : view(view), queries(queries), nq(nq), options(options), filtered(checked(), view.segments(), options.where) {}

@@ -10,7 +10,7 @@
 namespace idcwh::detail {
 namespace {
 
-// The codes of some of the queries.
+// Copies the codes of some of the queries.
 std::vector<std::uint8_t> gather(const Batch& batch, const Unfinished& which) {
     const std::size_t bytes = code_bytes(batch.codes.bits);
     std::vector<std::uint8_t> gathered(which.size() * bytes);
@@ -27,7 +27,7 @@ void append(const Hits& from, std::size_t q, Hits& to) {
     to.limits.back() = static_cast<std::int64_t>(to.ids.size());
 }
 
-// The rows that the structure covers, and the rows behind them.
+// Adds the search of the rows that the structure covers and the scan of later rows.
 void add_structure(std::vector<SubSearch>& list, FilteredRows& filtered, const Choice& choice, SubSearch front) {
     const Segment& segment = *filtered.segment;
     SubSearch back = front;

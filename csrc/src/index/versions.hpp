@@ -1,9 +1,8 @@
-// Publishes one version of a value after another: readers take the current one and keep it as long as they like,
-// without ever waiting for the writer or for each other.
-//
-// One atomic word holds which slot is current and how many readers have taken it, so that taking is a single addition.
-// A reader that is done adds one to the slot's balance; the writer, when it publishes the next version, subtracts how
-// many had taken the old one. Whoever brings the balance to zero after that frees the version.
+// Publishes versions of a value one after another. Readers take the current version without waiting for the writer or
+// each other.
+// One atomic word holds the current slot and the number of readers that have taken it, so taking is a single addition.
+// A reader that has finished adds one to the slot's balance. When the writer publishes the next version, it subtracts
+// the number of readers of the old one. The thread that then brings the balance to zero frees the version.
 #pragma once
 
 #include <array>
@@ -40,8 +39,8 @@ public:
         if (at(slot).balance.fetch_add(1, std::memory_order_acq_rel) + 1 == 0) clear(slot);
     }
 
-    // For the writer, one at a time: the newest version, which only it replaces; and replacing it. Throws
-    // std::bad_alloc when there is no room for another version; the old one then stays.
+    // Returns the newest version. Only one writer at a time may call this or replace the version. Throws std::bad_alloc
+    // if too many versions are held; the newest then stays.
     const T& newest() {
         return *at(static_cast<std::size_t>(current_.load(std::memory_order_acquire) >> readers_bits)).value;
     }
@@ -54,7 +53,7 @@ public:
 
 private:
     struct Slot {
-        std::atomic<std::int64_t> balance{0};  // given back, less taken once that is known
+        std::atomic<std::int64_t> balance{0};  // readers that returned it, minus all readers once their number is known
         std::atomic<bool> used{false};
         std::unique_ptr<const T> value;
     };
@@ -65,7 +64,7 @@ private:
         return chunks_[slot / chunk_slots].load(std::memory_order_acquire)[slot % chunk_slots];
     }
 
-    // The word that says so of a new version: its slot, and no reader yet.
+    // Returns the word of a new version: its slot and no readers yet.
     std::uint64_t word(std::unique_ptr<const T> value) {
         return std::uint64_t{place(std::move(value))} << readers_bits;
     }

@@ -1,4 +1,4 @@
-// What a snapshot looks at: segments of rows, of an index in memory or of a file.
+// The segments that a snapshot reads, of an index in memory or of a file.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace idcwh::detail {
 
-// Its segments stay as they are as long as it lives. Its functions may be called from many threads.
+// The segments of one version, which do not change during its lifetime. All functions are thread-safe.
 struct View {
     unsigned bits = 0;
     std::size_t live = 0;       // codes in all segments
@@ -20,16 +20,16 @@ struct View {
     View& operator=(const View&) = delete;
     virtual ~View();
 
-    // The segments, in the order in which their codes were added, ready to be searched; may be slow the first time (a
-    // file checks its codes). An id is alive in at most one of them.
+    // Returns the segments in the order of adding, ready for searches. May be slow the first time, since a file checks
+    // its codes. An id is alive in at most one segment.
     virtual std::span<const Segment> segments() const = 0;
-    // The same, ready for looking up ids only.
+    // Returns the same segments, ready for looking up ids only.
     virtual std::span<const Segment> id_segments() const { return segments(); }
-    // After the memory was read: throws Error when it was pulled away meanwhile (a truncated file).
+    // Throws Error if the memory was invalid during a search (a truncated file). Called after the memory was read.
     virtual void check() const {}
-    // That a search may use when it does not say; 0: as many as the process may.
+    // Returns the threads of searches that set none; 0: as many as the process may use.
     virtual unsigned threads() const { return 0; }
-    // Bytes that the segments take, room to grow included.
+    // Returns the bytes of the segments, including spare capacity.
     virtual std::size_t memory() const;
 };
 

@@ -1,4 +1,4 @@
-// What the handles of one index share: its versions, and the writer's turn.
+// The state that all handles of one index share: its versions and the writer's lock.
 #pragma once
 
 #include <idcwh/index.hpp>
@@ -21,13 +21,14 @@ public:
     Versions<Contents> versions;
     std::atomic<unsigned> threads{0};
 
-    // The writer's.
+    // The members below belong to the writer.
     std::mutex writing;
-    std::optional<std::size_t> structure_memory;  // set by optimize(): what it may build anew as the index changes
-    std::size_t tried_at = 0;                     // rows when structures were last built, or found not to pay
+    // memory for structures that are rebuilt as the index changes; set by optimize()
+    std::optional<std::size_t> structure_memory;
+    std::size_t tried_at = 0;  // number of rows when structures were last built or did not pay
 };
 
-// A version that is held.
+// A view that keeps a version alive.
 struct IndexView final : View {
     explicit IndexView(std::shared_ptr<IndexState> state);
     ~IndexView() override;

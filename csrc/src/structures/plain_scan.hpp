@@ -1,4 +1,4 @@
-// The plain scan (scan/) as a searcher: every other searcher is compared with it, and it finishes every query.
+// The plain scan (scan/) as a searcher, which finishes every query. Every other searcher is compared with it.
 #pragma once
 
 #include "structures/searcher.hpp"

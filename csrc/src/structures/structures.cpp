@@ -48,14 +48,14 @@ void rebuild(IndexState& state, Contents& next) {
     try {
         next.structures = build_structures(next.segment(), options);
     } catch (const std::bad_alloc&) {
-        // Searches scan instead.
+        // searches scan instead
     }
     state.tried_at = next.rows;
 }
 
 void maintain(IndexState& state, Contents& next) {
     if (!state.structure_memory) return;
-    constexpr std::size_t least = 16384;  // rows that are scanned in no time
+    constexpr std::size_t least = 16384;  // chosen by hand: fewer rows are scanned in microseconds
     const std::size_t behind = next.rows - (next.structures ? next.structures->covered : state.tried_at);
     if (behind > std::max(least, next.rows / (next.structures ? 8 : 2))) rebuild(state, next);
 }

@@ -26,7 +26,7 @@ struct Structures {
     ~Structures();
 
     std::size_t covered = 0;
-    bool by_row = true;                       // the ids of the covered rows ascend: it is searched by row number
+    bool by_row = true;                       // the ids of the covered rows ascend, so searches use row numbers
     std::unique_ptr<const Groups> groups;     // either this
     std::unique_ptr<const MultiIndex> multi;  // or this
     std::vector<std::unique_ptr<const Searcher>> searchers;
@@ -35,11 +35,11 @@ struct Structures {
     StructureInfo info() const;
 };
 
-// Null where none pays within the memory.
+// Returns null if no structure pays within the memory.
 std::shared_ptr<const Structures> build_structures(const Segment& segment, const OptimizeOptions& options);
 
-// Builds the structure of a version that is not published yet again: always, or when it has grown enough to make up for
-// it. Does nothing unless optimize() was called. Without memory for a structure there is none.
+// Rebuilds the structure of a version before it is published: always, or once it has grown enough to pay. Does nothing
+// unless optimize() was called. Without memory for a structure there is none.
 void rebuild(IndexState& state, Contents& next);
 void maintain(IndexState& state, Contents& next);
 

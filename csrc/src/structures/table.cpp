@@ -4,8 +4,9 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t codes_a_value = 8;  // that a scan measures while one value is looked up (measured on Zen 3)
-constexpr std::size_t least_values = 64;  // looked up before a scan has even begun
+// measured by a scan in the time of one lookup, by csrc/bench/groups.cpp on Zen 3
+constexpr std::size_t codes_a_value = 8;
+constexpr std::size_t least_values = 64;  // looked up in the time that a scan needs to start
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Direct addressing of short codes: the group of every value there is, so that a search looks values up in shells of
-// growing distance instead of scanning.
+// Direct addressing of short codes: the group of every possible value. A search looks up values in shells of growing
+// distance.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -16,21 +16,21 @@ namespace idcwh {
 class DirectTable {
 public:
     static constexpr unsigned most_bits = 20;
-    // A table of 16 bits fits the second-level cache; a larger one pays only beside as many rows.
+    // Returns true if a table pays: 16 bits fit the second-level cache, and a larger table needs as many rows.
     static bool suits(unsigned bits, std::size_t rows) {
         return bits <= 16 || (bits <= most_bits && rows >= std::size_t{1} << bits);
     }
     static std::size_t memory(unsigned bits) { return sizeof(std::uint32_t) << bits; }
 
-    // codes: distinct. Null where a padding bit is set: such a code has no value.
+    // Builds a table of distinct codes. Returns null if a padding bit is set, since such a code has no value.
     static std::unique_ptr<DirectTable> build(const Codes& codes);
 
-    // Whether the query has a value.
+    // Returns true if the query has a value.
     bool has_value(const std::uint8_t* query) const { return value(query) >> bits_ == 0; }
 
-    // Gives sink.take(row, distance) the codes nearest first, up to sink.limit(), which may shrink on the way. False
-    // when the next shell costs more than a scan of all the distinct codes; sink then has all codes of the shells
-    // before it.
+    // Gives sink.take(row, distance) the codes, nearest first, up to sink.limit(), which may decrease during the
+    // search. Returns false if the next shell costs more than a scan of all distinct codes. The sink then has all codes
+    // of the shells before it.
     template <class Sink>
     bool search(const std::uint8_t* query, Sink& sink) const {
         const std::uint32_t from = value(query), values = std::uint32_t{1} << bits_;
@@ -39,7 +39,7 @@ public:
             if (distance > bits_) break;
             if (shell > affordable_) return false;
             // All masks of `distance` bits in ascending order: the lowest run of ones moves up by one bit, and the rest
-            // of the run falls back to the bottom.
+            // of the run moves to the bottom.
             for (std::uint32_t mask = (std::uint32_t{1} << distance) - 1; mask < values;) {
                 const std::uint32_t row = rows_[from ^ mask];
                 if (row != none) sink.take(row, static_cast<std::int32_t>(distance));

@@ -1,4 +1,4 @@
-// Finds a code among its neighbours, in memory and in a database, and catches errors thrown inside the library.
+// Searches in memory and in a database, and catches errors thrown inside the library.
 #include <idcwh/crc32c.hpp>
 #include <idcwh/database.hpp>
 #include <idcwh/isa.hpp>

@@ -1,4 +1,4 @@
-// Finds a code among its neighbours, in memory and in a database, and sees errors come back as a status.
+// Searches in memory and in a database, and receives errors as a status.
 #include <idcwh/idcwh.h>
 #include <stdio.h>
 #include <string.h>

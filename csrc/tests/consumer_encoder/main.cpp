@@ -1,4 +1,4 @@
-// Pixels of an image, and errors of both libraries caught as the one class they are.
+// Computes the pixels of an image, and catches errors of both libraries as the same class.
 #include <idcwh/idcwh_encoder.h>
 #include <idcwh/encoder.hpp>
 #include <idcwh/search.hpp>

@@ -1,5 +1,5 @@
-// Files for the fuzzer of databases: whole ones, mutations that know where numbers lie, and the repair of checksums, so
-// that what is wrong is found by what it says and not by its CRC.
+// Files for the fuzzer of databases: intact files, and mutations of the numbers in them. Checksums are repaired, so
+// that other checks than the CRC must find the error.
 #pragma once
 
 #include <idcwh/crc32c.hpp>
@@ -18,7 +18,7 @@ namespace fuzz {
 using Bytes = std::vector<std::uint8_t>;
 namespace format = idcwh::storage;
 
-// A small database after a few random steps, as the library writes it.
+// Returns a small database after a few random steps, as the library writes it.
 inline Bytes whole_file(const std::string& path, std::mt19937& random) {
     static constexpr unsigned widths[] = {1, 12, 48, 64, 520};
     check::State before{widths[random() % 5]}, after = before;
@@ -42,7 +42,7 @@ void store(Bytes& bytes, std::uint64_t offset, const T& value) {
     std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-// Where records seem to begin.
+// Returns the positions of the magic numbers of records.
 inline std::vector<std::uint64_t> records_of(const Bytes& bytes) {
     std::vector<std::uint64_t> found;
     for (std::uint64_t at = format::first_record; at + sizeof(format::RecordHead) + 4 <= bytes.size();
@@ -86,7 +86,7 @@ inline void repair(Bytes& bytes) {
                   idcwh::crc32c(bytes.data() + at, sizeof(format::Mark) - 4, seed));
 }
 
-// One number of a head, of a mark or of what sections hold becomes another that is likely to matter.
+// Replaces one number of a record head, a commit mark or a section by a value that is likely to matter.
 inline void change_a_number(Bytes& bytes, std::mt19937& random) {
     if (bytes.size() < format::first_record) return;
     const auto records = records_of(bytes);

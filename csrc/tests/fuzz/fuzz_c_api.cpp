@@ -1,5 +1,5 @@
-// Bytes become a life of an index: adds, removes, optimizes and snapshots, with searches of every kind in between, each
-// compared with brute force; and the same codes searched where they lie, with every kind of selection.
+// Turns bytes into the operations on an index: adds, removals, optimize and snapshots, with searches of every kind.
+// Each is compared with brute force. The same codes are also searched in memory, with every kind of selection.
 #include <array>
 #include <iterator>
 #include <set>
@@ -67,7 +67,7 @@ struct MemoryEngine {
     }
 };
 
-// One row in `every`, or whole stretches of rows.
+// Returns one row in `every`, or whole ranges of rows.
 std::vector<std::uint8_t> selection(Input& input, std::size_t n) {
     std::vector<std::uint8_t> flags(n);
     const unsigned every = 1 + input.below(130), offset = input.byte(), stretch = 1 + input.below(300);
@@ -94,7 +94,7 @@ void search_snapshot(const View& view, Input& input) {
     with.where.bitmap = words.data();
     if (with.where.kind == IDCWH_WHERE_ALL) {
         flags.assign(model.size(), 1);
-    } else if (with.where.kind == IDCWH_WHERE_IDS) {  // in another order, with repeats and ids that are not there
+    } else if (with.where.kind == IDCWH_WHERE_IDS) {  // in another order, with repeats and missing ids
         for (std::size_t row = model.size(); row--;)
             if (flags[row]) ids.insert(ids.end(), 1 + row % 2, model.ids[row]);
         ids.push_back(model.next + 5);
@@ -181,7 +181,7 @@ void take(idcwh_index* index, const Model& model, View& view) {
     view.model = model;
 }
 
-// Everything the snapshot holds, in the order of the adds.
+// Compares all codes and ids of the snapshot, in the order of the adds.
 void read_back(const View& view, Input& input) {
     const Model& model = view.model;
     REQUIRE(idcwh_snapshot_size(view.snapshot) == model.size());
@@ -227,7 +227,7 @@ void live(Input& input) {
             case 5: take(index, model, view); break;
             case 6: {
                 static const char* const names[] = {"portable", "popcnt", "avx2", "neon", "auto"};
-                idcwh_isa_force(names[input.below(std::size(names))]);  // one that is not there changes nothing
+                idcwh_isa_force(names[input.below(std::size(names))]);  // an unsupported name changes nothing
                 break;
             }
             case 7: read_back(view, input); break;

@@ -1,5 +1,5 @@
-// Any bytes as a database: opened, searched, read, verified, and written to. Nothing but Error may come of it; and what
-// check() calls clean must be whole, and stay so.
+// Opens any bytes as a database, then searches, reads, verifies and writes. Only Error may be thrown. A file without
+// findings of check() must be intact and stay so.
 #include <idcwh/database.hpp>
 
 #include <fstream>
@@ -18,7 +18,7 @@ const check::Folder& folder() {
     return place;
 }
 
-// Calls what may find out that the file is corrupt; false: it did.
+// Calls a function that may find the file corrupt. Returns false if it did.
 template <class Call>
 bool works(Call call) {
     try {
@@ -92,7 +92,7 @@ void write(const std::string& path, bool clean) {
     const std::size_t now = database.size();
     const bool compacted = works([&] { database.compact(); });
     REQUIRE(database.size() == now);
-    // Ids can all be used up.
+    // All ids may be used.
     if (clean) REQUIRE(compacted && (added || database.info().next_id == std::uint64_t{1} << 63));
     if (clean) REQUIRE(database.check().corrupt.empty());
     search(database, clean);

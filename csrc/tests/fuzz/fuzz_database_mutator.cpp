@@ -1,4 +1,4 @@
-// How libFuzzer changes files of databases; see database_bytes.hpp.
+// The mutator of libFuzzer for files of databases; see database_bytes.hpp.
 #include <algorithm>
 
 #include "database_bytes.hpp"

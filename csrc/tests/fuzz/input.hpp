@@ -1,4 +1,4 @@
-// The bytes that the fuzzer makes up, read as numbers. Past the end everything is zero.
+// The bytes of the fuzzer, read as numbers. Past the end all numbers are zero.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ private:
     std::size_t left_;
 };
 
-// n codes without padding bits. Few bytes of input make many codes: each is one of a few centers, with some bits
-// flipped, so that equal codes and ties are everywhere.
+// Returns n codes without padding bits. A few bytes of input make many codes. Each code is one of a few centers with
+// some bits flipped, so equal codes and ties are frequent.
 inline std::vector<std::uint8_t> codes(Input& input, std::size_t n, unsigned bits) {
     const std::size_t bytes = (bits + 7) / 8;
     std::vector<std::uint8_t> out(n * bytes);

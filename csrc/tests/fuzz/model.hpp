@@ -1,4 +1,4 @@
-// What an index should answer, by the simplest means: rows in the order they were added, every distance bit by bit.
+// The oracle of an index: rows in the order they were added, and distances bit by bit.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace fuzz {
 
-// An input on which this fails is a finding.
+// Stops the fuzzer with a finding if the condition is false.
 inline void require(bool condition, const char* what) {
     if (condition) return;
     std::fprintf(stderr, "not true: %s\n", what);
@@ -21,7 +21,7 @@ inline void require(bool condition, const char* what) {
 
 struct Model {
     unsigned bits = 0;
-    std::int64_t next = 0;  // the id that comes when none is given
+    std::int64_t next = 0;  // the id of the next row without an explicit id
     std::vector<std::int64_t> ids;
     std::vector<std::uint8_t> codes;
 
@@ -67,7 +67,7 @@ inline void require_equal(const Ranking& expected, std::size_t count, const std:
     }
 }
 
-// How many are at most this far.
+// Returns the number of rows within the radius.
 inline std::size_t within(const Ranking& expected, std::int64_t radius) {
     std::size_t count = 0;
     while (count < expected.size() && expected[count].first <= radius) ++count;

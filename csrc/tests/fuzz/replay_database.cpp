@@ -1,5 +1,4 @@
-// The fuzzer's function over files that it found (FILE...), and over mutations of its own, so that an ordinary build
-// runs it too.
+// Runs the fuzzer's function over files (FILE...) and over random mutations, so that ordinary builds run it too.
 #include <cstdio>
 
 #include "database_bytes.hpp"

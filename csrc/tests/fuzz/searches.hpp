@@ -1,4 +1,4 @@
-// Every search of the C ABI, over an index or over plain memory, against the model.
+// Every search of the C ABI, over an index or plain memory, compared with the model.
 #pragma once
 
 #include <idcwh/idcwh.h>
@@ -27,7 +27,8 @@ inline void require_hits(const std::vector<Ranking>& expected, const std::vector
     idcwh_hits_free(hits);
 }
 
-// Engine: the calls topk, topk_ties, radius, count, histogram, rank and eligible of one kind of store.
+// Compares all searches. Engine has the calls topk, topk_ties, radius, count, histogram, rank and eligible of one kind
+// of store.
 template <class Engine>
 void compare(const Engine& engine, const Model& model, const std::vector<std::uint8_t>& eligible, Input& input) {
     const std::size_t nq = input.below(12), k = input.below(static_cast<unsigned>(model.size()) + 3);
@@ -46,7 +47,7 @@ void compare(const Engine& engine, const Model& model, const std::vector<std::ui
     require_ok(engine.eligible(&kept));
     REQUIRE(kept == rows);
 
-    // Exactly the room that is asked for: a write too far is one the address sanitizer sees.
+    // Allocates exactly the required memory, so that the address sanitizer detects each write beyond it.
     const std::size_t width = model.bits + 1, most = std::min(k, rows);
     auto distances = std::make_unique<std::int32_t[]>(nq * most);
     auto ids = std::make_unique<std::int64_t[]>(nq * most);

@@ -8,22 +8,22 @@ namespace idcwh {
 namespace {
 
 // Measured by csrc/bench/groups.cpp on Zen 3.
-constexpr double expand_ns = 25;    // a row that is found: read from its group, sorted, written
-constexpr double look_up_ns = 500;  // one query of a direct table: mostly few shells
-constexpr double select_ns = 4;     // an eligible row, counted and listed by group; and a group, once per call
+constexpr double expand_ns = 25;    // per result row: read from its group, sorted and written
+constexpr double look_up_ns = 500;  // one query of a direct table, which mostly reads few shells
+constexpr double select_ns = 4;     // per eligible row, counted and listed by group, and per group of a call
 
 double number(std::size_t value) { return static_cast<double>(value); }
 
 }  // namespace
 
-// The part of a query that finds the groups.
+// Returns the cost of finding the groups of a query.
 double GroupSearch::finder_ns(const Request& request) const {
     if (finder_ == Finder::table) return look_up_ns;
     if (finder_ == Finder::scan) return cost::scan_ns(groups_.codes(), request.nq) / number(request.nq);
     if (request.work == Work::radius || request.work == Work::count)
         return groups_.multi()->expected_ns_radius(
             static_cast<unsigned>(std::min<std::size_t>(request.wanted, groups_.codes().bits)));
-    // As many groups as hold the wanted rows.
+    // the groups that hold the wanted rows
     const std::size_t visited = request.wanted * (groups_.size() / request.eligible);
     return groups_.multi()->expected_ns_topk(1 + visited * groups_.distinct() / groups_.size(), groups_.distinct());
 }

@@ -1,5 +1,5 @@
-// Adaptive sampling (Wegman; Flajolet 1990): keep the codes whose hash ends in `level` zero bits, and raise the level
-// whenever there are too many. It samples values, not rows, so one value that fills the data does not mislead it.
+// Adaptive sampling (Wegman; Flajolet 1990) keeps the codes whose hash ends in `level` zero bits, and raises the level
+// when there are too many. It samples values, not rows, so one frequent value does not mislead it.
 #include "structures/groups/estimate.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ public:
 
 private:
     static constexpr std::size_t capacity = std::size_t{1} << 15, slots = 4 * capacity;
-    static constexpr std::uint64_t top_bit = std::uint64_t{1} << 63;  // set in every slot that is taken
+    static constexpr std::uint64_t top_bit = std::uint64_t{1} << 63;  // set in every used slot
 
     std::uint64_t low_bits() const { return (std::uint64_t{1} << level_) - 1; }
     bool insert(std::uint64_t hash) {
@@ -49,7 +49,7 @@ private:
 
 DistinctEstimate estimate_distinct(const Codes& codes, Stop& stop) {
     const std::size_t bytes = code_bytes(codes.bits);
-    constexpr std::size_t portion = std::size_t{1} << 16;  // rows between two questions whether to stop
+    constexpr std::size_t portion = std::size_t{1} << 16;  // rows between two checks for an interrupt
     Sample sample;
     for (std::size_t row = 0; row < codes.size;) {
         stop.check();

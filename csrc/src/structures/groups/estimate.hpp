@@ -1,4 +1,4 @@
-// How many distinct codes there are, about, in one pass and little memory.
+// An estimate of the number of distinct codes, in one pass and little memory.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -11,10 +11,10 @@ namespace idcwh {
 
 struct DistinctEstimate {
     std::size_t distinct;
-    bool exact;  // few enough to be counted
+    bool exact;  // all distinct codes were counted
 };
 
-// Within 1 or 2 percent; exact up to 2^15 distinct codes.
+// Estimates the number within 1 or 2 percent. Exact up to 2^15 distinct codes.
 DistinctEstimate estimate_distinct(const Codes& codes, Stop& stop);
 
 }  // namespace idcwh

@@ -7,11 +7,11 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t heap_share = 4;  // 1 row in 4 wanted: sorting them all is faster than a heap
+constexpr std::size_t heap_share = 4;  // above 1 wanted row in 4, sorting all rows is expected to be faster than a heap
 
-// Sorts places below 2^digits by radix, where that is faster.
+// Sorts places below 2^digits, by radix if that is faster.
 void sort_places(std::vector<Place>& places, std::vector<Place>& spare, int digits) {
-    constexpr std::size_t few = 256;  // below, std::sort is faster
+    constexpr std::size_t few = 256;  // chosen by hand: below, std::sort is faster
     constexpr int digit = 11;
     if (places.size() < few) return std::sort(places.begin(), places.end());
     spare.resize(places.size());
@@ -27,7 +27,7 @@ void sort_places(std::vector<Place>& places, std::vector<Place>& spare, int digi
 
 }  // namespace
 
-// Fills hits_ and begins_: those at distance d are [begins_[d], begins_[d + 1]).
+// Fills hits_ and begins_. The hits at distance d are [begins_[d], begins_[d + 1]).
 void Expander::by_distance(const std::vector<GroupHit>& hits) {
     std::int32_t last = 0;
     for (const GroupHit& hit : hits) last = std::max(last, hit.distance);
@@ -53,7 +53,7 @@ void Expander::put_sorted(const GroupHit* begin, const GroupHit* end, std::size_
     for (std::size_t i = 0; i < take; ++i) put(places_[i]);
 }
 
-// A heap of the groups by their lowest place that is left.
+// Writes the `take` lowest places, from a heap of groups ordered by their lowest place left.
 void Expander::put_lowest(const GroupHit* begin, const GroupHit* end, std::size_t take) {
     const auto later = [](const Run& a, const Run& b) { return a.at > b.at; };
     const auto advance = [&](Run& run) {

@@ -1,4 +1,4 @@
-// From the groups that a query found to its rows, by (distance, id).
+// The expansion of the groups that a query found to rows, in the order (distance, id).
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace idcwh {
 
-// One a thread: it keeps its memory from query to query.
+// The expander of one thread, which reuses its memory between queries.
 class Expander {
 public:
-    // ids: of the rows; null: their numbers.
+    // ids: those of the rows; null: row numbers.
     Expander(const GroupFilter& selected, const std::int64_t* ids) : selected_(selected), ids_(ids) {}
 
-    // Writes the first `take` of the rows of these groups, which are at least as many. Of the groups at the last
-    // distance, however large, no more is read than can be wanted.
+    // Writes the first `take` rows of these groups, which hold at least as many. Reads no more of a group at the last
+    // distance than can be needed, however large it is.
     void expand(const std::vector<GroupHit>& hits, std::size_t take, std::int32_t* distances, std::int64_t* ids);
 
 private:
@@ -33,7 +33,7 @@ private:
     std::vector<std::size_t> begins_;
     std::vector<Place> places_, spare_;
     struct Run {
-        Place at;  // the lowest place that is left
+        Place at;  // the lowest place left
         const Place *next, *end;
     };
     std::vector<Run> runs_;

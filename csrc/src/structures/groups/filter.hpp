@@ -1,4 +1,4 @@
-// Which rows a search may return, and how many of each group they are.
+// The eligible rows of a search, counted and listed per group.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -16,8 +16,8 @@ namespace idcwh {
 class GroupFilter {
 public:
     enum class Needs { counts, places };
-    // Where rows are left out, this is one pass over the others, two for the places, which begin() and end() give.
-    // `rows` is read for as long as this lives.
+    // Counts the eligible rows in one pass over all rows. Listing their places, which begin() and end() return, takes a
+    // second pass. `rows` must outlive the filter.
     GroupFilter(const Groups& groups, const RowSet& rows, Needs needs);
     GroupFilter(const GroupFilter&) = delete;
     GroupFilter& operator=(const GroupFilter&) = delete;
@@ -26,12 +26,12 @@ public:
     std::size_t size() const { return rows_.count; }
     bool everything() const { return everything_; }
     std::uint32_t rows(Group group) const { return everything_ ? groups_.rows(group) : counts_[group]; }
-    // The places of a group's rows, ascending: no search steps over rows that are left out, however many they are.
+    // Returns the eligible places of a group, ascending. No search steps over excluded rows, however many there are.
     const Place* begin(Group group) const {
         return everything_ ? groups_.begin(group) : &places_[ends_[group] - counts_[group]];
     }
     const Place* end(Group group) const { return everything_ ? groups_.end(group) : &places_[ends_[group]]; }
-    // Calls use(place) for each place, ascending.
+    // Calls use(place) for each eligible place, ascending.
     template <class Use>
     void each_place(Use use) const;
 
@@ -45,8 +45,8 @@ private:
     const Groups& groups_;
     const RowSet& rows_;
     bool everything_;
-    const std::uint64_t* bitmap_;       // of the rows, unless they are a range
-    std::vector<std::uint64_t> words_;  // the bitmap, where they are a list
+    const std::uint64_t* bitmap_;       // eligible rows; null for a range
+    std::vector<std::uint64_t> words_;  // the bitmap of a list of rows
     std::vector<std::uint32_t> counts_, ends_;
     std::vector<Place> places_;
 };

@@ -1,5 +1,5 @@
-// Runs queries over the distinct codes, by the finder that the planner chose, with threads over the queries and, where
-// these are few and scanned, over the codes.
+// Runs queries over the distinct codes with the finder that the planner chose. Threads share the queries and, in a scan
+// for few queries, also the codes.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace idcwh {
 
 using Finder = GroupSearch::Finder;
 
-// Gives the sink what it wants of the distinct codes. False when a scan is cheaper; the sink then has a part.
+// Gives the sink the distinct codes that it needs. Returns false if a scan is cheaper; the sink then has a part.
 template <class Sink>
 bool find_near(const Groups& groups, Finder finder, const std::uint8_t* query, Sink& sink, double scan_ns) {
     if (finder == Finder::table) return groups.table()->has_value(query) && groups.table()->search(query, sink);
     return finder == Finder::multi_index && groups.multi()->search(groups.codes(), query, sink, scan_ns);
 }
 
-// The queries of one task, against its part of the distinct codes. make(q) returns an empty sink for query q. scan_ns:
+// The queries of one task against its part of the distinct codes. make(q) returns an empty sink for query q. scan_ns:
 // the cost of a scan for one query.
 template <class Make>
 auto search_some(const Groups& groups, Finder finder, const RowSet& all, const Plan::Task& task, const Batch& batch,
@@ -54,8 +54,8 @@ auto search_some(const Groups& groups, Finder finder, const RowSet& all, const P
     return sinks;
 }
 
-// make(q) returns an empty sink for query q; done(q, sinks, count) takes those that have seen parts of the codes. It is
-// called once per query, on any thread.
+// Runs all queries. make(q) returns an empty sink for query q. done(q, sinks, count) receives the sinks of all parts,
+// once per query and on any thread.
 template <class Make, class Done>
 void search_groups(const Groups& groups, Finder finder, const Batch& batch, Make make, Done done, Stop& stop) {
     using Sink = decltype(make(0));
@@ -63,7 +63,7 @@ void search_groups(const Groups& groups, Finder finder, const Batch& batch, Make
     Plan plan = idcwh::plan(groups.codes(), all, batch.nq, batch.options);
     const double scan_ns = cost::scan_ns(groups.codes(), batch.nq) / static_cast<double>(batch.nq);
     if (finder != Finder::scan) plan.chunks = 1, plan.chunk_rows = groups.distinct();
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    active_kernels();  // throws for an invalid IDCWH_ISA here, in the caller's thread
     std::vector<std::vector<Sink>> found(plan.tasks());
     std::vector<std::atomic<std::size_t>> chunks_left(plan.groups);
     for (auto& value : chunks_left) value.store(plan.chunks);
@@ -73,7 +73,7 @@ void search_groups(const Groups& groups, Finder finder, const Batch& batch, Make
             const Plan::Task task = plan.task(index);
             found[index] = search_some(groups, finder, all, task, batch, scan_ns, make, stop);
             if (chunks_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-            // The last part of a group of queries puts its results together, while others still search.
+            // The last part of a group of queries merges its results while other groups still search.
             const auto first = found.begin() + static_cast<std::ptrdiff_t>(task.group * plan.chunks);
             std::vector<const Sink*> parts(plan.chunks);
             for (std::size_t q = 0; q < task.queries; ++q) {

@@ -1,4 +1,4 @@
-// Building and describing; see groups.hpp.
+// Construction and description of groups.
 #include "structures/groups/groups.hpp"
 
 #include <algorithm>
@@ -13,9 +13,10 @@ namespace idcwh {
 namespace {
 
 constexpr std::size_t narrow_groups = std::size_t{1} << 16;
-constexpr std::size_t many_groups = 100000;  // whose scan takes long enough for a multi-index
+// chosen by hand: a scan of more groups takes long enough for a multi-index
+constexpr std::size_t many_groups = 100000;
 
-// The row of each place; empty where the ids ascend with the rows.
+// Returns the row of each place. Empty if the ids ascend with the rows.
 HugeArray<std::uint32_t> order_of(const std::int64_t* ids, std::size_t size, unsigned threads) {
     if (!ids || std::is_sorted(ids, ids + size)) return {};
     std::vector<std::uint32_t> rows(size);
@@ -32,7 +33,7 @@ std::size_t expected_memory(std::size_t rows, unsigned bits, std::size_t distinc
     return distinct * a_group + rows * a_row + (DirectTable::suits(bits, rows) ? DirectTable::memory(bits) : 0);
 }
 
-// The value of a code as a little-endian number, most significant byte first.
+// Compares codes as little-endian numbers.
 bool less_by_value(const std::uint8_t* a, const std::uint8_t* b, std::size_t bytes) {
     for (std::size_t at = bytes; at-- > 0;)
         if (a[at] != b[at]) return a[at] < b[at];
@@ -82,7 +83,7 @@ std::unique_ptr<Groups> Groups::build(const Codes& codes, const std::int64_t* id
     return groups;
 }
 
-// Each task puts the places of a range of groups in order; every one of them reads all places.
+// Sorts places by group. Each task writes a range of groups and reads all places.
 void Groups::make_lists(unsigned threads, Stop& stop) {
     constexpr std::size_t portion = std::size_t{1} << 14;
     std::vector<std::uint32_t> next(offsets_.begin(), offsets_.end() - 1);
@@ -117,8 +118,8 @@ std::size_t Groups::memory() const {
 }
 
 std::string Groups::describe() const {
-    return std::to_string(size_) + " codes, " + std::to_string(distinct()) + " of them distinct, at most " +
-           std::to_string(largest_) + " of a kind" + (table_ ? ", addressed directly" : "") +
+    return std::to_string(size_) + " codes, " + std::to_string(distinct()) + " distinct, at most " +
+           std::to_string(largest_) + " equal" + (table_ ? ", addressed directly" : "") +
            (multi_ ? "; " + multi_->describe() : "");
 }
 

@@ -1,4 +1,4 @@
-// A hash of codes of any width, for finding equal ones.
+// A hash of codes of any width, for finding equal codes.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ inline std::uint64_t load_word(const std::uint8_t* from, std::size_t bytes) {
     return word;
 }
 
-// The last step of MurmurHash3: every bit of the word changes every bit of the result.
+// Mixes the bits of a word by the last step of MurmurHash3. Every bit changes every bit of the result.
 inline std::uint64_t mix(std::uint64_t word) {
     word = (word ^ word >> 33) * 0xff51afd7ed558ccdu;
     word = (word ^ word >> 33) * 0xc4ceb9fe1a85ec53u;
     return word ^ word >> 33;
 }
 
-// Width: of bytes, a constant (std::integral_constant) or a number.
+// Returns the hash of a code. Width: its bytes, as a constant (std::integral_constant) or a number.
 template <class Width>
 std::uint64_t hash_code(const std::uint8_t* code, Width bytes) {
     std::uint64_t hash = 0;
@@ -30,8 +30,7 @@ std::uint64_t hash_code(const std::uint8_t* code, Width bytes) {
     return mix(hash ^ load_word(code + at, bytes - at));
 }
 
-// Calls body with the width as a constant where codes are often that wide: copies and comparisons are then a few
-// instructions.
+// Calls body with the width as a constant for frequent widths. Copies and comparisons are then a few instructions.
 template <class Body>
 void with_width(std::size_t bytes, Body body) {
     switch (bytes) {

@@ -15,9 +15,9 @@ namespace idcwh {
 namespace {
 
 constexpr std::size_t histogram_block = 1024;              // codes measured before they are counted
-constexpr std::size_t least_codes = std::size_t{1} << 16;  // of a task
+constexpr std::size_t least_codes = std::size_t{1} << 16;  // per task
 
-// Adds the rows of the groups [begin, end) to counts[bits + 1].
+// Adds the row counts of the groups [begin, end) to counts[bits + 1].
 void add_rows(const GroupFilter& selected, const std::uint8_t* query, std::size_t begin, std::size_t end,
               std::int64_t* counts, Stop& stop) {
     const Codes codes = selected.groups().codes();
@@ -40,7 +40,7 @@ void count_distances(const GroupFilter& selected, const Batch& batch, std::int64
     Stop stop(options.interrupt);
     const std::size_t bins = static_cast<std::size_t>(batch.codes.bits) + 1;
     std::fill(counts, counts + nq * bins, 0);
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    active_kernels();  // throws for an invalid IDCWH_ISA here, in the caller's thread
     const unsigned threads = options.threads                            ? options.threads
                              : groups.distinct() * nq < 2 * least_codes ? 1
                                                                         : pool::available_threads();

@@ -1,8 +1,7 @@
-// Places are dealt to tasks, each task numbers the codes it meets in a hash table of its own, and the tasks' lists of
-// distinct codes are then sorted together by value.
-//
-// Few distinct codes: a task is a range of places, and a code is in the lists of many. Many: a task is the places whose
-// hash begins alike, so that its table still fits the cache, and a code is in one list only.
+// Each task numbers the codes of its places in a hash table. The tasks' lists of distinct codes are then merged, sorted
+// by value.
+// If few codes are distinct, a task is a range of places, and a code is in many lists. Otherwise a task is the places
+// whose hash has the same top bits. Its table then still fits the cache, and a code is in one list only.
 #include "structures/groups/number.hpp"
 
 #include <algorithm>
@@ -17,17 +16,17 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t cached_codes = std::size_t{1} << 14;  // whose hash table fits the second-level cache
+constexpr std::size_t cached_codes = std::size_t{1} << 14;  // codes whose hash table fits the second-level cache
 constexpr std::size_t most_parts = 4096;
 constexpr std::size_t ahead = 16;                          // places between a prefetch and its use
-constexpr std::size_t portion = std::size_t{1} << 14;      // places between two questions whether to stop
-constexpr std::size_t least_range = std::size_t{1} << 16;  // places of a task
+constexpr std::size_t portion = std::size_t{1} << 14;      // places between two checks for an interrupt
+constexpr std::size_t least_range = std::size_t{1} << 16;  // places per task
 
-// The distinct codes of a task, numbered as they come.
+// The distinct codes of a task, numbered in the order of first occurrence.
 struct Found {
     std::vector<std::uint8_t> codes;
     std::vector<std::uint32_t> sizes;
-    std::vector<std::uint32_t> group;  // where each ends up among all
+    std::vector<std::uint32_t> group;  // number of each code among all
 };
 
 template <class Width>
@@ -77,7 +76,7 @@ private:
     std::vector<Slot> slots_;
 };
 
-// The places of each task: places[begin .. end), or the range itself where places is null.
+// The places of each task: places[begin .. end), or the range itself if places is null.
 struct Tasks {
     const std::uint32_t* places = nullptr;
     std::vector<std::size_t> begins;
@@ -140,7 +139,7 @@ struct Numberer {
         return tasks;
     }
 
-    // Numbers the places of each task on its own.
+    // Numbers the codes of each task separately.
     std::vector<Found> find(const Tasks& tasks, std::uint32_t* number_of) const {
         std::vector<Found> found(tasks.count());
         pool::run(
@@ -169,7 +168,7 @@ struct Record {
     std::uint32_t task, number;
 };
 
-// Gives each code of the lists its number among all, and collects these in order.
+// Numbers the codes of all lists by value, and collects them in that order.
 Numbering merge(std::vector<Found>& found, std::size_t bytes, unsigned threads) {
     const std::size_t low = bytes - std::min<std::size_t>(bytes, 8);  // bytes that do not fit Record::top
     const auto code = [&](const Record& record) { return &found[record.task].codes[record.number * bytes]; };

@@ -1,4 +1,4 @@
-// Numbers the distinct codes of a data set in the order of their values, and tells each place the number of its code.
+// Numbers the distinct codes of a dataset in the order of their values.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -12,12 +12,12 @@
 namespace idcwh {
 
 struct Numbering {
-    std::vector<std::uint8_t> codes;   // the distinct ones, by value (as little-endian numbers)
-    std::vector<std::uint32_t> sizes;  // how many places have each
+    std::vector<std::uint8_t> codes;   // the distinct codes, sorted by value as little-endian numbers
+    std::vector<std::uint32_t> sizes;  // places per distinct code
 };
 
-// order: the row of each place; null: the same number. distinct: how many there are, about. group_of [size] receives
-// the number of each place's code; scratch [size] is for the time in between.
+// Numbers the codes. order: the row of each place; null: the same number. distinct: their estimated number. group_of
+// [size] receives the number of each place's code. scratch [size] is temporary memory.
 Numbering number_codes(const Codes& codes, const std::uint32_t* order, std::size_t distinct, std::uint32_t* group_of,
                        std::uint32_t* scratch, unsigned threads, Stop& stop);
 

@@ -1,5 +1,5 @@
-// A full ranking by one pass over the places: how many rows each distance has is known from the sizes of the groups,
-// and each place is then put where its distance and its turn say.
+// A full ranking in one pass over the places. The number of rows per distance follows from the sizes of the groups, so
+// each place is written directly to its position.
 #include "structures/groups/rank.hpp"
 
 #include <algorithm>
@@ -15,30 +15,31 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t least_rows = std::size_t{1} << 17;   // of one query, below which a second thread does not pay
-constexpr std::size_t cached_rows = std::size_t{1} << 17;  // whose ids fit the caches
-constexpr std::size_t rank_block = 512;                    // places between measuring and putting
-constexpr std::size_t short_code = 8;  // bytes up to which measuring a row is quicker than looking its group up
+constexpr std::size_t least_rows = std::size_t{1} << 17;   // per query; below, a second thread does not pay
+constexpr std::size_t cached_rows = std::size_t{1} << 17;  // rows whose ids fit the caches
+constexpr std::size_t rank_block = 512;                    // places between measuring and writing
+// bytes up to which measuring a row is faster than reading the distance of its group
+constexpr std::size_t short_code = 8;
 
-// Where the next row of each distance goes, and where the room for results ends.
+// The next position of each distance, and the end of the results.
 struct Turns {
     std::vector<std::int64_t*> next;
     const std::int64_t* end;
 };
 
-enum class Room { cached, large, cut };  // cut: not every row has a place in it
+enum class Room { cached, large, cut };  // cut: the results hold only a part of the rows
 
 template <Room room>
 inline void put(std::int64_t*& next, std::int64_t id, const std::int64_t* end) {
     std::int64_t* const to = next++;
     if (room != Room::cut || to < end) *to = id;
-    // Each distance is written in order, but there are more of them than the processor follows by itself.
+    // Each distance is written in order, but there are more of them than the hardware prefetcher follows.
     if (room != Room::cached) __builtin_prefetch(to + 16, 1);
 }
 
-// Puts the places first .. first + count - 1. Their distances are read 8 bytes at a time, and every step of the loop
-// has instructions of its own: where one instruction serves all rows, Zen 3 expects each load of a turn to need the
-// store before it, and waits.
+// Writes the places first .. first + count - 1. Distances are read 8 bytes at a time, and the loop over them is
+// unrolled. With one shared store instruction, Zen 3 predicts that each load of a position depends on the store before
+// it, and waits.
 template <Room room, class Distance, class Id>
 void put_turns(const Distance* distances, std::size_t first, std::size_t count, Turns& turns, Id id) {
     constexpr std::size_t step = 8 / sizeof(Distance);
@@ -65,7 +66,7 @@ public:
         ids_ = ids_by_place_.data();
     }
 
-    // threads: above 1, each half of the places has its own.
+    // Ranks all rows of a query. threads: if above 1, each half of the places has its own.
     void rank(const std::uint8_t* query, unsigned threads, std::int32_t* distances, std::int64_t* ids) const {
         std::vector<std::uint16_t> measured(groups_.distinct());
         measure(groups_.codes(), query, 0, groups_.distinct(), measured.data());
@@ -84,7 +85,7 @@ public:
     }
 
 private:
-    // Distances of the codes [begin, end).
+    // Measures the codes [begin, end).
     static void measure(const Codes& codes, const std::uint8_t* query, std::size_t begin, std::size_t end,
                         std::uint16_t* out) {
         const std::size_t bytes = code_bytes(codes.bits);
@@ -93,11 +94,11 @@ private:
                                        bytes, query, out);
     }
 
-    // Writes the distances, and sets the turns of the lower half of the places and of the upper one.
+    // Writes the distances, and sets the positions of the lower and the upper half of the places.
     void arrange(const std::vector<std::uint16_t>& measured, Turns& low, Turns& high, std::int32_t* distances,
                  std::int64_t* ids) const {
         const std::size_t count = static_cast<std::size_t>(groups_.codes().bits) + 1;
-        std::vector<std::uint64_t> rows(count);  // of the lower half in the low 32 bits
+        std::vector<std::uint64_t> rows(count);  // those of the lower half in the low 32 bits
         if (selected_.everything())
             for (Group group = 0; group < measured.size(); ++group) rows[measured[group]] += groups_.halves()[group];
         else
@@ -162,11 +163,11 @@ private:
     const Groups& groups_;
     const Codes& codes_;
     const std::size_t k_;
-    const std::int64_t* ids_;  // of the places; null: their numbers
+    const std::int64_t* ids_;  // ids of the places; null: their numbers
     std::vector<std::int64_t> ids_by_place_;
 };
 
-// For each query the first one that is equal.
+// Returns, per query, the first query that is equal to it.
 std::vector<std::size_t> first_equal(const std::uint8_t* queries, std::size_t nq, std::size_t bytes) {
     std::vector<std::size_t> order(nq), first(nq);
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -193,7 +194,7 @@ void rank_groups(const GroupFilter& selected, const Batch& batch, std::size_t k,
     const unsigned threads = options.threads                              ? options.threads
                              : selected.groups().size() * nq < least_rows ? 1
                                                                           : pool::available_threads();
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    active_kernels();  // throws for an invalid IDCWH_ISA here, in the caller's thread
     pool::run(
         nq, threads,
         [&](std::size_t q) {

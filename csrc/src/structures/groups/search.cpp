@@ -19,9 +19,10 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t ranking_share = 16;  // more than 1 row in 16 wanted: go through all rows once
+// chosen by hand: if more than 1 row in 16 is wanted, one pass over all rows is expected to be faster
+constexpr std::size_t ranking_share = 16;
 
-// The hits of sinks that have seen parts of the codes.
+// Returns the hits of sinks that have seen parts of the codes.
 template <class Sink>
 std::vector<GroupHit> gather(const Sink* const* sinks, std::size_t count) {
     std::vector<GroupHit> hits = sinks[0]->hits();
@@ -29,8 +30,8 @@ std::vector<GroupHit> gather(const Sink* const* sinks, std::size_t count) {
     return hits;
 }
 
-// The k-th distance of each query as far as it is known, and the group of the query's own code where that alone has k
-// rows: nothing is left to search then.
+// The upper bound of each query's k-th distance, and the group of the query's own code if it has at least k rows. Such
+// a query needs no further search.
 struct NearestGroups {
     NearestGroups(const GroupFilter& selected, const Batch& batch, std::size_t k)
         : selected(selected), k(k), kths(batch.nq), own(batch.nq, Groups::none) {
@@ -55,7 +56,7 @@ struct NearestGroups {
     std::vector<Group> own;
 };
 
-// Expands what each query has found.
+// Expands the groups of each query to rows.
 Hits expand_all(const GroupFilter& selected, const std::vector<std::vector<GroupHit>>& found,
                 const SearchOptions& options, Stop& stop) {
     const std::size_t nq = found.size();
@@ -67,7 +68,7 @@ Hits expand_all(const GroupFilter& selected, const std::vector<std::vector<Group
         result.limits[q + 1] = result.limits[q] + rows;
     }
     make_room(result);
-    constexpr std::size_t least_rows = 10000;  // below, a second thread costs more than it brings
+    constexpr std::size_t least_rows = 10000;  // below, a second thread costs more than it saves
     const unsigned threads = options.threads                  ? options.threads
                              : result.ids.size() < least_rows ? 1
                                                               : pool::available_threads();
@@ -87,7 +88,7 @@ Hits expand_all(const GroupFilter& selected, const std::vector<std::vector<Group
     return result;
 }
 
-// Leaves of the groups around the k nearest rows those that are as near as the k-th.
+// Keeps the groups that are as near as the k-th row.
 void cut_ties(const GroupFilter& selected, std::size_t k, std::vector<GroupHit>& hits) {
     std::sort(hits.begin(), hits.end(), [](const GroupHit& a, const GroupHit& b) { return a.distance < b.distance; });
     std::size_t rows = 0, at = 0;
@@ -102,7 +103,7 @@ void cut_ties(const GroupFilter& selected, std::size_t k, std::vector<GroupHit>&
 
 std::vector<std::unique_ptr<const Searcher>> GroupSearch::all_of(const Groups& groups) {
     std::vector<std::unique_ptr<const Searcher>> list;
-    // The table first: of equal costs the planner takes the first.
+    // The table comes first, because the planner takes the first of equal costs.
     if (groups.table()) list.push_back(std::make_unique<GroupSearch>(groups, Finder::table));
     if (groups.multi()) list.push_back(std::make_unique<GroupSearch>(groups, Finder::multi_index));
     list.push_back(std::make_unique<GroupSearch>(groups, Finder::scan));

@@ -1,4 +1,4 @@
-// Groups as searchers, one per way to find the groups that are near a query.
+// Groups as searchers, one per way to find the groups near a query.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ namespace idcwh {
 class GroupSearch final : public Searcher {
 public:
     // Finds near groups by a scan of the distinct codes, by direct addressing, or by multi-index hashing. The last two
-    // scan for the queries that exceed their budget.
+    // fall back to a scan for queries that exceed their budget.
     enum class Finder { scan, table, multi_index };
 
     GroupSearch(const Groups& groups, Finder finder) : groups_(groups), finder_(finder) {}
-    // One for each finder that the groups have. They refer to the groups.
+    // Returns a searcher per finder that the groups have. They refer to the groups.
     static std::vector<std::unique_ptr<const Searcher>> all_of(const Groups& groups);
 
     const char* name() const override;

@@ -1,4 +1,4 @@
-// What a search of the distinct codes finds for one query: sinks for find.hpp.
+// Sinks for find.hpp, which collect the results of one query over the distinct codes.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ struct GroupHit {
     std::int32_t distance;
 };
 
-// The groups that hold the k nearest rows, and all that are as near as the k-th: which of those have the lowest ids is
-// seen when they are expanded.
+// The groups with the k nearest rows, and all groups as near as the k-th row. The expansion decides which of them have
+// the lowest ids.
 class GroupKBest {
 public:
-    // kth: of the query, shared by the sinks that search parts of the codes; it begins at the number of bits.
+    // kth: the query's k-th distance, shared by the sinks of all parts. It starts at the number of bits.
     GroupKBest(const GroupFilter& selected, std::size_t k, std::atomic<std::int32_t>& kth)
         : selected_(&selected), shared_kth_(&kth), kth_(k, kth.load(std::memory_order_relaxed)) {}
 
@@ -48,7 +48,7 @@ public:
     const std::vector<GroupHit>& hits() const { return hits_; }
 
 private:
-    // Codes that are equal to the query are one group: when it suffices, nothing is wanted any more.
+    // Codes equal to the query are one group. If it suffices, no other group is needed.
     std::int32_t own_limit() const { return kth_.full() && kth_.value() == 0 ? -1 : kth_.value(); }
     void drop_far() {
         const std::int32_t last = kth_.value();
@@ -65,7 +65,7 @@ private:
     std::size_t drop_at_ = 1024;
 };
 
-// Every group within a radius.
+// All groups within a radius.
 class GroupCollector {
 public:
     GroupCollector(const GroupFilter& selected, std::int32_t radius) : selected_(&selected), radius_(radius) {}
@@ -86,7 +86,7 @@ private:
     std::vector<GroupHit> hits_;
 };
 
-// How many rows the groups within a radius have.
+// The number of rows in the groups within a radius.
 class GroupCounter {
 public:
     GroupCounter(const GroupFilter& selected, std::int32_t radius) : selected_(&selected), radius_(radius) {}
