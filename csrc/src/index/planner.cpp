@@ -78,10 +78,9 @@ Path path_of(const FilteredView& filtered, const std::vector<Choice>& choices, c
     const bool several = choices.size() > 1;
     if (names.empty()) {
         path.name = "scan";
-        path.because =
-            std::to_string(filtered.eligible) + " of " + std::to_string(filtered.live) + " codes of " +
-            std::to_string(code_bytes(filtered.bits)) + " bytes, " +
-            (search.nq >= cost::batch ? "read by several queries at once" : "read once per query");
+        path.because = std::to_string(filtered.eligible) + " of " + std::to_string(filtered.live) + " codes of " +
+                       std::to_string(code_bytes(filtered.bits)) + " bytes, " +
+                       (search.nq >= cost::batch ? "read by several queries at once" : "read once per query");
         if (several) path.because += ", in " + std::to_string(choices.size()) + " segments";
         return path;
     }
