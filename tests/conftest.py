@@ -1,4 +1,4 @@
-"""Fixtures of several packages: a small model.onnx made by hand, the C++ library, images without pillow-heif."""
+"""Fixtures of several packages: a small handmade model.onnx, the C++ library, and images without pillow-heif."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def linear_onnx(
     weights: np.ndarray, grey: float, batch: int | str = "n", image_type: int | None = None
 ) -> onnx.ModelProto:
-    """A model.onnx without metadata whose logits are (pixels - grey) @ weights, float32 [side * side * 3, bits]; of
-    uint8 unless image_type says otherwise."""
+    """Returns a model.onnx without metadata whose logits are (pixels - grey) @ weights, float32 [side * side * 3,
+    bits]. Pixels are uint8 unless image_type is another type.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     bits = weights.shape[1]
@@ -63,7 +64,7 @@ def make_linear() -> Callable[..., onnx.ModelProto]:
 
 @pytest.fixture(scope="session")
 def cpp() -> Cpp:
-    """The library that this installation carries."""
+    """The installed C++ library."""
     if sys.platform != "linux":
         pytest.skip("the shared library is part of Linux packages only")
     return Cpp(Path(ih.get_library_dir()))
@@ -83,7 +84,7 @@ def cpp_with_encoder(cpp: Cpp) -> Cpp:
 
 @pytest.fixture
 def heif_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images are listed and decoded as without pillow-heif."""
+    """Lists and decodes images as without pillow-heif."""
     from idcwh_search.images import decoding, listing
 
     formats = tuple(name for name in decoding._formats() if name != "HEIF")

@@ -1,4 +1,4 @@
-"""The import graph of the packages: no circles, no arrow upwards, no library module that imports a command line."""
+"""The import graph of the packages: no circles, no import of an upper layer, no command line in a library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAY_IMPORT = {
 
 
 def modules() -> dict[str, Path]:
-    """Module name -> file."""
+    """Returns the file of each module."""
     found = {}
     for package, base in PACKAGES.items():
         for file in (base / package).rglob("*.py"):
@@ -37,7 +37,9 @@ MODULES = modules()
 
 
 def imports(module: str) -> set[str]:
-    """Modules of ours that a module imports, also inside functions, but not for type checkers only."""
+    """Returns the project's modules that a module imports, also inside functions. Imports for type checkers do not
+    count.
+    """
     file = MODULES[module]
     tree = ast.parse(file.read_text())
     unused = {
@@ -80,7 +82,7 @@ def test_imports_have_no_circles():
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_imports_go_one_way_between_folders(package):
-    """A folder, or a module that is in none, imports no other one that imports it, directly or not."""
+    """No folder or single module imports another one that imports it, directly or indirectly."""
     graph: dict[str, set[str]] = {}
     for module, others in GRAPH.items():
         if module.startswith(f"{package}."):

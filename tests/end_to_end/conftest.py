@@ -1,4 +1,4 @@
-"""A model.onnx made by hand, so that the commands are tested in a fraction of a second, and real images."""
+"""A handmade model.onnx, with which commands run in a fraction of a second, and real images."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def model(tmp_path: Path, make_model: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """Six photographs in two class folders, one of them with spaces and letters beyond ASCII in its name."""
+    """Six photographs in two class folders. One name has spaces and non-ASCII letters."""
     folder = tmp_path / "images"
     for name in ("cat", "dog"):
         (folder / name).mkdir(parents=True)
@@ -74,7 +74,7 @@ def database(model: Path, images: Path, tmp_path: Path, commands: Runner) -> Pat
 
 @pytest.fixture
 def codes_by_hand() -> Callable[[list[Path]], np.ndarray]:
-    """Returns the codes that `model` must give, by Pillow and NumPy alone."""
+    """Returns the codes of `model`, computed by Pillow and NumPy alone."""
 
     def codes(paths: list[Path]) -> np.ndarray:
         small = [Image.open(p).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR) for p in paths]

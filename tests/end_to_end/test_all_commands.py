@@ -1,4 +1,4 @@
-"""All steps on photographs with a small random network: train, export, index, search, evaluate."""
+"""All steps on photographs with a small random network: train, export, index, search and evaluate."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_images_to_hits_with_every_command(tmp_path: Path, commands: Runner) -> 
     with ih.Database.open(database) as db:
         assert len(db) == 1000 and db.bits == 20 and len(db.label_names()) == 10
 
-    # An image of the database is its own nearest neighbour, or shares its code with an earlier one.
+    # An image of the database is its own nearest neighbour, or has the code of an earlier image.
     query = min((IMAGES / "train" / "frog").iterdir())
     (answer,) = commands.json(search.main, "--db", database, "--query", query, "--radius", "0")["queries"]
     assert f"frog/{query.name}" in [hit["key"] for hit in answer["hits"]]
     assert {hit["distance"] for hit in answer["hits"]} == {0}
 
-    # The exported model retrieves as the trained one.
+    # The exported model has the MAP of the trained one.
     (deployed,) = commands.json(evaluate.main, "--model", model, "--data", IMAGES)["evaluations"]
     assert deployed["queries"] == trained["queries"] == 200
     assert deployed["map"] == pytest.approx(trained["map"], abs=1e-3)

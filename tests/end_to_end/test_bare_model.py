@@ -1,4 +1,4 @@
-"""Commands with a model.onnx without metadata: refused, or used with --preprocess."""
+"""Commands with a model.onnx without metadata, which is refused or used with --preprocess."""
 
 from __future__ import annotations
 

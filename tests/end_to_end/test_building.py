@@ -1,4 +1,4 @@
-"""idcwh-index build from tar files, and builds that are killed and resumed."""
+"""`idcwh-index build` from tar files, and builds that are killed and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.commands import Runner
 
 
 def tar(folder: Path, path: Path, *, labels: bool = False) -> Path:
-    """Writes a WebDataset shard of a folder of classes: 0000.png, 0000.cls, ..., or with the folders kept."""
+    """Writes a WebDataset shard of a folder of classes: 0000.png, 0000.cls, ..., or the files with their folders."""
     with tarfile.open(path, "w") as archive:
         for i, image in enumerate(sorted(folder.rglob("*.png"))):
             if labels:
@@ -57,7 +57,7 @@ def test_build_of_a_tar_file_equals_its_images(
     assert f"000.tar/{names[2]}" in [hit["key"] for hit in answer["hits"]]
     assert "no image" not in page.read_text(), "thumbnails of images in the archive"
 
-    with tarfile.open(archive, "a") as more:  # a shard that grows: its images count as changed
+    with tarfile.open(archive, "a") as more:  # in a shard that grows, all images count as changed
         more.add(files[0], "new.png")
     commands(index.main, "add", database, "--images", tmp_path / "shards", "--prune")
     with ih.Database.open(database) as db:
@@ -70,7 +70,7 @@ def test_build_of_a_tar_file_equals_its_images(
 
 
 def test_prune_keeps_tar_members_under_any_name(model: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
-    """`tar -C dir .` calls its members ./cat/1.png."""
+    """`tar -C dir .` names its members ./cat/1.png."""
     (tmp_path / "shards").mkdir()
     archive, database = tmp_path / "shards" / "dot.tar", tmp_path / "codes.bin"
     subprocess.run(["tar", "-cf", archive, "-C", images, "."], check=True)
@@ -86,7 +86,7 @@ def test_prune_keeps_tar_members_under_any_name(model: Path, images: Path, tmp_p
     commands(search.main, "--db", database, "--query", f"{archive}/./{files[0]}", "--html", page)
     assert "no image" not in page.read_text() and page.read_text().count("data:image/") == 6
 
-    subprocess.run(["tar", "-cf", archive, "-C", images, f"./{files[0]}"], check=True)  # the others are gone
+    subprocess.run(["tar", "-cf", archive, "-C", images, f"./{files[0]}"], check=True)  # without the other images
     commands(index.main, "add", database, "--images", archive, "--prune")
     with ih.Database.open(database) as db:
         assert db.keys() == [f"dot.tar/{files[0]}"]
@@ -159,9 +159,9 @@ def test_build_killed_continues_with_resume(
     with ih.Database.open(f"{database}.part") as db:
         assert 24 <= len(db) < 99
 
-    (many / "000.png").unlink()  # what changed meanwhile is seen
+    (many / "000.png").unlink()  # a change since the killed build is found
     Image.new("RGB", (9, 9), "red").save(many / "001.png")
-    os.utime(many / "002.png", ns=(1, 1))  # and what did not is not encoded again
+    os.utime(many / "002.png", ns=(1, 1))  # an unchanged image is not encoded again
     done = json.loads(commands.build(model, many, database, "--resume", "--json", status=3).out)
     assert done["images"] + done["unchanged"] == 98 and done["changed"] == 1 and len(done["skipped"]) == 1
     assert not Path(f"{database}.part").exists()
@@ -187,7 +187,7 @@ def test_build_writes_after_every_512_images(
     write = changes.Changes._put
 
     def watched(*given: object) -> None:
-        with ih.Database.open(f"{database}.part") as other:  # as another process would
+        with ih.Database.open(f"{database}.part") as other:  # as by another process
             there.append(len(other))
         write(*given)
 
@@ -201,7 +201,7 @@ def test_build_resumed_over_a_locked_database_is_refused(
 ) -> None:
     database, part = tmp_path / "codes.bin", tmp_path / "codes.bin.part"
     arguments = ("build", "--model", model, "--images", images, "--db", database, "--force", "--resume")
-    with ih.Database.create(database, 20) as other:  # as another process would
+    with ih.Database.create(database, 20) as other:  # as by another process
         assert commands.fails(index.main, *arguments).startswith(f"error: {database}: is locked")
         assert not part.exists(), "refused before images are encoded"
         other.set_manifest({"its": "own"})

@@ -1,4 +1,4 @@
-"""idcwh-index add, remove, compact, verify: a database that is kept up to date, as a user does it."""
+"""`idcwh-index add`, remove, compact and verify on a database that is kept up to date."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add(commands: Runner, database: Path, images: Path, *more: str, status: int 
 
 
 def check(database: Path, images: Path, codes_by_hand: Codes) -> None:
-    """Asserts that the database holds exactly the images of the folder, each with the current code of its pixels."""
+    """Asserts that the database holds exactly the images of the folder, each with the code of its current pixels."""
     files = sorted(path for path in images.rglob("*.png"))
     with ih.Database.open(database) as db:
         db.verify()
@@ -60,7 +60,7 @@ def test_add_encodes_only_new_and_changed_images(
     with ih.Database.open(database) as db:
         ids = {key: number for key, number in zip(db.keys(), db.ids.tolist(), strict=True)}
     changed = str(cats[0].relative_to(images))
-    shutil.copyfile(dogs[0], cats[0])  # another image under the old name
+    shutil.copyfile(dogs[0], cats[0])  # another image with the old name
     os.utime(cats[0], ns=(1, 1))
     (images / "fox").mkdir()
     shutil.copyfile(dogs[1], images / "fox" / "new.png")
@@ -74,7 +74,7 @@ def test_add_encodes_only_new_and_changed_images(
         }
         assert db.find([changed]).tolist() == [ids[changed]]
 
-    # A folder below the one that was indexed: the same keys.
+    # Images of a folder below the indexed folder have the same keys.
     shutil.copyfile(dogs[2], images / "fox" / "newer.png")
     assert add(commands, database, images / "fox", "--labels", "none")["new"] == 1
     with ih.Database.open(database) as db:
@@ -121,7 +121,7 @@ def test_add_labels_items_without_a_label(
     assert all(label == Path(key).parent.name for key, label in labels_of(database).items())
     before = labels_of(database)
     (out / "cat").rename(out / "fox")
-    assert add(commands, database, out / "fox")["moved"] == 3  # the listing has no label: the old one stays
+    assert add(commands, database, out / "fox")["moved"] == 3  # the listing has no label, so the old one is kept
     assert sorted(labels_of(database).values()) == sorted(before.values())
     assert add(commands, database, out)["unchanged"] == 3
     assert sorted(labels_of(database).values()) == sorted(before.values())
@@ -174,7 +174,7 @@ def test_manifest_without_labels_is_indexed(
     (images / name).write_text(header + "\n".join(line.format(key) for key in keys), encoding="utf-8")
     database = tmp_path / "plain.bin"
     build = ("build", "--model", model, "--images", images / name, "--db", database)
-    assert str(images / name) in commands.fails(index.main, *build)  # labels must be left out on purpose
+    assert str(images / name) in commands.fails(index.main, *build)  # --no-labels is required
     commands(index.main, *build, "--labels", "none")
     assert labels_of(database) == dict.fromkeys(keys)
     assert add(commands, database, images / name, "--labels", "none")["unchanged"] == 6
@@ -191,7 +191,7 @@ def test_add_with_another_model_or_writer_changes_nothing(
     database: Path, images: Path, tmp_path: Path, model: Path, commands: Runner
 ) -> None:
     other = tmp_path / "other.onnx"
-    other.write_bytes(model.read_bytes() + b"\x72\x00")  # another fingerprint
+    other.write_bytes(model.read_bytes() + b"\x72\x00")  # has another fingerprint
     shutil.copyfile(next((images / "dog").iterdir()), images / "cat" / "new.png")
     before = database.read_bytes()
     assert f"error: {other}: " in commands.fails(index.main, "add", database, "--images", images, "--model", other)
@@ -261,7 +261,8 @@ def test_add_killed_keeps_what_it_had_written(database: Path, images: Path, comm
     many.mkdir()
     source = next((images / "dog").iterdir()).read_bytes()
     for i in range(1200):
-        (many / f"{i}.png").write_bytes(source + str(i).encode())  # bytes behind the end of the PNG: no copies
+        # bytes behind the end of the PNG, so that no file is a copy
+        (many / f"{i}.png").write_bytes(source + str(i).encode())
     arguments = [*program("idcwh-index"), "add", database, "--images", images]
     process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
     size = database.stat().st_size

@@ -1,4 +1,4 @@
-"""idcwh-index and idcwh-search, run as a user runs them: real files, real ONNX Runtime, real processes."""
+"""`idcwh-index` and `idcwh-search` with real files, ONNX Runtime and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command reports files that it left out, and exits with 3 when images were among them."""
+"""Reports of files that a command left out, and exit code 3 if images were among them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.commands import Runner
 
 @pytest.fixture(autouse=True)
 def without_heif(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Images are listed as without pillow-heif."""
+    """Lists images as without pillow-heif."""
     monkeypatch.setattr(listing, "heif_installed", lambda: False)
 
 

@@ -1,4 +1,4 @@
-"""Packages that are not installed, and runs of a model that fail: one line in every command that needs them."""
+"""Packages that are not installed, and failing runs of a model: one line in every command that needs them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Gives a PYTHONPATH of everything that is installed but for one package."""
+    """Returns a PYTHONPATH with all installed packages but one."""
     made: dict[str, str] = {}
 
     def folder(name: str) -> str:
@@ -89,7 +89,7 @@ def test_failing_run_names_the_model(model: Path, images: Path, commands: Runner
     matmul = next(node for node in bad.graph.node if "logits" in node.output)
     matmul.output[0] = "raw"
     place = list(bad.graph.node).index(matmul) + 1
-    for node in (  # adds element n - 1 of an array of one element: right for one image, not for several
+    for node in (  # adds element n - 1 of an array of one element, which fails for several images
         onnx.helper.make_node("Add", ["raw", "element"], ["logits"]),
         onnx.helper.make_node("Gather", ["one", "last"], ["element"]),
         onnx.helper.make_node("Sub", ["n", "first"], ["last"]),

@@ -1,4 +1,4 @@
-"""idcwh-index add with images that were moved, touched, renamed, copied or lost."""
+"""`idcwh-index add` with images that were moved, touched, renamed, copied or lost."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ COUNTS = ("images", "new", "changed", "moved", "unchanged", "pruned")
 
 
 class Adding:
-    """Runs `idcwh-index add` on a database and compares its counts and the database with what is expected."""
+    """Runs of `idcwh-index add` on a database. Compares the counts and the database with the expected ones."""
 
     def __init__(self, database: Path, folder: Path, codes_by_hand: Codes, commands: Runner) -> None:
         self.database, self.folder, self._codes, self._commands = database, folder, codes_by_hand, commands
 
     def __call__(self, *more: object, source: Path | None = None, status: int = 0, **counts: int) -> dict:
-        """Expects these counts, and 0 of the others."""
+        """Expects these counts, and 0 for all others."""
         arguments = ("add", self.database, "--images", source or self.folder, "--json", *more)
         out, self.err = self._commands(index.main, *arguments, status=status)
         done = json.loads(out)
@@ -50,7 +50,9 @@ class Adding:
             return dict(zip(db.keys(), db.ids.tolist(), strict=True))
 
     def check(self, folder: Path | None = None) -> None:
-        """The database holds the images of the folder and no others, each with the code of its pixels and its label."""
+        """Asserts that the database holds exactly the images of the folder, each with the code of its pixels and its
+        label.
+        """
         folder = folder or self.folder
         files = sorted(folder.rglob("*.png"))
         ids = self.ids()
@@ -73,7 +75,7 @@ def files(images: Path) -> list[Path]:
 
 
 def fat_time(nanoseconds: int) -> int:
-    """A time as a FAT file system in another time zone has it."""
+    """Returns the time that a FAT file system in another time zone stores."""
     return (nanoseconds // 2_000_000_000 * 2 + 3600) * 1_000_000_000
 
 
@@ -127,7 +129,7 @@ def test_add_swapped_names_swap_keys(add: Adding, files: list[Path], tmp_path: P
 
 
 def test_add_rotated_names_and_new_file_in_the_gap(add: Adding, files: list[Path]) -> None:
-    """a to b, b to c, c to a name of its own, and another image as a: as logs are rotated."""
+    """a becomes b, b becomes c, c gets a new name, and another image becomes a, as in log rotation."""
     ids = add.ids()
     a, b, c = files[:3]
     d = c.with_name("d.png")
@@ -159,13 +161,13 @@ def test_add_copy_is_an_item_of_its_own(add: Adding, files: list[Path]) -> None:
     add(new=1, unchanged=6)
     assert add.ids() == {**ids, "dog/copy.png": 6}
     add.check()
-    files[0].unlink()  # one of the two identical files: the other stays what it is
+    files[0].unlink()  # after one of two identical files is removed, the other is unchanged
     add("--prune", unchanged=6, pruned=1)
     add.check()
 
 
 def test_add_truncated_file_with_the_same_time_is_seen(add: Adding, files: list[Path]) -> None:
-    """Also a file of the same size with other bytes and another time."""
+    """A file of the same size with other bytes and another time is found too."""
     status, whole = files[0].stat(), files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
     os.utime(files[0], ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -204,7 +206,7 @@ def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) ->
     with ih.Database.open(add.database, "r+") as db:
         db.replace(db.ids, db.codes, db.keys(), db.labels(), db.mtime_signatures())
         assert not db.checksums().any()
-    os.utime(files[0], ns=(7, 7))  # nothing tells whether this one has changed
+    os.utime(files[0], ns=(7, 7))  # nothing shows if this file has changed
     add(images=1, changed=1, unchanged=5)
     add.check()
     assert "5 images" in add.err and "checksum" in add.err
@@ -219,17 +221,17 @@ def test_archive_unpacked_elsewhere_is_remembered(add: Adding, images: Path, tmp
     shutil.rmtree(images)
     elsewhere = tmp_path / "far" / "elsewhere"
     elsewhere.mkdir(parents=True)
-    subprocess.run(["tar", "-xmf", tmp_path / "all.tar", "-C", elsewhere], check=True)  # -m: with the time of now
+    subprocess.run(["tar", "-xmf", tmp_path / "all.tar", "-C", elsewhere], check=True)  # -m: with the current time
     ids = add.ids()
     line = add.refused("--images", elsewhere)
-    assert line.count(str(images)) == 1 and "--root" in line  # the two places of the manifest are the same
+    assert line.count(str(images)) == 1 and "--root" in line  # both paths of the manifest are the same
     page = tmp_path / "hits.html"
     query = ["--db", add.database, "--query", elsewhere / "cat", "--html", page]
     for more, shown in ([], False), (["--root", elsewhere], True):
         err = commands(search.main, *query, *more).err
         assert ("no image" not in page.read_text()) == shown
         assert ("--root" in err) != shown
-    for more, left in ([], 6), (["--root", elsewhere], 5):  # a database that is only read knows its images by the root
+    for more, left in ([], 6), (["--root", elsewhere], 5):  # a read-only database finds its images below the root
         own = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", *more]
         (answer,) = commands.json(search.main, *own)["queries"]
         assert len(answer["hits"]) == left
@@ -257,7 +259,7 @@ def test_image_root_through_a_link_gives_the_same_keys(
     for source, counts in (
         (images, {"moved": 1, "unchanged": 5}),
         (tmp_path / "link" / "fox", {"unchanged": 1}),
-        (tmp_path / "more", {"new": 1}),  # a place of its own, outside of the folder
+        (tmp_path / "more", {"new": 1}),  # outside of the folder
         (tmp_path / "more", {"unchanged": 1}),
     ):
         add(source=source, **counts)
@@ -265,7 +267,7 @@ def test_image_root_through_a_link_gives_the_same_keys(
 
 
 def unmounted(add: Adding) -> Path:
-    """Moves the folder of the images and leaves an empty one in its place, as a disk that is not mounted does."""
+    """Moves the folder of the images and leaves an empty one in its place, like a disk that is not mounted."""
     place = add.folder.with_name("place")
     add.folder.rename(place)
     add.folder.mkdir()
@@ -273,7 +275,7 @@ def unmounted(add: Adding) -> Path:
 
 
 def outside_keys(add: Adding, place: Path) -> None:
-    """Names every item from outside, as an explicit --root of the empty folder does."""
+    """Turns every key into one outside the folder, as an explicit --root of the empty folder does."""
     add("--root", add.folder, source=place, moved=6)
     assert all(key.startswith("../place/") for key in add.ids())
 
@@ -303,7 +305,7 @@ def test_add_root_renames_keys_outside_the_old_root(add: Adding) -> None:
     ids = add.ids()
     place = unmounted(add)
     outside_keys(add, place)
-    add("--root", place, "--prune", source=place / "dog", unchanged=3)  # also of images that are not listed
+    add("--root", place, "--prune", source=place / "dog", unchanged=3)  # images that are not listed too
     assert add.ids() == ids
     add("--prune", source=place, unchanged=6)
     add.check(place)
@@ -337,7 +339,7 @@ def test_add_root_above_the_old_one_renames_keys(add: Adding, tmp_path: Path) ->
 
 
 def test_add_root_removes_items_of_one_file(add: Adding) -> None:
-    """A database of an older version, which has every image twice."""
+    """Older versions could write a database with every image twice."""
     ids = add.ids()
     place = unmounted(add)
     outside_keys(add, place)
@@ -351,7 +353,7 @@ def test_add_root_removes_items_of_one_file(add: Adding) -> None:
 
 
 def test_add_root_of_outside_folder_far_away(add: Adding, tmp_path: Path) -> None:
-    """Keys of images outside the folder name the same files after it moved to another depth."""
+    """Keys of images outside the folder name the same files after the folder moves to another depth."""
     shutil.copytree(add.folder / "cat", tmp_path / "out" / "cat")
     add(source=tmp_path / "out", new=3)
     far = tmp_path / "far" / "away"

@@ -1,4 +1,4 @@
-"""A user without a home folder or a name, as in a container, and a home folder that cannot be written."""
+"""Users without a home folder or a name, as in a container, and a home folder that is not writable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of users and unusual files: nothing is lost, and one line names the cause."""
+"""User mistakes and unusual files: nothing is lost, and one line names the cause."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_add_corrected_labels_change_only_labels(model: Path, images: Path, tmp_
         listing.write_text("".join(f"{key},{label}\n" for key, label in zip(keys, labels, strict=True)))
 
     def stored() -> tuple[str, dict]:
-        """The labels in the order of `keys`, and all else."""
+        """Returns the labels in the order of `keys`, and all other contents."""
         with ih.Database.open(database) as db:
             ids = [db.find([key])[0] for key in keys]
             rest = {key: (id_, bytes(db.get(id_))) for key, id_ in zip(keys, ids, strict=True)}
@@ -94,7 +94,8 @@ def test_add_corrected_labels_change_only_labels(model: Path, images: Path, tmp_
     summary = commands.json(index.main, "add", database, "--images", listing)
     assert summary["unchanged"] == 6
     assert stored() == ("aabbbc", rest)
-    commands(index.main, "add", database, "--images", images)  # labels of a manifest win over names of folders
+    # labels of a manifest take precedence over names of folders
+    commands(index.main, "add", database, "--images", images)
     assert stored() == ("aabbbc", rest)
 
 
@@ -102,7 +103,7 @@ def test_build_resumed_has_the_labels_of_its_last_run(
     model: Path, images: Path, tmp_path: Path, commands: Runner
 ) -> None:
     target, part = tmp_path / "codes.bin", tmp_path / "codes.bin.part"
-    commands.build(model, images, part)  # as a build leaves it that is killed at its end
+    commands.build(model, images, part)  # like a build that is killed at its end
     commands.build(model, images, target, "--resume", "--labels", "none")
     assert ih.Database.open(target).labels() == [None] * 6
     shutil.copy(target, part)
@@ -168,7 +169,7 @@ def test_names_with_control_characters_are_escaped(model: Path, tmp_path: Path, 
 
 
 def test_names_beyond_the_output_encoding_are_escaped(model: Path, tmp_path: Path, commands: Runner) -> None:
-    """Letters that the encoding lacks are escaped. Bytes that are not UTF-8 are written as they are."""
+    """Letters that the encoding lacks are escaped. Bytes that are not UTF-8 are written unchanged."""
     folder = os.fsencode(tmp_path / "all") + b"/caf\xe9"
     os.makedirs(folder)  # noqa: PTH103 - the name is bytes
     source = min((IMAGES / "test" / "dog").iterdir())

@@ -1,4 +1,6 @@
-"""idcwh-search with real images and a real model: own files, ties, filters, standard input, combined queries, types."""
+"""`idcwh-search` with real images and a real model: a query's own file, ties, filters, standard input and combined
+queries.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from support.commands import IMAGES, Runner, program
 
 @pytest.fixture
 def album(tmp_path: Path, model: Path, commands: Runner) -> Path:
-    """A database of 12 copies of one photograph among 5 others: c/00.png to c/11.png, holiday/a.png to e.png."""
+    """A database of 12 copies of one photograph and 5 others: c/00.png to c/11.png, holiday/a.png to e.png."""
     folder = tmp_path / "album"
     for name in ("c", "holiday"):
         (folder / name).mkdir(parents=True)
@@ -33,7 +35,7 @@ def album(tmp_path: Path, model: Path, commands: Runner) -> Path:
 
 
 def answers(commands: Runner, *arguments: object, status: int = 0) -> list[dict]:
-    """Returns the answer to each query."""
+    """Returns the results of each query."""
     return commands.json(search.main, *arguments, status=status)["queries"]
 
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or a terminal, and interrupts at every moment, for all six commands."""
+"""Standard streams that are closed, full or a terminal, and interrupts at every stage, for all six commands."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_ignored_interrupt_stays_ignored(code_file: Path) -> None:
 
 
 def screen(output: str) -> list[str]:
-    """The lines that a terminal shows after this output: carriage returns overwrite, as do moves up."""
+    """Returns the lines that a terminal shows after this output. Carriage returns and cursor moves overwrite."""
     lines, row, column = [""], 0, 0
     for part in re.findall(r"\x1b\[(?:\d*)A|\r|\n|[^\r\n\x1b]+|\x1b\[\w", output):
         if part == "\r":
@@ -178,7 +178,7 @@ def screen(output: str) -> list[str]:
 
 
 def on_terminal(arguments: list[object]) -> tuple[int, str]:
-    """Exit code and output of a process whose stdout and stderr are one terminal of 100 columns."""
+    """Returns exit code and output of a process whose stdout and stderr are one terminal of 100 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 40, 100, 0, 0))
     with subprocess.Popen([str(a) for a in arguments], stdin=theirs, stdout=theirs, stderr=theirs) as process:

@@ -1,4 +1,4 @@
-"""Values that an option does not accept: exit code 2, in every command and before any work."""
+"""Invalid option values: exit code 2, in every command and before any work."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_option_with_a_value_it_does_not_accept_is_usage(
     assert out == "" and err.startswith("error: ") and err.endswith(" --help)\n") and err.count("\n") == 1
 
 
-EMPTY = [  # a command line with an empty path, and the argument that the message names
+EMPTY = [  # a command line with an empty path, and the argument in the message
     (index, "build --model '' --images photos --db codes.bin", "--model"),
     (index, "build --model model.onnx --images '' --db codes.bin", "--images"),
     (index, "build --model model.onnx --images photos --db ''", "--db"),
@@ -116,7 +116,7 @@ EMPTY = [  # a command line with an empty path, and the argument that the messag
 def test_path_that_is_empty_is_usage(
     module: ModuleType, line: str, argument: str, commands: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An unset variable of the shell names no file of the current folder, and does not drop its option."""
+    """An unset shell variable neither names a file of the current folder nor drops its option."""
     monkeypatch.chdir(tmp_path)
     out, err = commands(module.main, *shlex.split(line), status=2)
     assert out == "" and err.startswith("error: ") and err.endswith(" --help)\n") and err.count("\n") == 1

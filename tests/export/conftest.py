@@ -1,4 +1,4 @@
-"""A small hash model on real images, so that most of what the exporter does is tested in seconds."""
+"""A small hash model on real images, with which most tests of the exporter take seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDE, BITS = 32, 12
 
 
 def small_network(bits: int = BITS, seed: int = 0) -> HashModel:
-    """A convolution, batch norm with statistics of its own, and a hash layer; in eval mode."""
+    """Returns a convolution, batch norm with statistics of its own and a hash layer, in eval mode."""
     torch.manual_seed(seed)
     body = nn.Sequential(
         nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU6(), nn.AdaptiveAvgPool2d(2), nn.Flatten()
@@ -40,20 +40,20 @@ def small_network(bits: int = BITS, seed: int = 0) -> HashModel:
 
 
 def small_info(bits: int = BITS) -> ModelInfo:
-    """What the file of the small network says."""
+    """Returns the metadata of the small network's file."""
     classes = ["cat", "Straße"]
     return ModelInfo(bits, Preprocess(SIDE, SIDE), classes, {"name": "idcwh"}, {"name": "small"}, "ab" * 32)
 
 
 @pytest.fixture(scope="session")
 def images() -> np.ndarray:
-    """uint8 [40, 32, 32, 3]: real photographs."""
+    """Real photographs, uint8 [40, 32, 32, 3]."""
     paths = list_images(IMAGES)[::5][:40]
     return np.stack([load_image(path, Preprocess(SIDE, SIDE)) for path in paths])
 
 
 class Exports(dict[int, bytes]):
-    """The small network as ONNX, by its number of bits; each is built once, when a test first needs it."""
+    """The small network as ONNX by its number of bits. Each is built once, when a test first needs it."""
 
     def __missing__(self, bits: int) -> bytes:
         model = graph.build(small_network(bits), bits, SIDE, small_info(bits).to_metadata())
@@ -81,12 +81,12 @@ def make_network():  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def info() -> ModelInfo:
-    """What the file of the small network says."""
+    """The metadata of the small network's file."""
     return small_info()
 
 
 def model_content(pixels: np.ndarray, preprocess: Preprocess, backbone: Any, mean: Any, std: Any) -> dict[str, Any]:
-    """What a model.pt says, beside its weights."""
+    """Returns the contents of a model.pt without its weights."""
     return {
         "classes": ["cat", "Straße"],
         "backbone": backbone,
@@ -107,7 +107,9 @@ def content() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def small(tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes a model.pt of the small network, which has no name that load_model could build it by."""
+    """Returns the function that writes a model.pt of the small network. load_model could not build this network by
+    name.
+    """
     monkeypatch.setattr(backbones, "build", lambda config: small_network().backbone)
 
     def write(pixels: np.ndarray = images, **changes: Any) -> Path:
@@ -121,7 +123,7 @@ def small(tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, exported: dict[int, bytes]) -> None:
-    """Exports use the graph of the small network, which is built once per session."""
+    """Exports the graph of the small network, which is built once per session."""
     content = exported[BITS]
     monkeypatch.setattr(graph, "build", lambda *_, **__: onnx.load_from_string(content))
     monkeypatch.setattr(device, "usable", lambda: ["cpu"])
@@ -129,5 +131,5 @@ def quick(monkeypatch: pytest.MonkeyPatch, exported: dict[int, bytes]) -> None:
 
 @pytest.fixture
 def leftovers() -> Callable[[Path], set[str]]:
-    """The names of what lies in a folder."""
+    """Returns the function that lists the names in a folder."""
     return lambda folder: {path.name for path in folder.iterdir()}

@@ -1,4 +1,4 @@
-"""idcwh::Encoder gives the codes and logits that Python's Encoder gives, bit for bit, from the same files."""
+"""The codes and logits of idcwh::Encoder, which equal those of Python's Encoder bit for bit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = REPOSITORY / "demo" / "cifar10" / "test"
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
-INVALID, SYSTEM, CORRUPT = 1, 5, 6  # of idcwh_status
+INVALID, SYSTEM, CORRUPT = 1, 5, 6  # idcwh_status
 
 
 @contextlib.contextmanager
@@ -67,7 +67,9 @@ def test_cpp_encoder_of_pixels_equals_python(cpp_with_encoder, model: Path, imag
 
 
 def test_cpp_encoder_of_images_of_any_size_equals_python(cpp_with_encoder, model: Path) -> None:
-    """From decoded files on: preprocessing and model together, in batches that the number does not divide."""
+    """Starts from decoded files, so preprocessing and model run together. The number of images is no multiple of the
+    batch.
+    """
     ours, python = cpp_with_encoder.encoder(model, batch_size=4), Encoder(model, device="cpu", threads=1, batch_size=4)
     rng = np.random.default_rng(0)
     images = [Image.open(path).convert("RGB") for path in list_images(IMAGES)[:30:3]]
@@ -123,7 +125,7 @@ EDITS = {
 
 
 def invert(model: onnx.ModelProto) -> None:
-    """Codes with every bit the other way round."""
+    """Inverts every bit of the codes."""
     rename(model, "codes", only_nodes=True)
     zeros = onnx.numpy_helper.from_array(np.array(255, np.uint8), "all_ones")
     model.graph.initializer.append(zeros)
@@ -131,7 +133,7 @@ def invert(model: onnx.ModelProto) -> None:
 
 
 def freeze(model: onnx.ModelProto) -> None:
-    """Takes one image at a time, as an exporter without dynamic shapes writes it."""
+    """Fixes the batch size at one image, like an exporter without dynamic shapes."""
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_value = 1
 
@@ -204,7 +206,7 @@ def test_cpp_encoder_of_another_file_fails(cpp_with_encoder, exported, tmp_path:
 
 
 def test_manifest_of_cpp_equals_that_of_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
-    """The manifest that C++ writes is the one that Python writes, and each knows the model of the other's database."""
+    """C++ and Python write the same manifest, and each accepts the other's database."""
     path, other = tmp_path / "models" / "model.onnx", tmp_path / "other.onnx"
     path.parent.mkdir()
     path.write_bytes(exported[12])
@@ -253,7 +255,7 @@ def example_service(folder: Path, *options: str) -> Path:
 
 
 def has_libjpeg() -> bool:
-    """Tells whether the compiler finds the headers of libjpeg (Debian: libjpeg-dev)."""
+    """Returns true if the compiler finds the headers of libjpeg (Debian: libjpeg-dev)."""
     if COMPILER is None:
         return False
     command = [COMPILER, "-x", "c++", "-fsyntax-only", "-"]
@@ -263,10 +265,10 @@ def has_libjpeg() -> bool:
 
 @pytest.mark.skipif(not has_libjpeg(), reason="no libjpeg (Debian: libjpeg-dev)")
 def test_example_service_with_rotated_jpeg_equals_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
-    """All orientations of EXIF, in both byte orders, and values that are none."""
+    """All orientations of EXIF, in both byte orders, and invalid values."""
     (tmp_path / "model.onnx").write_bytes(exported[100])
     program = example_service(tmp_path, "-DWITH_JPEG", "-ljpeg")
-    # Low frequencies: the decoder of Pillow and the one of this machine agree on them.
+    # The decoders of Pillow and of this machine agree on low frequencies.
     rng = np.random.default_rng(0)
     image = Image.fromarray(rng.integers(0, 256, (5, 4, 3), np.uint8)).resize((48, 64), Image.Resampling.BICUBIC)
     names = []
@@ -287,7 +289,7 @@ def test_example_service_with_rotated_jpeg_equals_python(cpp_with_encoder, expor
     done = run("model.onnx", "build", "codes.bin", *names, "short.jpg")
     assert done.returncode == 3 and b"skipped short.jpg: a JPEG that cannot be decoded" in done.stderr
     codes = Encoder(tmp_path / "model.onnx", device="cpu")([tmp_path / name for name in names])
-    assert len(np.unique(codes, axis=0)) > 4  # an orientation shows in the code
+    assert len(np.unique(codes, axis=0)) > 4  # the code depends on the orientation
     with ih.Database.open(tmp_path / "codes.bin") as db:
         assert np.array_equal(db.get(np.arange(len(names))), codes)
     answer = run("model.onnx", "ask", "codes.bin", "2", stdin=(tmp_path / "II6.jpg").read_bytes())
@@ -296,7 +298,7 @@ def test_example_service_with_rotated_jpeg_equals_python(cpp_with_encoder, expor
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 def test_example_service_answers_equal_python(cpp_with_encoder, exported, tmp_path: Path) -> None:
-    """A database that a C++ program makes of images, and its answers, beside Python's own for the same images."""
+    """A C++ program makes a database of images. Its results equal Python's for the same images."""
     path, database = tmp_path / "model.onnx", tmp_path / "codes.bin"
     path.write_bytes(exported[12])
     program = example_service(tmp_path)

@@ -1,4 +1,4 @@
-"""--info and --list: what they say is what the files hold, as onnx reads them."""
+"""The output of --info and --list, compared with the files as onnx reads them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_list_of_a_folder_has_one_line_per_model(model: Path, tmp_path: Path, ca
     "verified", ['{"images": "x"}', '{"devices": [], "versions": {}}', '{"devices": {"cpu": 1}, "versions": {}}']
 )
 def test_info_of_a_foreign_record_is_not_an_error(verified: str, exported: Any, tmp_path: Path, capfd: Any) -> None:
-    """No traceback, and the listing goes on."""
+    """The listing continues without a traceback."""
     for name, lines in (("a.onnx", {"idcwh_verified": verified}), ("b.onnx", {"idcwh_verified": json.dumps(VERIFIED)})):
         (tmp_path / name).write_bytes(model_file.with_metadata(exported[BITS], lines))
     assert main(["--info", str(tmp_path / "a.onnx")]) == 0

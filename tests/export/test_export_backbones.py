@@ -33,7 +33,7 @@ def lite0() -> backbones.Backbone:
 
 
 def googlenet() -> backbones.Backbone:
-    """Random weights, batch norm with the statistics of real images, and the pretrained network's input transform."""
+    """Returns random weights, batch norm with statistics of real images, and the pretrained input transform."""
     torch.manual_seed(0)
     made = backbones.create("googlenet", weights="none", crop=64)
     made.config["transform_input"] = made.network.transform_input = True  # type: ignore[assignment]
@@ -66,7 +66,7 @@ def test_export_of_a_real_backbone_equals_torch(
     found = result["devices"]["cpu"]
     assert found["bits_differing"] == 0 and found["images"] == len(pixels) and {1, 3, 8} <= set(found["batches"])
     assert found["logit_distance"] < 1e-4 * found["logit_scale"] and found["map_before"] == found["map_after"]
-    assert len(said.err.splitlines()) == 2  # what we say, and nothing of torch's
+    assert len(said.err.splitlines()) == 2  # only our messages, none of torch's
 
     (tmp_path / "elsewhere").mkdir()
     moved = shutil.move(tmp_path / "model.onnx", tmp_path / "elsewhere" / "m.onnx")
@@ -78,7 +78,7 @@ def test_export_of_a_real_backbone_equals_torch(
     with torch.inference_mode():
         logits = reference(torch.from_numpy(pixels).permute(0, 3, 1, 2)).numpy()
     expected = np.packbits(logits >= 0, axis=1, bitorder="little")
-    assert len(np.unique(expected, axis=0)) > len(pixels) // 2  # the codes say something about the images
+    assert len(np.unique(expected, axis=0)) > len(pixels) // 2  # the codes depend on the images
     for size in (1, 3, 8, len(pixels)):
         assert np.array_equal(encoder.encode(pixels[:size]), expected[:size])
 
@@ -87,8 +87,8 @@ def test_export_of_a_real_backbone_equals_torch(
 def test_export_of_other_backbones_in_two_precisions(
     content: Any, name: str, side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attention, layer norm, a classifier without Linear: in float32, and in half precision near it."""
-    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.2})  # of a few images and random weights
+    """Attention, layer norm and a classifier without Linear: equal in float32, close in half precision."""
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.2})  # for few images and random weights
     backbone, preprocess = backbones.create(name, weights="none", crop=side, seed=0), Preprocess(side, side)
     network = HashModel(backbone.network, backbone.features, BITS, backbone.mean, backbone.std)
     pixels = np.stack([load_image(path, preprocess) for path in list_images(IMAGES)[::20]])

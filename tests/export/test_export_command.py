@@ -1,4 +1,4 @@
-"""idcwh-export from the file model.pt to the file model.onnx: what it writes, compares and says."""
+"""idcwh-export from model.pt to model.onnx: the files it writes, the comparison and the messages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_export_reports_files_that_are_left_out(
 def test_export_begins_with_the_compared_bytes(
     small: Any, quick: None, tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte for byte; behind it what was found, and the checksum."""
+    """The file starts with the compared bytes, followed by the results and the checksum."""
     seen: list[bytes] = []
     monkeypatch.setattr(
         export, "Encoder", lambda path, **options: (seen.append(Path(path).read_bytes()), Encoder(path, **options))[1]
@@ -112,7 +112,7 @@ def test_export_records_the_checksum_of_its_model(small: Any, quick: None, tmp_p
 def test_export_compares_on_every_usable_device(
     works: bool, small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A CPU stands in for the GPU."""
+    """A CPU session replaces that of a GPU."""
 
     def opened(path: str, device: str, **options: Any) -> Encoder:
         if device == "cuda" and not works:
@@ -132,7 +132,7 @@ def test_export_compares_on_every_usable_device(
 def test_export_writes_several_precisions(
     small: Any, quick: None, tmp_path: Path, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
-    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.1, "int8": 0.2})  # of 40 images and 12 bits
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.1, "int8": 0.2})  # for 40 images and 12 bits
     asked = ["--precision", "int8", "fp32", "fp16"]
     assert main([str(small()), "--onnx", str(tmp_path / "m.onnx"), *asked, "--json"]) == 0
     assert leftovers(tmp_path) == {"model.pt", "m.onnx", "m.fp16.onnx", "m.int8.onnx"}
@@ -150,7 +150,7 @@ def test_export_writes_several_precisions(
     assert distances == sorted(distances) and distances[0] < distances[1] < distances[2]
     assert [entry["float_layers"] for entry in result["files"]] == [None, None, 0]
     weights = [onnx.load(entry["path"]).graph.initializer for entry in result["files"]]
-    sizes = [sum(len(tensor.raw_data) for tensor in of) for of in weights]  # its metadata outweighs them
+    sizes = [sum(len(tensor.raw_data) for tensor in of) for of in weights]  # the metadata is larger than the weights
     assert sizes[1] < sizes[0]
     half = result["files"][1]["half_arithmetic"]
     assert distances[0] < half["logit_distance"] and 0 < half["largest_activation"] < 100
@@ -162,7 +162,7 @@ def test_export_writes_several_precisions(
 def test_export_records_the_calibration_images(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Above all where that is what it was compared on, which proves less."""
+    """Above all if the model was compared on the same images, which proves less."""
     monkeypatch.setattr(verify, "MAP_LOSS", {"int8": 0.5})
     cats, some = ["--verify", str(IMAGES / "cat")], str(IMAGES / "dog")
     for model, options, calibration in (
@@ -182,7 +182,7 @@ def test_export_records_the_calibration_images(
 
 
 def test_export_calibrates_on_the_right_images(small: Any, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The images that were asked for, else those in model.pt, else those that are compared on."""
+    """The requested images come first, then those in model.pt, then those of the comparison."""
     seen: list[int] = []
 
     def stop(model: Any, pixels: np.ndarray, threads: int) -> Any:

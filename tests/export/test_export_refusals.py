@@ -1,4 +1,4 @@
-"""idcwh-export that writes nothing: wrong files and arguments, and exports that are not the model."""
+"""idcwh-export without output: wrong files and arguments, and exports that differ from the model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIDE, BITS = 32, 12
 
 
 def fails(capfd: pytest.CaptureFixture[str], *arguments: Any) -> str:
-    """Run the command; it must fail with one line, which is returned."""
+    """Returns the one line of the command, which must fail."""
     assert main([str(argument) for argument in arguments]) == 1
     said = capfd.readouterr()
     lines = [line for line in said.err.splitlines() if not line.startswith("exporting ")]
@@ -75,7 +75,7 @@ def test_export_to_an_unwritable_place_names_it(
 def test_export_never_replaces_inputs_and_other_files(
     small: Any, quick: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model under whatever name, what it is verified and calibrated on, and anything that is no ONNX file."""
+    """Covers the model under any name, the images of verification and calibration, and files that are not ONNX."""
     path, image = small(), shutil.copy(list_images(IMAGES / "cat")[0], tmp_path / "cat.png")
     other = shutil.copy(path, tmp_path / "other.pt")
     (tmp_path / "link.pt").symlink_to(path)
@@ -169,9 +169,9 @@ def test_export_with_the_model_as_output_names_the_order(capfd: pytest.CaptureFi
 def test_export_of_fp16_beyond_its_range_fails(
     content: Any, tmp_path: Path, images: np.ndarray, capfd: Any, monkeypatch: Any, leftovers: Any
 ) -> None:
-    """Large numbers between two convolutions. ONNX Runtime on a CPU keeps them in float32, and sees nothing."""
+    """Large numbers between two convolutions. ONNX Runtime on a CPU keeps them in float32 and does not detect this."""
     monkeypatch.setattr(devices, "usable", lambda: ["cpu"])
-    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.05})  # of 40 images and 12 bits
+    monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 0.05})  # for 40 images and 12 bits
     monkeypatch.setattr(backbones, "build", lambda config: large_between())
     mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
     network = HashModel(large_between(), 32, BITS, mean, std).eval()
@@ -193,7 +193,7 @@ def test_export_of_fp16_beyond_its_range_fails(
 
 
 def large_between() -> torch.nn.Module:
-    """The first convolution gives numbers around 100,000, the second some hundreds."""
+    """Returns two convolutions. The first outputs numbers around 100,000, the second around 500."""
     torch.manual_seed(0)
     first, second = torch.nn.Conv2d(3, 8, 3, stride=2), torch.nn.Conv2d(8, 8, 3)
     with torch.no_grad():
@@ -215,7 +215,7 @@ def test_export_with_lower_map_leaves_no_file(
 
 
 def sabotaged(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[..., onnx.ModelProto]:
-    """An exporter that gets one constant wrong."""
+    """Returns an exporter that gets one constant wrong."""
     honest = graph.build
 
     def build(*arguments: Any, **options: Any) -> onnx.ModelProto:
@@ -260,7 +260,7 @@ def test_export_with_a_fault_keeps_the_old_file(
 def test_export_that_changes_the_network_fails(
     small: Any, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Any
 ) -> None:
-    """The comparison is with the file, read again, and not with the network that the exporter had."""
+    """The comparison reads the file again and does not use the exporter's network."""
     flipped = sabotaged("hash.weight", lambda value: -value)
 
     def build(network: Any, *arguments: Any, **options: Any) -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""The ONNX graph: packing, signature, operators, batches, what is refused. Oracles: numpy, torch, onnx's reference."""
+"""The ONNX graph: packing, signature, operators, batches and errors. Oracles: numpy, torch and onnx's reference."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from idcwh_search.errors import InvalidInputError, NotSupportedError
 from support.errors import raises
 
 SIDE, BITS = 32, 12
-# Operators of opset 18 that ONNX Runtime's CUDA provider has, of the ones that networks like ours use (its
-# docs/OperatorKernels.md); shapes and indices that live on the host are computed on the CPU by design.
+# Operators of opset 18 that ONNX Runtime's CUDA provider supports, limited to those of networks like ours (its
+# docs/OperatorKernels.md). Shapes and indices on the host are computed on the CPU by design.
 CUDA = {
     *("Add", "AveragePool", "Cast", "Clip", "Concat", "Conv", "Div", "Flatten", "Gather", "Gemm", "GlobalAveragePool"),
     *("GreaterOrEqual", "Identity", "MatMul", "MaxPool", "Mul", "Range", "ReduceMean", "Relu", "Reshape", "Shape"),
@@ -39,7 +39,7 @@ def test_packing_equals_numpy(bits: int) -> None:
     logits = rng.standard_normal((50, bits)).astype(np.float32)
     logits[rng.random(logits.shape) < 0.1] = 0.0
     logits[rng.random(logits.shape) < 0.1] = -0.0
-    logits[0], logits[1] = 1e-45, -1e-45  # the smallest there are
+    logits[0], logits[1] = 1e-45, -1e-45  # the smallest float32 numbers
     codes = graph.pack(torch.from_numpy(logits), graph.packing_matrix(bits))
     assert codes.dtype == torch.uint8
     assert np.array_equal(codes.numpy(), np.packbits(logits >= 0, axis=1, bitorder="little"))
@@ -59,7 +59,7 @@ def test_graph_of_every_batch_size_equals_torch(
     (tmp_path / "m.onnx").write_bytes(exported[bits])
     encoder = Encoder(tmp_path / "m.onnx", batch_size=40)
     expected = torch_logits(make_network(bits), images)
-    assert np.abs(expected).min() > 1e-6  # no logit so near zero that rounding decides
+    assert np.abs(expected).min() > 1e-6  # no logit is so close to zero that rounding decides its sign
     for size in (1, 3, 8, 40):
         codes, logits = encoder.run(images[:size])
         assert np.allclose(logits, expected[:size], rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -67,7 +67,7 @@ def test_graph_of_every_batch_size_equals_torch(
 
 
 def test_graph_equals_the_reference_evaluator(exported: Any, make_network: Any, images: np.ndarray) -> None:
-    """A second implementation of the standard, in numpy, gives the same codes: the graph means what we think."""
+    """onnx's reference evaluator, written in numpy, gives the same codes."""
     model = onnx.load_from_string(exported[100])
     codes, logits = ReferenceEvaluator(model).run(["codes", "logits"], {"image": images[:5]})
     expected = torch_logits(make_network(100), images[:5])
@@ -83,15 +83,15 @@ def test_graph_has_the_documented_signature(exported: Any, info: ModelInfo) -> N
     assert image.type.tensor_type.elem_type == onnx.TensorProto.UINT8
     assert [output.name for output in model.graph.output] == ["codes", "logits"]
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 18)]
-    assert model.ir_version == 8  # what ONNX Runtime 1.14 reads
+    assert model.ir_version == 8  # ONNX Runtime 1.14 reads this version
     assert {node.op_type for node in model.graph.node} <= CUDA
     assert ModelInfo.from_metadata({entry.key: entry.value for entry in model.metadata_props}) == info
-    assert not any(tensor.data_location for tensor in model.graph.initializer)  # one file: no weights elsewhere
+    assert not any(tensor.data_location for tensor in model.graph.initializer)  # one file: no external weights
 
 
 @pytest.mark.slow
 def test_graph_of_the_same_network_has_the_same_bytes(exported: Any, make_network: Any, info: Any) -> None:
-    """The fingerprint identifies the model; and a network in train() is evaluated anyway."""
+    """The fingerprint identifies the model. A network in train() mode is evaluated nevertheless."""
     again = graph.build(make_network().train(), BITS, SIDE, info.to_metadata())
     assert again.SerializeToString(deterministic=True) == exported[BITS]
 
@@ -151,7 +151,7 @@ def test_simplified_gives_the_same_codes(
     exported: Any, make_network: Any, info: Any, images: Any, tmp_path: Path
 ) -> None:
     model = onnx.load_from_string(exported[BITS])
-    # something to take out: what does nothing
+    # a node without effect, to be removed
     first = model.graph.node[-1]
     model.graph.node.insert(
         len(model.graph.node) - 1, onnx.helper.make_node("Identity", [first.input[0]], ["twice"], name="idle")

@@ -1,4 +1,4 @@
-"""fp16 and int8: what changes in the graph, what does not, and how far the logits move. Oracles: numpy, torch, onnx."""
+"""The changes of fp16 and int8 to the graph, and their effect on the logits. Oracles: numpy, torch and onnx."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_fp16_changes_the_backbone_only(exported: Any, info: Any) -> None:
 def test_fp16_equals_torch_with_rounded_weights(
     exported: Any, info: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
-    """The oracle: the same network in torch with its weights rounded, computing in float32 as the CPU does here."""
+    """The oracle is torch with rounded weights. It computes in float32, like the CPU here."""
     model, network = built(exported), make_network()
     fp16.convert(model)
     codes, logits = saved(model, info, tmp_path).run(images)
@@ -81,7 +81,7 @@ def test_fp16_equals_torch_with_rounded_weights(
 def test_half_arithmetic_equals_torch_rounded_by_layer(
     exported: Any, info: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
-    """The oracle: torch, layer by layer, rounded behind each. The same file as it comes is much further from that."""
+    """The oracle is torch with values rounded after each layer. The unchanged file is much further from it."""
     model, network = built(exported), make_network()
     fp16.convert(model)
     emulated = HalfArithmetic(graph.finished(model, info), info, threads=1)
@@ -109,7 +109,7 @@ def test_half_arithmetic_equals_torch_rounded_by_layer(
 
 
 def test_fp16_keeps_the_signs_of_tiny_logits(exported: Any, info: Any, images: Any, tmp_path: Path) -> None:
-    """Logits too small for half precision keep their sign; a converter of whole graphs makes zeros of them."""
+    """Logits too small for half precision keep their sign. A converter of whole graphs makes them zero."""
     model = built(exported)
     for tensor in model.graph.initializer:
         if tensor.name.startswith("network.hash."):
@@ -122,7 +122,7 @@ def test_fp16_keeps_the_signs_of_tiny_logits(exported: Any, info: Any, images: A
 
 
 def test_fp16_keeps_the_scales_of_a_resize(exported: Any, info: Any, images: np.ndarray, tmp_path: Path) -> None:
-    """Whatever the image is; here every pixel becomes four, and the largest of the four that pixel again."""
+    """Every pixel becomes four, and the maximum of the four is that pixel again, so every image is correct."""
     model, resized = built(exported), built(exported)
     (place, conv) = next((i, node) for i, node in enumerate(resized.graph.node) if node.op_type == "Conv")
     source, conv.input[0] = conv.input[0], "again"
@@ -181,8 +181,9 @@ def test_int8_is_near_torch_without_a_shift(
 
 
 def deep(sensitive: int | None, layers: int = 24, width: int = 16) -> onnx.ModelProto:
-    """A model of 8 x 8 images with so many convolutions that turn their channels. One channel of what the sensitive
-    one gives reaches a thousand times as far as the others, which eight bits are then too few for."""
+    """Returns a model of 8 x 8 images with many convolutions that permute their channels. The sensitive one outputs a
+    channel with a thousand times the range of the others, for which eight bits are too few.
+    """
     rng = np.random.default_rng(3)
     constants: dict[str, Any] = {"grey": np.float32(128), "flat": np.array([0, -1])}
     nodes = [
@@ -215,7 +216,7 @@ def deep(sensitive: int | None, layers: int = 24, width: int = 16) -> onnx.Model
 
 @pytest.mark.parametrize(("sensitive", "kept"), [(None, 1), (3, 6), (8, 12), (20, 12)])
 def test_int8_keeps_the_layers_in_float_that_codes_need(sensitive: int | None, kept: int) -> None:
-    """Up to half of them, where that is not enough."""
+    """At most half of the layers stay in float, even if more are needed."""
     model, rng = deep(sensitive), np.random.default_rng(3)
     colours = rng.choice([0, 255], (40, 1, 1, 3)) - rng.integers(0, 60, (40, 8, 8, 3))
     pixels = np.abs(colours).astype(np.uint8)

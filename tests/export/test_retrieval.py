@@ -1,4 +1,4 @@
-"""MAP, leave-one-out; the oracle is scikit-learn, and the mean over all orders of ties by brute force."""
+"""Leave-one-out MAP. The oracles are scikit-learn and the mean over all orders of ties by brute force."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def test_map_without_ties_equals_scikit_learn() -> None:
     """Unary codes: all distances from a query differ."""
     rng = np.random.default_rng(0)
     for _ in range(20):
-        lengths = np.sort(rng.choice(2 ** np.arange(9), 8, replace=False))  # differences of powers of two all differ
+        # all differences of powers of two are distinct
+        lengths = np.sort(rng.choice(2 ** np.arange(9), 8, replace=False))
         bits = np.arange(256) < lengths[:, None]
         relevant = rng.random((8, 8)) < 0.4
         expected = []

@@ -1,4 +1,4 @@
-"""Which images --verify names, in which order, and that their labels stay with them."""
+"""The images of --verify, their order and their labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = Preprocess(8, 8)
 
 
 def folder(path: Path, count: int, unreadable: Sequence[int] = ()) -> Path:
-    """0.png, 1.png, ...: image i is of the grey i."""
+    """Writes 0.png, 1.png, ...: image i is filled with grey i."""
     path.mkdir()
     for i in range(count):
         Image.new("RGB", (8, 8), (i, i, i)).save(path / f"{i}.png")
@@ -27,7 +27,7 @@ def folder(path: Path, count: int, unreadable: Sequence[int] = ()) -> Path:
 
 
 def manifest(path: Path, labels: Sequence[int], parts: Sequence[str]) -> str:
-    """set.csv beside such images."""
+    """Writes set.csv for such images."""
     lines = [f"{i}.png,{label},{part}" for i, (label, part) in enumerate(zip(labels, parts, strict=True))]
     (path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
     return str(path / "set.csv")
@@ -39,7 +39,7 @@ def taken(found: sample_images.SampleImages) -> list[int]:
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, [0, 1, 3, 4, 5, 7, 8]), (5, [0, 4, 8]), (100, None)])
 def test_chosen_keeps_labels_with_their_images(tmp_path: Path, limit: int | None, expected: list[int] | None) -> None:
-    """Whatever is left out, and however often they are gone through."""
+    """Labels stay with their images, whichever images are skipped and however often they are read."""
     labels, skipped = np.array([0, 1, 2, 0, 0, 1, 1, 2, 1]), list[str]()
     spec = manifest(folder(tmp_path / "images", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
     found = sample_images.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)

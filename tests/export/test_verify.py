@@ -1,5 +1,6 @@
-"""The comparison that decides: it accepts what is right, and finds every fault that was put in. Faults are put into the
-ONNX file by hand, as a wrong exporter would."""
+"""The comparison of a file with its network, which accepts correct files and finds every fault. The faults are written
+into the ONNX file by hand.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ BITS = 12
 
 
 def changed(file: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]) -> bytes:
-    """The model with one of its constants changed; `name` is the end of its name."""
+    """Returns the model with one of its constants changed; `name` is the end of its name."""
     model = onnx.load_from_string(file)
     (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith(name)]
     value = np.asarray(change(numpy_helper.to_array(tensor).copy()), np.float32)
@@ -83,7 +84,7 @@ def test_verify_finds_every_fault(fault: str, exported: Any, network: Any, image
 def test_verify_finds_a_fault_of_one_batch_size(
     exported: Any, network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
-    """As where the number of images was frozen into the graph: right for one size, wrong for another."""
+    """Simulates a graph with a fixed number of images, which is correct for one batch size only."""
     (tmp_path / "m.onnx").write_bytes(exported[BITS])
     encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
     honest = encoder.run
@@ -109,9 +110,9 @@ def test_problem_is_more_than_rounding_at_zero() -> None:
 def test_verify_measures_the_rounding_of_the_model(
     exported: Any, network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
-    """A network whose logits are small differences of large numbers: a fault there is more than its rounding."""
+    """The network's logits are small differences of large numbers. A fault must exceed their rounding."""
     offset = 3e4
-    with torch.no_grad():  # features far from zero, and a hash layer that takes the same off again
+    with torch.no_grad():  # features far from zero, and a hash layer that subtracts their mean
         network.backbone[1].bias.add_(offset)
         network.backbone[2] = nn.Identity()
         features = network.embed(torch.from_numpy(images).permute(0, 3, 1, 2))
@@ -127,7 +128,7 @@ def test_verify_measures_the_rounding_of_the_model(
 
 
 def test_verify_limits_scale_with_the_logits(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
-    """A network whose logits are a million times as small is held to the same standard."""
+    """A network with logits a million times smaller must meet the same relative limits."""
     with torch.no_grad():
         network.hash.weight.mul_(1e-6)
         network.hash.bias.mul_(1e-6)
@@ -168,7 +169,7 @@ def test_problem_of_a_lower_precision_is_lost_map() -> None:
 def test_verify_ranks_images_of_the_whole_set(
     exported: Any, network: Any, images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the order of the classes, the first 8 of 16 would be of one class, and every code as good as any other."""
+    """In the order of the classes, the first 8 of 16 would be of one class, and all codes would be equally good."""
     monkeypatch.setattr(verify, "RANKED", 8)
     path = tmp_path / "m.onnx"
     path.write_bytes(model_file.with_checksum(exported[BITS]))
@@ -182,8 +183,8 @@ def test_verify_ranks_images_of_the_whole_set(
 
 
 def test_verify_ranks_the_codes_of_the_file(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
-    """Before: torch's codes; after: the file's, here of another hash layer."""
-    labels = np.random.default_rng(0).integers(0, 4, 40)  # in no order that reads the same backwards
+    """The first MAP is of torch's codes, the second of the file's codes, here with another hash layer."""
+    labels = np.random.default_rng(0).integers(0, 4, 40)  # in an order that differs from its reverse
     (tmp_path / "m.onnx").write_bytes(changed(exported[BITS], "hash.weight", lambda v: v[:, ::-1]))
     encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
     (found,) = verify.verify(network, [encoder], verify.chunks(list(images)), lambda: labels)

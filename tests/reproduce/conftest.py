@@ -17,7 +17,7 @@ SETTINGS = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Runs torch on one thread, since threads on small images only wait for each other."""
+    """Runs torch on one thread, because threads on small images mostly wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -26,13 +26,13 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of 3 queries and 11 training images; not to be changed."""
+    """Three classes of 3 queries and 11 training images. Must not be changed."""
     return write_images(tmp_path_factory.mktemp("images"))
 
 
 @pytest.fixture(scope="session")
 def reproduce(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., int]:
-    """The command with a small random network; further arguments, and settings, come last and so win."""
+    """The command with a small random network. More arguments and settings come last and take precedence."""
     cache = tmp_path_factory.mktemp("features")
 
     def run(out: Path, *more: str, **settings: object) -> int:
@@ -46,7 +46,7 @@ def reproduce(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 @pytest.fixture(scope="session")
 def finished_run(reproduce: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """IDCWH and IDCWH-Single at 8 and 12 bits with two seeds, with the folders of their runs; not to be changed."""
+    """IDCWH and IDCWH-Single at 8 and 12 bits with two seeds, with the folders of their runs. Must not be changed."""
     out = tmp_path_factory.mktemp("run") / "finished"
     given = ["--methods", "idcwh", "idcwh-single", "--bits", "12", "8", "--seeds", "2", "--keep-models"]
     assert reproduce(out, *given) == 0

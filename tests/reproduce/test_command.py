@@ -148,7 +148,7 @@ def test_missing_data_is_reported_with_what_the_table_needs(tmp_path, capsys):
     assert "0.7227 (see below)" in row and tables.TABLES["coco"].doubtful["DCWH"] in text
     assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
     assert (out / "report.md").read_text() == text
-    # nothing of coco is in that folder, so it is free for another table
+    # the folder has nothing of coco, so another table may use it
     assert cli.main(["cifar100", *nowhere, "--out", str(out), "--no-figures"]) == 1
     assert tables.TABLES["cifar100"].needs in capsys.readouterr().err.splitlines()[-1]
 
@@ -163,7 +163,7 @@ def test_wrong_data_path_leaves_experiments_and_report(reproduce, out, tmp_path,
     (error,) = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("device")]
     assert error.startswith(f"error: {tmp_path / 'nowhere'}") and tables.TABLES["cifar10-mini"].needs in error
     assert kept() == before
-    # a folder that an earlier version had marked
+    # the folder of an earlier version with a mark
     (out / "table.json").write_text(json.dumps({"table": "cifar10-mini", "unavailable": "nowhere: no such folder"}))
     assert cli.main(["--report-only", "--out", str(out), "--no-figures"]) == 0
     assert "ata not available" not in (out / "report.md").read_text()
@@ -173,7 +173,7 @@ def test_wrong_data_path_leaves_experiments_and_report(reproduce, out, tmp_path,
 def test_sweeps_and_ablation_change_one_option(reproduce, tmp_path):
     out = tmp_path / "run"
     more = ["--methods", "idcwh", "--bits", "12", "--seeds", "1", "--sweeps", "--ablation"]
-    reproduce(out, *more, epochs=1)  # some of these settings may well end in a loss that is not finite
+    reproduce(out, *more, epochs=1)  # some of these settings may end in a loss that is not finite
     found = files(out)
     own = next(c for c in found.values() if c["variant"] is None)["options"]
     plain = {"sigma2": 4.0, "beta": 0.01, "smoothing": 0.0, "start": "normal"}

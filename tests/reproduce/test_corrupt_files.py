@@ -1,4 +1,4 @@
-"""Corrupt files of idcwh-reproduce: each is named once, and the others are reported."""
+"""Corrupt files of idcwh-reproduce: each is reported once, and the report uses the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE = tables.TABLES["cifar10-mini"]
 
 @pytest.fixture(scope="module")
 def run(reproduce, tmp_path_factory) -> Path:
-    """A folder with an experiment of two code lengths, and the same as if it were of a sweep."""
+    """A folder with an experiment of two code lengths, and the same experiment as if of a sweep."""
     out = tmp_path_factory.mktemp("run")
     assert reproduce(out, "--seeds", "1", "--joint", "--methods", "idcwh", "--bits", "8", "12", epochs=1) == 0
     (own,) = (out / "experiments").glob("*.json")
@@ -29,7 +29,7 @@ def run(reproduce, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def out(run, tmp_path) -> Path:
-    """A copy of it."""
+    """A copy of the folder of `run`."""
     return shutil.copytree(run, tmp_path / "run")
 
 
@@ -40,7 +40,7 @@ def experiment_files(out: Path) -> tuple[Path, Path]:
 
 
 def edit(path: Path, **changes: Any) -> None:
-    """Changes an experiment's file as a user with an editor who also removes the checksum."""
+    """Changes an experiment's file and removes its checksum, as a user with an editor may do."""
     content = {**json.loads(path.read_text()), **changes}
     content.pop("crc32", None)
     path.write_text(json.dumps(content))
@@ -162,7 +162,7 @@ def test_command_that_is_not_utf8_is_escaped(out):
 
 
 def test_measure_of_some_seeds_only_is_left_out(out):
-    """Precision at other ranks, of an earlier version: what all have is shown."""
+    """Earlier versions measured precision at other ranks. The report shows the ranks that all experiments have."""
     own, _ = experiment_files(out)
     other = own.with_name(own.name.replace("seed0", "seed1"))
     other.write_bytes(own.read_bytes())

@@ -1,4 +1,4 @@
-"""The paper's numbers: against its source where that is stored beside the checkout, and against each other."""
+"""The paper's numbers, compared with its source if that is stored beside the checkout, and with each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[3] / "shared" / "paper.tex"
 
 
 def rows_of(label: str) -> dict[str, list[str]]:
-    """Name of each row of a table of the paper -> its numbers as printed."""
+    """Returns the printed numbers of each row of a table of the paper, by name."""
     text = SOURCE.read_text(encoding="utf-8")
     bodies = [part for part in re.findall(r"\\begin\{table\*?\}.*?\\end\{table\*?\}", text, re.S) if label in part]
     assert len(bodies) == 1

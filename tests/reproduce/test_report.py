@@ -1,4 +1,4 @@
-"""The report's parts: pages, figures, means; against NumPy, scikit-learn, Pillow and an HTML parser."""
+"""The report's pages, figures and means, compared with NumPy, scikit-learn, Pillow and an HTML parser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETUP = Setup("frozen", "timm:tf_efficientnet_lite0", True)
 
 
 def outputs(bits: int, seed: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """h of ten classes around random corners."""
+    """Returns outputs h of ten classes around random corners."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(10), 12)
     corners = np.random.default_rng(bits).choice([-1.0, 1.0], (10, bits))
@@ -40,7 +40,7 @@ def make_experiment(
     out: Path, method: str, bits: int, seed: int, noise: float, variant: Variant | None = None, failed: str = "",
     recipe: str = "frozen", protocol: dict[str, Any] | None = None, **more: Any,
 ) -> Evaluation:  # fmt: skip
-    """Writes an experiment's files as a run does. protocol: differences to that of cifar10-mini."""
+    """Writes an experiment's files like a run. protocol: differences from that of cifar10-mini."""
     given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
     experiment = Planned(SETUP, method, (bits,), seed, variant, recipes.options(recipe, {**given, **more}))
     h, labels = outputs(bits, seed, noise)
@@ -65,7 +65,7 @@ def make_experiment(
 
 
 class Page(HTMLParser):
-    """Keeps the images, and fails where an end tag does not close what is open."""
+    """A parser that collects images and fails if an end tag does not match the open tag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Experiments of two methods, two lengths and two seeds, of a sweep and of the ablation; one failed."""
+    """Experiments of two methods, two code lengths and two seeds, of a sweep and of the ablation. One failed."""
     out = tmp_path_factory.mktemp("experiments")
     for seed in (0, 1):
         for bits in (12, 48):
@@ -133,7 +133,7 @@ def test_report_has_figures_means_and_failures(folder):
     assert "1 seed, 1 failed" in next(line for line in text.splitlines() if line.startswith("| DCWH |"))
     assert "DPSH | not run" in text
 
-    # the best of each column, and nothing else, is bold
+    # only the best of each column is bold
     columns = {}
     for line in text.splitlines():
         if re.match(r"\| \S.* \| .*<sub>ties", line):
@@ -179,9 +179,9 @@ def evaluate_again(folder: Path, method: str, bits: int, seed: int) -> dict:
         ("dcwh--12bits--seed0", "epochs", True),
         ("seed0--sigma2-1", "epochs", True),
         ("seed0--without-lr", "epochs", True),
-        ("seed0--without-lr", "lr", False),  # what the variant is about
+        ("seed0--without-lr", "lr", False),  # the option that the variant changes
         ("seed0--without-recipe", "lr", True),
-        ("*", "epochs", False),  # --set, of all experiments alike
+        ("*", "epochs", False),  # --set, which applies to all experiments
     ],
 )
 def test_settings_that_differ_are_reported(of, name, reported, tmp_path):
@@ -208,7 +208,7 @@ def test_settings_that_differ_are_reported(of, name, reported, tmp_path):
 
 
 def test_difference_is_taken_seed_by_seed(tmp_path):
-    """Seeds differ by far more than the two rows of a seed do."""
+    """Seeds differ much more than the two rows of a seed."""
     base, row = {}, {}
     for seed, noise in ((0, 0.4), (1, 1.0), (2, 1.8)):
         base[seed] = make_experiment(tmp_path, "idcwh", 12, seed, noise).map
@@ -221,7 +221,7 @@ def test_difference_is_taken_seed_by_seed(tmp_path):
 
 
 def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
-    """Three seeds of the table beside one of the sweep would bend the line where there is nothing."""
+    """Three seeds of the table beside one seed of the sweep would distort the line."""
     alone = make_experiment(tmp_path, "idcwh", 12, 0, 0.4).map
     for seed, noise in ((1, 1.0), (2, 1.8)):
         make_experiment(tmp_path, "idcwh", 12, seed, noise)
@@ -284,7 +284,7 @@ def test_table_sizes_are_those_of_the_protocols():
         )  # fmt: skip
         made = protocols.split(data, SplitOptions(name))
         assert table.sizes[0] == sizes_of(made)
-        if name == "coco":  # the paper to the letter
+        if name == "coco":  # exactly as in the paper
             without = protocols.split(data, SplitOptions(name, database_without_train=True))
             assert table.sizes[1:] == (sizes_of(without),)
 
@@ -296,7 +296,7 @@ def row_of(text: str, title: str) -> list[str]:
 
 
 def test_ablation_has_same_where_values_are_equal(tmp_path):
-    """At 12 bits the recipe's sigma2 is 7, the paper's 4; smoothing differs at every length."""
+    """At 12 bits the recipe's sigma2 is 7, the paper's 4. Smoothing differs at every length."""
 
     def ablation() -> dict[str, list[str]]:
         text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
@@ -305,7 +305,7 @@ def test_ablation_has_same_where_values_are_equal(tmp_path):
                   "whole": "all of the paper's settings"}  # fmt: skip
         return {name: row_of(part, title) for name, title in titles.items() if f"| {title}" in part}
 
-    own = {"sigma2": 4.0}  # at 24 bits given, so that it is the paper's there
+    own = {"sigma2": 4.0}  # set at 24 bits, where it is the paper's value
     for bits, given in ((12, {}), (24, {"method_options": own}), (48, {})):
         make_experiment(tmp_path, "idcwh", bits, 0, 1.0, **given)
     make_experiment(tmp_path, "idcwh-single", 12, 0, 1.0)
@@ -338,7 +338,7 @@ def test_ablation_has_same_where_values_are_equal(tmp_path):
     make_experiment(tmp_path, "idcwh", 24, 1, 1.0)
     assert ablation()["sigma2"][1:] == ["not run", "not run"]
 
-    # and where it was trained all the same, by an earlier version, its number
+    # an earlier version trained it too, so its number is shown
     next((tmp_path / "experiments").glob("*24bits--seed1.json")).unlink()
     make_experiment(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
     assert re.fullmatch(r"0\.\d{4}", ablation()["sigma2"][1])
@@ -431,7 +431,7 @@ def test_pick_returns_few_classes_and_single_labels():
     assert set(np.bincount(found)) == {200}
     multi_label = np.zeros((6000, 30), bool)
     multi_label[np.arange(6000), labels] = True
-    multi_label[::2, 0] = True  # the even ones have two labels, or class 0 alone
+    multi_label[::2, 0] = True  # images at even positions have two labels, or class 0 alone
     multi = LabelledImages(keys=keys, labels=multi_label, classes=names, images=images, split=[""] * 6000, spec="x")
     rows, found, classes = embedding.pick(multi, np.arange(6000))
     assert multi_label[rows].sum(axis=1).max() == 1 and len(classes) == 10

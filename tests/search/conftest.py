@@ -1,4 +1,4 @@
-"""Shared by the tests: random codes of any width, a small model.onnx, and their oracles in numpy."""
+"""Fixtures of the search tests: random codes of any width, a small model.onnx, and oracles in numpy."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from idcwh_search.images.preprocess import Preprocess
 
 
 class Codes:
-    """Makers of codes, and the brute-force results they must give."""
+    """Makers of codes and their brute-force results."""
 
     @staticmethod
     def random(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
-        """uint8 (n, ceil(bits / 8)), padding zero."""
+        """Returns uint8 (n, ceil(bits / 8)) with zero padding."""
         return np.packbits(rng.integers(0, 2, (n, bits), dtype=np.uint8), axis=1, bitorder="little")
 
     @staticmethod
     def distances(queries: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """int32 (nq, n), counted bit by bit."""
+        """Returns int32 (nq, n), counted bit by bit."""
         found = np.zeros((len(queries), len(codes)), np.int32)
         for q, query in enumerate(queries):
             found[q] = np.unpackbits(codes ^ query, axis=1).sum(axis=1, dtype=np.int32)
@@ -36,7 +36,7 @@ class Codes:
     def ranking(
         cls, queries: np.ndarray, codes: np.ndarray, ids: np.ndarray | None = None, rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(D, I) of every eligible code, by (distance, id): a lexsort of all distances."""
+        """Returns (D, I) of every eligible code by (distance, id), from a lexsort of all distances."""
         names = np.arange(len(codes)) if ids is None else np.asarray(ids)
         rows = np.arange(len(codes)) if rows is None else rows
         measured = cls.distances(queries, codes)[:, rows]
@@ -45,7 +45,7 @@ class Codes:
 
 
 class LinearModel:
-    """A model.onnx that is a linear map with small whole numbers, so that float32 is exact, and what it must give."""
+    """A model.onnx of a linear map with small whole numbers, for which float32 is exact, and its expected results."""
 
     side = 8
 
@@ -53,7 +53,7 @@ class LinearModel:
         self.path, self._make = folder / "model.onnx", make
 
     def write(self, bits: int = 12, meta: dict[str, str | None] | None = None, **options: Any) -> Path:
-        """The file; `meta` replaces metadata, None leaves an entry out."""
+        """Writes the file; `meta` replaces metadata, and None removes an entry."""
         made = self.proto(bits, **options)
         values = {**self.info(bits).to_metadata(), **(meta or {})}
         del made.metadata_props[:]
@@ -77,18 +77,18 @@ class LinearModel:
 
     @classmethod
     def images(cls, n: int, seed: int = 0) -> np.ndarray:
-        """uint8 [n, side, side, 3]"""
+        """Returns uint8 [n, side, side, 3]."""
         return np.random.default_rng(seed).integers(0, 256, (n, cls.side, cls.side, 3), dtype=np.uint8)
 
     @classmethod
     def logits(cls, pixels: np.ndarray, bits: int) -> np.ndarray:
-        """float64 [n, bits]"""
+        """Returns float64 [n, bits]."""
         flat = pixels.astype(np.float64).reshape(len(pixels), cls.side * cls.side * 3)
         return (flat - 128) @ cls._weights(bits)
 
     @classmethod
     def codes(cls, pixels: np.ndarray, bits: int) -> np.ndarray:
-        """uint8 [n, ceil(bits / 8)]"""
+        """Returns uint8 [n, ceil(bits / 8)]."""
         return np.packbits(cls.logits(pixels, bits) >= 0, axis=1, bitorder="little")
 
 

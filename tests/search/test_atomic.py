@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: what writers that were killed have left goes, what others are at does not."""
+"""Atomic replacement of files: leftovers of killed writers are removed, files of running writers are kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ with replacing(sys.argv[1], OWN_NAME) as file:
 
 @pytest.fixture
 def writer(tmp_path):
-    """A process that is in the middle of writing tmp_path/a.json."""
+    """A process that is writing tmp_path/a.json."""
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "a.json")], stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"writing\n"
     yield process
@@ -81,7 +81,7 @@ def test_replacing_keeps_files_of_other_writers(tmp_path, writer):
 
 @pytest.mark.parametrize("still_at_it", [True, False])
 def test_replacing_gives_up_a_file_taken_for_abandoned(tmp_path, monkeypatch, still_at_it):
-    """It was seen before its writer had locked it. The other has removed it already, or is about to."""
+    """The file was found before its writer had locked it. The writer has removed it or will do so."""
     real, first = atomic.try_lock, []
 
     def late(handle):
@@ -101,8 +101,9 @@ def test_replacing_gives_up_a_file_taken_for_abandoned(tmp_path, monkeypatch, st
 
 
 def test_replacing_keeps_a_new_file_of_an_abandoned_name(tmp_path, monkeypatch):
-    """Two who clean up opened the same; one has removed it, and a writer has made one of that name, before the other
-    gets its lock."""
+    """Two processes opened the same abandoned file. One removed it, and a new writer created a file of that name before
+    the other process got its lock.
+    """
     left, real, first = tmp_path / ".a.aaaaaaaa.tmp", atomic.try_lock, []
     left.write_text("left")
 
@@ -171,7 +172,7 @@ for _ in range(500):
 
 @pytest.mark.slow
 def test_replacing_by_many_processes_is_never_partial(tmp_path):
-    """None fails, and what is there is always one's, whole."""
+    """No writer fails, and the file always has the complete content of one of them."""
     target = tmp_path / "a"
     command = [sys.executable, "-c", MANY, str(target)]
     writers = [subprocess.Popen([*command, letter], stderr=subprocess.PIPE, text=True) for letter in "xyz"]
@@ -255,7 +256,7 @@ def test_replacing_keeps_permissions(tmp_path, umask, mode):
 
 
 def test_replacing_never_changes_the_umask(tmp_path, monkeypatch):
-    """Another thread would create files that anybody may write."""
+    """Another thread would create world-writable files."""
     monkeypatch.setattr(os, "umask", None)
     with replacing(tmp_path / "a", OWN_NAME):
         pass

@@ -1,7 +1,7 @@
-"""encode_files: order, completeness, skipped files, bounded memory, and an end whatever happens.
+"""encode_files: order, completeness, skipped files, bounded memory, and termination in every case.
 
-The encoder is a stand-in whose code for an image is the image's number, so that a lost, doubled or exchanged image
-shows; the real one is tested beside it in test_encoder.py.
+The encoder is a fake whose code for an image is the image's number, so that lost, repeated or exchanged images are
+found. The real encoder is tested in test_encoder.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIDE = 4
 
 
 class Numbered:
-    """Codes are the first two bytes of an image's pixels: its number."""
+    """An encoder whose code is the first two bytes of an image's pixels, its number."""
 
     def __init__(self, batch_size: int = 8, threads: int = 2, device: str = "cpu", slots: int = 2) -> None:
         self.preprocess = Preprocess(SIDE, SIDE)
@@ -192,7 +192,8 @@ def test_encode_stops_within_chunks_in_work() -> None:
 
     steps = iter(start(Numbered(64), 10_000, load, workers=2))
     next(steps)
-    timer = threading.Timer(0.1, leaving.set)  # by then close() has said stop, and waits for the two that hang in load
+    # close() has then requested the end, and waits for the two threads that block in load
+    timer = threading.Timer(0.1, leaving.set)
     timer.start()
     steps.close()  # type: ignore[attr-defined]
     timer.join()
@@ -210,7 +211,7 @@ def test_encode_with_a_slow_caller_bounds_memory() -> None:
     for taken in range(1, 20):
         next(steps)
         time.sleep(0.01)
-        assert len(loaded) <= 4 * (taken + 4 * 2)  # the window: four chunks a worker
+        assert len(loaded) <= 4 * (taken + 4 * 2)  # the window: four chunks per worker
     steps.close()  # type: ignore[attr-defined]
 
 
@@ -223,7 +224,7 @@ def test_encode_runs_as_many_at_once_as_allowed() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_encode_has_as_many_threads_as_the_device_needs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them load at once: each waits in its load for the others."""
+    """All threads load at once, since each load waits for the others."""
     monkeypatch.setattr(batch, "available_cores", lambda: 5)
     expected = 5 if device == "cuda" else 3
     together, names = threading.Barrier(expected, timeout=5), set[str]()
@@ -273,7 +274,7 @@ def test_summary_as_text_has_counts_and_rates() -> None:
 
 
 def test_encode_of_deleted_files_skips_them(tmp_path: Path) -> None:
-    """Files deleted between listing and reading are skipped like any other."""
+    """Files deleted between listing and reading are skipped like other unreadable files."""
     paths = [tmp_path / f"{i}.png" for i in range(40)]
     for i, path in enumerate(paths):
         Image.fromarray(numbered(i)).save(path)

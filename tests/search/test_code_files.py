@@ -1,4 +1,4 @@
-"""Files of codes for idcwh-eval: archives that are corrupt, incomplete or of other arrays."""
+"""Files of codes for idcwh-eval: corrupt and incomplete archives, and archives of other arrays."""
 
 from __future__ import annotations
 

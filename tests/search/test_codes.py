@@ -1,4 +1,4 @@
-"""pack, unpack and check_codes, against numpy and the contract of one code."""
+"""pack, unpack and check_codes, compared with numpy and the definition of a code."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""idcwh::Preprocess gives the bytes that Pillow gives, on photographs and on thousands of random ones."""
+"""The pixels of idcwh::Preprocess, compared with Pillow's on photographs and on thousands of random images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def check(cpp, pixels: np.ndarray, preprocess: Preprocess) -> None:
 
 
 def random_image(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-    """Noise, or black and white, where the filters overshoot most, or nearly flat, where every rounding shows."""
+    """Returns noise, black and white with the largest overshoot of the filters, or nearly flat pixels that show every
+    rounding.
+    """
     pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
     kind = rng.integers(0, 4)
     if kind == 0:
@@ -70,7 +72,7 @@ def test_images_with_strides_equal_python(cpp) -> None:
 
 
 def test_very_tall_images_equal_python(cpp) -> None:
-    """Beyond 2^24 rows or columns, a box in single precision falls between pixels; both sides must fall alike."""
+    """Beyond 2^24 rows or columns, a box in single precision is between pixels. Both sides must round alike."""
     rng = np.random.default_rng(1)
     long = rng.integers(0, 256, (1, 17_000_000, 3), dtype=np.uint8)
     check(cpp, long, Preprocess(10, 8))
@@ -85,7 +87,7 @@ def test_photographs_equal_python(cpp) -> None:
             small = np.asarray(image.convert("RGB"))
         check(cpp, small, Preprocess(240, 224, "bilinear"))
         check(cpp, small, Preprocess(32, 32, "bicubic"))
-    # Through JPEG, in the size and shape of a photograph.
+    # A JPEG of the size and shape of a photograph.
     mosaic = np.concatenate([np.concatenate([np.asarray(Image.open(p).convert("RGB")) for p in paths[:12]], 1)] * 9, 0)
     file = io.BytesIO()
     Image.fromarray(mosaic).resize((1700, 1299)).save(file, "JPEG", quality=88)
@@ -97,7 +99,7 @@ def test_photographs_equal_python(cpp) -> None:
 
 @pytest.mark.parametrize("interpolation", FILTERS)
 def test_passes_equal_pillow(interpolation: str) -> None:
-    """The oracle of the oracle: one call of Pillow, where no version disputes the order of its two passes."""
+    """Verifies the oracle by one call of Pillow, for sizes at which all versions use the same order of passes."""
     pixels = np.random.default_rng(3).integers(0, 256, (200, 301, 3), dtype=np.uint8)
     image, how = Image.fromarray(pixels), getattr(Image.Resampling, interpolation.upper())
     side = 200 * 60 / 64
@@ -106,7 +108,7 @@ def test_passes_equal_pillow(interpolation: str) -> None:
 
 
 def test_tall_images_do_not_depend_on_pillow_version() -> None:
-    """Pillow 13 resizes a tall image down its columns first, older versions along its rows: ours has one order."""
+    """Pillow 13 resizes the columns of a tall image first, older versions its rows. Our order is always the same."""
     pixels = np.random.default_rng(4).integers(0, 256, (350, 171, 3), dtype=np.uint8)
     image, how = Image.fromarray(pixels), Image.Resampling.BILINEAR
     rows = image.resize((32, 350), how, box=(0, 0, 171, 350))
@@ -139,7 +141,7 @@ def test_fields_that_python_rejects_are_rejected(cpp, change: dict, named: str) 
 
 
 def test_corrupt_json_is_rejected(cpp) -> None:
-    """Wherever Python's own reader sees no dictionary of ours, neither do we; and nothing crashes."""
+    """A text without a valid dictionary for Python's reader is rejected in C++ too, and nothing crashes."""
     good = json.dumps(Preprocess().to_dict())
     rng = np.random.default_rng(0)
     refused = 0

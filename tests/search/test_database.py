@@ -1,4 +1,4 @@
-"""Database: what goes in comes out, searches agree with numpy, changes are whole and seen by others on refresh."""
+"""Database: stored items, searches compared with numpy, and atomic changes that others see on refresh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
 
 
 def ranking(codes: np.ndarray, ids: np.ndarray, query: np.ndarray) -> list[tuple[int, int]]:
-    """(distance, id) of every code, in order, by numpy alone."""
+    """Returns (distance, id) of every code in order, by numpy alone."""
     distances = np.unpackbits(codes ^ query, axis=1).sum(axis=1)
     return sorted(zip(distances.tolist(), ids.tolist(), strict=True))
 
@@ -133,7 +133,7 @@ def test_file_size_with_mtime_signatures_and_gaps_in_ids(tmp_path: Path) -> None
         assert db.ids.tolist() == list(range(1, n, 2)) and db.mtime_signatures().sum() == n // 2
 
 
-# what add refuses, and that it then adds nothing
+# Errors of add, after which the database is unchanged.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Database.build and create: a database appears whole, or never."""
+"""Database.build and create, after which the database is complete or missing."""
 
 from __future__ import annotations
 

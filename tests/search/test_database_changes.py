@@ -1,4 +1,4 @@
-"""A database that changes: every change is whole, is seen by others on refresh, and is made by one writer at a time."""
+"""Changes of a database: each is atomic, others see it on refresh, and one writer changes at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def random_codes(n: int, bits: int, seed: int = 0) -> np.ndarray:
 
 
 def ranking(codes: np.ndarray, ids: np.ndarray, query: np.ndarray) -> list[tuple[int, int]]:
-    """(distance, id) of every code, in order, by numpy alone."""
+    """Returns (distance, id) of every code in order, by numpy alone."""
     distances = np.unpackbits(codes ^ query, axis=1).sum(axis=1)
     return sorted(zip(distances.tolist(), ids.tolist(), strict=True))
 
@@ -100,7 +100,7 @@ def test_second_writer_is_locked_out(small: Path) -> None:
         for _ in range(2):
             with raises(LockedError, path=small):
                 ih.Database.open(small, "r+")
-            first.compact()  # the new file is as locked as the old one
+            first.compact()  # the new file is locked like the old one
     with ih.Database.open(small, "r+") as second:
         second.add(random_codes(1, 20))
 
@@ -121,7 +121,7 @@ def test_change_of_a_database_open_for_reading_raises(small: Path) -> None:
 
 
 def test_snapshot_does_not_keep_the_lock(tmp_path: Path) -> None:
-    """Memory that is mapped from a file keeps its flock: closing has to let go of it by name."""
+    """A mapped file keeps its flock, so closing must release the lock explicitly."""
     path = tmp_path / "c.bin"
     with ih.Database.create(path, 64) as db:
         db.add(random_codes(20_000, 64))
@@ -147,7 +147,7 @@ def test_add_in_forked_child_raises(small: Path) -> None:
 
 
 def test_add_on_full_disk_keeps_the_file(small: Path) -> None:
-    """The size a process may give its files stands for the room on a disk: a write beyond it fails in the middle."""
+    """The limit of the file size simulates a full disk: a write beyond it fails in the middle."""
     import resource
     import signal
 
@@ -178,7 +178,7 @@ def test_add_on_full_disk_keeps_the_file(small: Path) -> None:
 
 
 def test_writer_of_replaced_file_writes_nothing(small: Path, tmp_path: Path) -> None:
-    """What somebody else has put there, and has had acknowledged, stays."""
+    """The acknowledged changes of another process in the new file are kept."""
     code = random_codes(1, 20)
     with ih.Database.open(small, "r+") as old:
         with ih.Database.build(tmp_path / "new.bin", 20) as new:
@@ -199,7 +199,7 @@ def test_writer_of_replaced_file_writes_nothing(small: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("count", [3, 300, 90_000])
 @pytest.mark.parametrize("own", [300, 60_000])
 def test_file_copied_over_open_database_raises(tmp_path: Path, own: int, count: int) -> None:
-    """cp, which writes into the file that is open: the reader says so, and the writer destroys nothing of it."""
+    """cp writes into the open file. The reader reports this, and the writer destroys nothing."""
     live, other = tmp_path / "live.bin", tmp_path / "other.bin"
     for path, size in ((live, own), (other, count)):
         with ih.Database.build(path, 20) as db:
@@ -224,7 +224,7 @@ def test_file_copied_over_open_database_raises(tmp_path: Path, own: int, count: 
 
 
 def test_older_copy_over_open_database_is_kept(small: Path, tmp_path: Path) -> None:
-    """A backup, whose header is the same."""
+    """A backup has the same header."""
     backup, code = tmp_path / "backup.bin", random_codes(1, 20)
     shutil.copyfile(small, backup)
     with ih.Database.open(small, "r+") as writer, ih.Database.open(small) as reader:
@@ -273,7 +273,7 @@ def test_compact_after_remove_never_grows(tmp_path: Path, name: str, bits: int) 
 
 @pytest.mark.parametrize("starts", [[0, 50_000, 10**12], [10**12, 0, 2**61, 7000]])
 def test_compact_of_segments_never_grows(tmp_path: Path, starts: list[int]) -> None:
-    """Each has consecutive ids; together they have not."""
+    """Each segment has consecutive ids, but all segments together do not."""
     path = tmp_path / "c.bin"
     with ih.Database.create(path, 8) as db:
         for start in starts:
@@ -290,7 +290,7 @@ def test_compact_of_segments_never_grows(tmp_path: Path, starts: list[int]) -> N
     "columns", [{"keys": ["a"]}, {"labels": ["a"]}, {"mtime_signatures": [1]}, {"keys": ["a"], "labels": ["b"]}]
 )
 def test_compact_of_different_columns_never_grows(tmp_path: Path, columns: dict[str, list]) -> None:
-    """An item with a label costs those that have none nothing."""
+    """A label does not make items without one larger."""
     path, codes = tmp_path / "c.bin", random_codes(20_002, 16)
     with ih.Database.create(path, 16) as db:
         db.add(codes[:1], **columns)
@@ -302,7 +302,7 @@ def test_compact_of_different_columns_never_grows(tmp_path: Path, columns: dict[
 
 
 def test_remove_keys_beside_other_changes(tmp_path: Path) -> None:
-    """Looked up and removed in one step: a key that is there all the time is removed, whatever ids it has meanwhile."""
+    """Looking up and removing are one step. A key that is always present is removed, whatever its id is by then."""
     codes = random_codes(1, 16)
     with ih.Database.create(tmp_path / "c.bin", 16) as db:
         stop = threading.Event()
@@ -313,7 +313,7 @@ def test_remove_keys_beside_other_changes(tmp_path: Path) -> None:
                 try:
                     for number in db.find(["moving"]).tolist():
                         db.update([number], codes, keys=["moving"])
-                except KeyError:  # removed between the two: this one is not one step
+                except KeyError:  # removed between the two calls, which are not one step
                     pass
                 except BaseException as error:
                     failures.append(error)
@@ -332,8 +332,9 @@ def test_remove_keys_beside_other_changes(tmp_path: Path) -> None:
 
 
 def test_compact_in_read_only_folder_names_it(small: Path) -> None:
-    """A path of 4090 bytes leaves no room for that of a temporary file. It stands for a folder without permission,
-    which root has."""
+    """A path of 4090 bytes leaves no space for that of a temporary file. It simulates a folder without permission,
+    which root cannot have.
+    """
     folder = small.parent
     while len(str(folder)) + 201 < 4070:
         folder /= "f" * 200
@@ -451,4 +452,5 @@ def test_add_of_invalid_columns_raises(tmp_path: Path, columns: dict, error: typ
         db.add(codes, keys=["a", "b"])
         with pytest.raises(error, match=message):
             db.replace([0, 1], codes, **columns)
-        assert db.find({"a"}).tolist() == [0] and db.remove(keys={"a", "b"}) == 2  # no order is needed here
+        # the order of a set does not matter here
+        assert db.find({"a"}).tolist() == [0] and db.remove(keys={"a", "b"}) == 2

@@ -1,6 +1,6 @@
-"""A codes.bin that is corrupt, forged or foreign: right answers or one clear error, whatever byte was changed.
+"""A codes.bin that is corrupt, forged or foreign: correct results or one clear error, whatever byte was changed.
 
-Files are put together here byte by byte, from docs/codes-bin.md and not by the library.
+The files are built byte by byte from docs/codes-bin.md, without the library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST_RECORD, BLOCK = 4096, 65536
 
 
 def crc32c(data: bytes, seed: int = 0) -> int:
-    """Bit by bit, as the definition has it."""
+    """Computes the CRC bit by bit, as in its definition."""
     crc = seed ^ 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -40,7 +40,7 @@ def header(bits: int = 20, version: int = 1) -> bytes:
 
 
 def record(kind: int, at: int, commit: int, sections: dict[int, bytes], a: int = 0, b: int = 0, c: int = 0) -> bytes:
-    """A record that begins at byte `at`, its checksums right."""
+    """Returns a record at byte `at` with correct checksums."""
     seed = struct.unpack("<I", header()[-4:])[0]
     head_length = 64 + 32 * len(sections) + 4
     entries, body, place = b"", b"", -(-head_length // 64) * 64
@@ -63,7 +63,7 @@ def database(
     head: bytes | None = None,
     manifest: bytes = b"{}",
 ) -> bytes:
-    """A file of this manifest, these records (kind, sections, a, b, c) and a commit of them all."""
+    """Returns a file of this manifest, these records (kind, sections, a, b, c) and a commit of them all."""
     content = (head or header(bits)).ljust(FIRST_RECORD, b"\0")
     offsets = []
     for kind, sections, *numbers in ((MANIFEST, {JSON: manifest}), *records):
@@ -79,7 +79,7 @@ def codes_of(n: int, bits: int = 20, seed: int = 0) -> np.ndarray:
 
 FOUR = codes_of(4)
 GOOD = (ITEMS, {CODES: FOUR.tobytes()}, 4, 0, 1)
-FIRST = FIRST_RECORD + 192  # where the record behind the manifest begins
+FIRST = FIRST_RECORD + 192  # the record after the manifest
 
 
 def opened(path: Path, content: bytes) -> ih.Database:
@@ -122,7 +122,7 @@ def test_file_made_by_hand_is_read(tmp_path: Path) -> None:
 
 
 def test_written_file_equals_the_specification(tmp_path: Path) -> None:
-    """The other way round: what the library writes, taken apart by hand."""
+    """The reverse of the test above: parses a file of the library by the specification."""
     path = tmp_path / "c.bin"
     codes = codes_of(4)
     with ih.Database.create(path, 20, {"a": 1}) as db:
@@ -166,7 +166,7 @@ def test_written_file_equals_the_specification(tmp_path: Path) -> None:
 
 
 def test_manifest_nested_too_deep_is_corrupt(tmp_path: Path) -> None:
-    """Python's reader of JSON gives up on it in a way of its own."""
+    """Python's reader of JSON raises another exception for such a text."""
     deep = b"[" * 100_000 + b"]" * 100_000
     with opened(tmp_path / "c.bin", database(GOOD, items=4, manifest=deep)) as db:
         db.verify()
@@ -187,7 +187,9 @@ def varints(*numbers: int) -> bytes:
 
 
 def id_runs(ids: list[int]) -> bytes:
-    """As the page says: 4 * step (steps back: 4 * -step - 2), and + 1 where the length of the run follows."""
+    """Returns the bytes of docs/codes-bin.md: 4 * step (backwards: 4 * -step - 2), plus 1 if the length of the run
+    follows.
+    """
     found, expected, at = b"", 0, 0
     while at < len(ids):
         length = next((n for n in range(1, len(ids) - at) if ids[at + n] != ids[at] + n), len(ids) - at)
@@ -225,7 +227,7 @@ def test_id_runs_are_read_and_written(tmp_path: Path, name: str) -> None:
 
 
 def records_of(raw: bytes) -> Iterator[tuple[int, list[int]]]:
-    """Kind and sections of every record of a file."""
+    """Yields kind and sections of every record of a file."""
     at = FIRST_RECORD
     while at < len(raw):
         _, kind, length, _, _, _, count = struct.unpack_from("<4sIQQQII", raw, at)
@@ -383,7 +385,7 @@ def test_open_of_other_files_versions_and_bits_raises(tmp_path: Path) -> None:
 
 @pytest.fixture
 def living(tmp_path: Path) -> Path:
-    """A file with two segments, removals, and what adds and a replace have left behind."""
+    """A file with two segments, removals, and obsolete records of adds and a replace."""
     path = tmp_path / "codes.bin"
     codes = codes_of(110)
     with ih.Database.create(path, 20, {"a": "b"}) as db:
@@ -407,7 +409,7 @@ def changed_files(raw: bytes) -> Iterator[tuple[int, bytes]]:
 
 @pytest.mark.slow
 def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
-    """Exactly the right contents or an error; and what passes although it was changed is out of use."""
+    """Every read gives the correct contents or an error. Changed bytes without an error are not used."""
     raw = living.read_bytes()
     with ih.Database.open(living) as db:
         truth, unused = contents(db), db.info()["unused"]
@@ -422,7 +424,7 @@ def test_every_changed_byte_is_found(living: Path, tmp_path: Path) -> None:
                 passed.add(place)
         except CorruptFileError as error:
             assert error.path == str(path)
-    marks = {*range(512, 576), *range(1024, 1088)}  # each stands in for the other
+    marks = {*range(512, 576), *range(1024, 1088)}  # each mark can replace the other
     assert len(passed - marks) <= unused
 
 
@@ -445,14 +447,14 @@ def test_check_reports_and_verify_raises(living: Path) -> None:
 
 
 def test_flip_in_newest_mark_and_its_commit_is_found(living: Path, tmp_path: Path) -> None:
-    """Not the commit before it, in silence, for the next writer to make it the last."""
+    """Opening must not silently use the previous commit, which the next writer would make the last."""
     raw, path = living.read_bytes(), tmp_path / "changed.bin"
     marks = {at: struct.unpack_from("<4sIQQQ28xI", raw, at) for at in (512, 1024)}
     newest = max(marks, key=lambda at: marks[at][2])
     begin, before = marks[newest][3], min(mark[4] for mark in marks.values())
     assert before < begin < len(raw)
     for place in (*range(newest, newest + 32, 3), newest + 63):
-        for other in (*range(begin, begin + 100, 7), before, before + 40):  # the commit, and the first of its records
+        for other in (*range(begin, begin + 100, 7), before, before + 40):  # the commit and the first of its records
             changed = bytearray(raw)
             changed[place] ^= 1 << place % 8
             changed[other] ^= 1 << other % 8
@@ -487,7 +489,7 @@ def test_every_truncation_is_found(living: Path, tmp_path: Path, every: int) -> 
         with raises(CorruptFileError, path=path):
             opened(path, raw[:length])
     for junk in (b"\0", b"\0" * 64, b"junk" * 100, raw):
-        with opened(path, raw + junk) as db:  # as a write that never ended
+        with opened(path, raw + junk) as db:  # like a write that never ended
             assert contents(db) == truth and db.check().torn == len(junk)
         with ih.Database.open(path, "r+") as db:
             assert contents(db) == truth and path.stat().st_size == len(raw)
@@ -519,13 +521,13 @@ def test_file_cut_off_under_its_reader_raises(tmp_path: Path) -> None:
 
 
 def test_file_cut_off_leaves_other_databases_alone(tmp_path: Path) -> None:
-    """Files that were mapped at higher addresses before, too, with another file between them and the one cut off."""
+    """Covers files mapped earlier at higher addresses, and another file between them and the truncated one."""
     codes = codes_of(200_000, 64)
     paths = [tmp_path / f"{i}.bin" for i in range(3)]
     for path in paths:
         with ih.Database.build(path, 64) as db:
             db.add(codes)
-    for last in (False, True):  # the second time, the first file has the handler's entry that the last had
+    for last in (False, True):  # the second time, the first file has the handler's former entry of the last
         opened = []
         for path in paths:
             opened.append(ih.Database.open(path))

@@ -1,6 +1,6 @@
-"""A writer that is killed at any moment, and readers beside one that lives: real processes on one file.
+"""A writer that is killed at any moment, and readers beside a running writer: real processes on one file.
 
-IDCWH_TEST_KILLS: how many writers are killed (20). IDCWH_TEST_SECONDS: how long readers read (3).
+IDCWH_TEST_KILLS sets the number of killed writers (20), IDCWH_TEST_SECONDS the duration of the readers (3).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.slow
 BITS = 64
 KILLS = int(os.environ.get("IDCWH_TEST_KILLS", "20"))
 SECONDS = float(os.environ.get("IDCWH_TEST_SECONDS", "3"))
-Model = dict[int, int]  # of each id the step that wrote it: its mtime signature
+Model = dict[int, int]  # id to the step that wrote it, which is its mtime signature
 
 
 def codes_of(ids: np.ndarray, signatures: np.ndarray) -> np.ndarray:
-    """What is stored with an id follows from it and from its mtime signature: uint8 (n, 8)."""
+    """Returns the code of each id, which follows from the id and its mtime signature: uint8 (n, 8)."""
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + signatures.astype(np.uint64) * np.uint64(
         0xBF58476D1CE4E5B9
     )
@@ -38,7 +38,7 @@ def keys_of(ids: np.ndarray, signatures: np.ndarray) -> list[str]:
 
 
 def plan(step: int, model: Model) -> tuple[str, np.ndarray, np.ndarray]:
-    """What a step does: its kind, the ids that it removes, and those that it adds."""
+    """Returns the kind of a step, the ids that it removes and the ids that it adds."""
     rng = np.random.default_rng(step)
     kind = rng.choice(["update", "remove", "add", "compact"], p=[0.4, 0.2, 0.35, 0.05])
     there = np.array(sorted(model), np.int64)
@@ -71,7 +71,7 @@ def do(database: _core.Database, step: int, model: Model) -> None:
 
 
 def contents(database: _core.Database) -> Model:
-    """What is in it, each item once and whole."""
+    """Returns the contents, in which each item must be complete and occur once."""
     snapshot = database.snapshot()
     codes, ids = snapshot.copy()
     signatures = snapshot.mtime_signatures()
@@ -93,7 +93,7 @@ def write_until_killed(path: bytes, step: int) -> None:
 
 
 def write_for_readers(path: bytes, seconds: float) -> None:
-    """Every commit holds 1000 items, of which each change replaces some."""
+    """Writes commits of 1000 items. Each change replaces some of them."""
     database = _core.Database.open(path, True)
     rng = np.random.default_rng(1)
     there = np.arange(1000)
@@ -147,7 +147,8 @@ def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
         writer = start("write_until_killed", os.fsdecode(path), step)
         assert writer.stdout and writer.stderr
         assert writer.stdout.read(1) == b"!"
-        early = writer.stdout.read(1) if kill % 2 else b""  # half of them get something done, however slow the machine
+        # half of them complete some steps, however slow the machine is
+        early = writer.stdout.read(1) if kill % 2 else b""
         time.sleep(moments.random() ** 2 * 0.2)
         writer.kill()
         acknowledged, complaint = writer.communicate()
@@ -165,7 +166,7 @@ def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
         assert found == model
     print(f"{KILLS} kills, {step} steps, {unacknowledged} done but not acknowledged, {len(model)} items")
     assert step >= KILLS // 2
-    with_writer = _core.Database.open(path, True)  # what killed writers have left goes
+    with_writer = _core.Database.open(path, True)  # removes the files of killed writers
     assert not with_writer.check()["corrupt"]
     assert [place.name for place in tmp_path.iterdir()] == ["codes.bin"]
 

@@ -1,4 +1,4 @@
-"""What names a database and what lies beside it: keys, paths, links, permissions, folders, manifests."""
+"""The files of a database: keys, paths, links, permissions, folders and manifests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_keys_of_any_characters_are_kept(tmp_path: Path) -> None:
 
 
 def test_path_of_other_bytes_is_kept(tmp_path: Path) -> None:
-    path = os.path.join(tmp_path, os.fsdecode(b"caf\xe9.bin"))  # noqa: PTH118 - bytes that pathlib shows as they are
+    path = os.path.join(tmp_path, os.fsdecode(b"caf\xe9.bin"))  # pathlib shows these bytes unchanged
     with ih.Database.create(path, 8) as db:
         db.add(random_codes(3, 8))
         db.compact()
@@ -56,7 +56,7 @@ def test_open_of_read_only_file_succeeds(small: Path) -> None:
     os.chmod(small, 0o440)  # noqa: PTH101
     with ih.Database.open(small) as db:
         db.verify()
-    with ih.Database.open(small, "r+") as db:  # by root, who may do everything
+    with ih.Database.open(small, "r+") as db:  # root may write every file
         db.compact()
     assert small.stat().st_mode & 0o777 == 0o440
 

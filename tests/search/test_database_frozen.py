@@ -1,4 +1,4 @@
-"""Files of every format version that was ever released are read for ever: frozen/codes-VERSION.bin, never made anew."""
+"""Databases of every released format version: frozen/codes-VERSION.bin, never written again, always readable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Item = tuple[list[int], str | None, str | None, int]
 
 
 def contents_of_version_1() -> dict[int, Item]:
-    """Id to code, key, label and mtime signature: what the file was made to hold."""
+    """Returns code, key, label and mtime signature by id, as they were written."""
     far = 2**62
     rows: dict[int, Item] = {
         i: (CODES[i].tolist(), f"a/{i}.png" if i % 3 else None, ("cat", None, "Füchse", "")[i % 4], 0)
@@ -60,7 +60,7 @@ def test_version_1_is_read(tmp_path: Path) -> None:
 
 
 def test_version_1_with_checksums_is_read(tmp_path: Path) -> None:
-    """Written before and after items without checksums, then merged with them."""
+    """Items with checksums were written before and after items without, then merged with them."""
     sums = [[0, 0] if i % 3 == 0 else [i, 2**64 - i] for i in range(20)]
     copy = tmp_path / "codes.bin"
     shutil.copyfile(FROZEN / "codes-1-checksums.bin", copy)

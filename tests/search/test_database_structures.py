@@ -1,4 +1,4 @@
-"""What Database.optimize builds changes the time and nothing else: numpy is the judge, before and after changes."""
+"""Database.optimize, which must change only the time of searches: results equal numpy's before and after changes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from support.errors import raises
 
 
 def learned(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
-    """Codes as a trained model gives them: near one of ten centers, many of them equal."""
+    """Returns codes like those of a trained model: near one of ten centers, many of them equal."""
     centers = rng.integers(0, 2, (10, bits))
     return ih.pack((centers[rng.integers(0, 10, n)] ^ (rng.random((n, bits)) < 0.01)).astype(bool))
 
 
 def check(db: ih.Database | ih.DatabaseSnapshot, queries: np.ndarray) -> None:
-    """Every search against all distances, sorted by (distance, id)."""
+    """Compares every search with all distances, sorted by (distance, id)."""
     ids, codes = db.ids, db.codes
     every = np.bitwise_count(queries[:, None] ^ codes[None]).sum(axis=2, dtype=np.int32)
     orders = [np.lexsort((ids, row)) for row in every]

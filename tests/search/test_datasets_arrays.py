@@ -1,4 +1,4 @@
-"""Sets held as arrays in an .npz archive."""
+"""Datasets stored as arrays in an .npz archive."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_corrupt_archive_raises(tmp_path):
 
 @pytest.mark.parametrize("content", [b"hello\n", b"(lp0\nI1\na.", b"PK", b""])
 def test_file_that_is_no_archive_is_corrupt(tmp_path, content):
-    """numpy takes it for a pickle, and says how to have it loaded."""
+    """numpy would take it for a pickle and suggest to load it."""
     (tmp_path / "set.npz").write_bytes(content)
     expected = "an .npz archive of x_train, y_train, x_test, y_test, or x and y, as numpy.savez writes them"
     with raises(CorruptFileError, path=tmp_path / "set.npz", expected=expected):
@@ -121,7 +121,7 @@ def test_file_that_is_no_archive_is_corrupt(tmp_path, content):
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archive_with_a_flipped_bit_raises_or_is_equal(tmp_path, save):
-    """Corruption shows, or is where it does not matter."""
+    """A flipped bit raises an error or has no effect on the arrays."""
     path = Path(archive(tmp_path, save, x=X, y=Y))
     whole = path.read_bytes()
     refused = 0
@@ -141,7 +141,7 @@ def test_archive_with_a_flipped_bit_raises_or_is_equal(tmp_path, save):
 
 
 def test_array_longer_than_its_header_says_is_corrupt(tmp_path):
-    """As a flipped bit in the shape leaves it, with a CRC that fits."""
+    """A flipped bit in the shape, with a matching CRC."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (4, 6, 4, 3)})
     y = io.BytesIO()
@@ -154,7 +154,7 @@ def test_array_longer_than_its_header_says_is_corrupt(tmp_path):
 
 
 def test_array_with_a_huge_header_takes_no_memory(tmp_path):
-    """A terabyte in the header of a member of a few bytes."""
+    """The header of a member of a few bytes declares a terabyte."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (2**28, 32, 32, 3)})
     with zipfile.ZipFile(tmp_path / "set.npz", "w") as out:

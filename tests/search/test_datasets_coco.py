@@ -24,7 +24,7 @@ IDS = {"airplane": 90, "bird": 4, "cat": 17, "dog": 18, "ship": 9}
 
 
 def mosaic(names: list[str], path: Path) -> None:
-    """Writes a strip of one image of each class named."""
+    """Writes a strip with an image of each named class."""
     path.parent.mkdir(parents=True, exist_ok=True)
     strip = Image.new("RGB", (32 * max(1, len(names)), 32))
     for i, name in enumerate(names):
@@ -99,7 +99,7 @@ def test_one_coco_file_beside_the_images_is_read(tmp_path, beside):
 
 
 def with_one(part: str, **change: object):
-    """Change the last entry of a part of an annotation file; None takes a key away."""
+    """Returns a function that changes the last entry of a part of an annotation file. None removes a key."""
 
     def edit(content: dict) -> None:
         for name, value in change.items():
@@ -150,7 +150,7 @@ def test_parts_with_other_categories_do_not_match(tmp_path):
 
 def test_missing_images_are_counted(tmp_path):
     official(tmp_path)
-    for name in ("1", "3", "4"):  # 3 has no annotation: it is not listed
+    for name in ("1", "3", "4"):  # 3 has no annotation and is not listed
         (tmp_path / "train2014" / f"{name}.png").unlink()
     file = tmp_path / "annotations" / "instances_train2014.json"
     with raises(NotFoundError, path=file, found="1.png", problem="2 images"):
@@ -190,7 +190,9 @@ def test_corrupt_image_is_an_error_when_it_is_read(tmp_path):
 
 
 def test_coco_protocol_splits_a_small_dataset(tmp_path):
-    """2 to 4 images per mosaic, as many queries and training images as fit; saved, and read again."""
+    """2 to 4 images per mosaic, with as many queries and training images as possible. The split is saved and read
+    again.
+    """
     rng, names = np.random.default_rng(2), sorted(IDS)
     some = [list(rng.choice(names, rng.integers(2, 5), replace=False)) for _ in range(30)] + [[]] * 3
     for i, content in enumerate(some):

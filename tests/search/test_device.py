@@ -1,4 +1,4 @@
-"""Device selection of an Encoder, and the options of a GPU, as far as a machine without one can tell."""
+"""The device of an Encoder and the options of a GPU, tested without a GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as can be told without one."""
+    """Simulates a GPU, without running on it."""
     monkeypatch.setattr(gpu, "obstacle", lambda ort: None)
 
 
@@ -82,7 +82,7 @@ def only(**versions: str) -> Callable[[str], str]:
 
 
 def test_cuda_whose_libraries_are_missing_names_them(linear: Any, a_gpu: None) -> None:
-    """ONNX Runtime then takes the CPU without a word. Here its provider really fails to load."""
+    """ONNX Runtime then silently uses the CPU. Here its provider really fails to load."""
     if REAL_OBSTACLE(runtime.load_onnxruntime()) is None:
         pytest.skip("a GPU is there")
     reason = unusable(linear.write())
@@ -109,7 +109,7 @@ def test_cuda_is_not_blamed_for_a_broken_model(linear: Any, a_gpu: None) -> None
 
 
 class OnCpu:
-    """A CPU session that takes a GPU's part: what it was asked for, and everything else as it is."""
+    """A CPU session that replaces a GPU's: it keeps the requested options and forwards all else."""
 
     asked: ClassVar[dict[str, Any]] = {}
     real: ClassVar[Any] = None
@@ -128,7 +128,7 @@ class OnCpu:
 
 @pytest.fixture
 def pretended(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions on the "GPU" run on the CPU, through the same buffers and bindings."""
+    """Sessions on the simulated GPU run on the CPU, through the same buffers and bindings."""
     ort = runtime.load_onnxruntime()
     monkeypatch.setattr(OnCpu, "real", ort.InferenceSession)
     monkeypatch.setattr(ort, "InferenceSession", OnCpu)
@@ -137,7 +137,7 @@ def pretended(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cuda_fallback_to_the_cpu_is_noticed(linear: Any, pretended: None, capfd: pytest.CaptureFixture[str]) -> None:
-    """The session reports CUDA, and the profile of its first run shows that the network ran on the CPU."""
+    """The session reports CUDA, but the profile of its first run shows that the network ran on the CPU."""
     reason = unusable(linear.write())
     assert reason.startswith("7 nodes") and "Cast " in reason and "strict=False" in reason
     encoder = Encoder(linear.write(), device="auto")
@@ -164,7 +164,7 @@ def test_on_cpu_ignores_shapes_and_indices() -> None:
 
 
 def test_cuda_runs_two_batch_shapes_without_tf32(linear: Any, pretended: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as a machine without a GPU can tell: the options that are asked for, the shapes and the buffers."""
+    """Without a GPU, the test covers the requested options, the shapes and the buffers."""
     sizes: list[int] = []
     buffers = gpu.FixedShapes._buffers
     monkeypatch.setattr(gpu.FixedShapes, "_buffers", lambda self, size: (sizes.append(size), buffers(self, size))[1])

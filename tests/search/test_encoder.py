@@ -1,4 +1,4 @@
-"""Encoder: the codes of a model.onnx, and what it refuses. The oracle is numpy."""
+"""Encoder: the codes of a model.onnx, and its errors. The oracle is numpy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess, load_image
 from support.errors import raises
 
-SIDE = 8  # of the linear model's images
+SIDE = 8  # side of the linear model's images
 
 
 def box(side: int) -> str:

@@ -34,7 +34,7 @@ ONE_TO_300 = [
 
 
 def kinds(rng, maker, n, bits):
-    """name -> codes: the shapes of data that scans and selections find hard."""
+    """Returns codes by name, of kinds of data that are hard for scans and selections."""
     base = maker.random(rng, n, bits)
     centers = maker.random(rng, 7, bits)
     noise = np.packbits(rng.random((n, bits)) < 0.05, axis=1, bitorder="little")
@@ -109,7 +109,7 @@ def test_every_width_equals_numpy(bits, rng, code_maker):
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 6, 7, 9, 12, 17, 20, 31, 33, 40, 63, 65, 100])
 def test_each_single_bit_counts(width):
-    """Codes whose only set bit is in one place, tail bytes included: 1 from zero, 8 * width - 1 from all ones."""
+    """Codes with a single bit set, tail bytes included: distance 1 from zero, 8 * width - 1 from all ones."""
     bits = 8 * width
     codes = np.packbits(np.eye(bits, dtype=np.uint8), axis=1, bitorder="little")
     queries = np.repeat(np.array([[0x00], [0xFF]], np.uint8), width, axis=1)
@@ -127,7 +127,7 @@ def test_each_single_bit_counts(width):
 
 @pytest.mark.parametrize("bits", [120, 127, 128, 129, 248, 255, 256, 264, 500, 512, 1000, 1024, 4096, 65535])
 def test_all_ones_against_all_zeros(bits, code_maker):
-    """No sum wraps: the largest distance there is, in every operation, among nearer codes and alone."""
+    """No sum overflows at the largest distance, in every operation, among nearer codes and alone."""
     ones = np.packbits(np.ones((1, bits), np.uint8), axis=1, bitorder="little")
     codes = np.zeros((100, ones.shape[1]), np.uint8)
     for batch in (ones, np.repeat(ones, 9, axis=0)):

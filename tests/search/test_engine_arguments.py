@@ -1,4 +1,4 @@
-"""What _core refuses: the message names what was expected and what came, and nothing is cast or copied in silence."""
+"""Invalid arguments of _core: the message has the expected and the found value. Nothing is silently cast or copied."""
 
 import numpy as np
 import pytest

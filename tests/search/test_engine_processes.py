@@ -1,4 +1,4 @@
-"""The engine among other things in a process: fork, torch's threads, many Python threads, one query on all cores."""
+"""The engine in a process with fork, torch's threads, many Python threads, and one query on all cores."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def search():
 
 
 def run(script: str, timeout: float = 60) -> str:
-    """Run in a fresh process; a hang is a failure."""
+    """Runs the script in a new process. A process that hangs is a failure."""
     code = PRELUDE + textwrap.dedent(script)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
@@ -98,7 +98,7 @@ def test_search_from_many_threads_is_correct(rng, code_maker):
 
 
 def test_one_query_uses_several_threads():
-    """The pool has workers after a single query over a large database; Linux tells how many threads a process has."""
+    """The pool has workers after a single query over a large database. Linux reports the number of threads."""
     out = run(
         """
         import os
@@ -114,7 +114,7 @@ def test_one_query_uses_several_threads():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_a_long_search(threads):
-    """A real SIGINT into a search that would take minutes: KeyboardInterrupt, and the process goes on to search."""
+    """A real SIGINT during a search of minutes raises KeyboardInterrupt, and the process can search again."""
     out = run(
         f"""
         import os, signal, threading, time
@@ -142,11 +142,11 @@ def test_ctrl_c_ends_a_long_search(threads):
         """
     )
     waits = [float(line) for line in out.split()]
-    assert len(waits) == 3  # about 10 ms each, where nothing else runs
+    assert len(waits) == 3  # about 10 ms each on an idle machine
 
 
 def test_search_beside_busy_interpreter_is_not_delayed():
-    """Asking for signals takes the interpreter's lock, which a busy thread gives up late: it is asked seldom."""
+    """Checking for signals needs the interpreter's lock, which a busy thread releases late. Searches check rarely."""
     run(
         """
         import threading
@@ -167,7 +167,7 @@ def test_search_beside_busy_interpreter_is_not_delayed():
 
 
 def test_search_releases_the_interpreter(rng, code_maker):
-    """With no forced switches, another thread runs before the search is over only if the search lets go of the GIL."""
+    """Without forced switches, another thread runs during the search only if the search releases the GIL."""
     codes, queries = code_maker.random(rng, 200_000, 64), code_maker.random(rng, 300, 64)
     started, finished = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""_core with every way of saying which rows, and its counts and ties, against numpy and faiss."""
+"""_core with rows in every form, counts and ties, compared with numpy and faiss."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ faiss = pytest.importorskip("faiss")
 
 
 def ways(mask: np.ndarray) -> list[np.ndarray | tuple[int, int]]:
-    """The same rows as a mask, as bytes, as a list, and as a range where they are one."""
+    """Returns the same rows as a mask, as bytes, as a list and, if contiguous, as a range."""
     rows = np.flatnonzero(mask)
     said: list[np.ndarray | tuple[int, int]] = [mask, mask.astype(np.uint8) * 200, rows]
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
@@ -97,7 +97,7 @@ def test_counts_equal_faiss(bits, rng, code_maker):
 @pytest.mark.parametrize("bits", [1, 8, 16, 64, 128])
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_topk_ties_returns_every_tie(bits, threads, rng, code_maker):
-    """Everything as near as the k-th; k of them without, and those are the first k."""
+    """Returns all rows as near as the k-th. The first k are those of a search without ties."""
     codes = code_maker.random(rng, 3000, bits)
     codes[1500:] = codes[rng.integers(0, 40, 1500)]
     queries = np.concatenate([codes[:2], code_maker.random(rng, 8, bits)])

@@ -1,4 +1,4 @@
-"""Error classes: fields, wording, pickling, and the classes that errors of the C++ engine become."""
+"""Error classes: fields, wording, pickling, and the classes of the C++ engine's errors."""
 
 from __future__ import annotations
 

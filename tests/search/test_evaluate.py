@@ -1,4 +1,4 @@
-"""idcwh-eval: files of codes, models on a protocol, tables, JSON, plots, and errors in one line."""
+"""idcwh-eval: files of codes, models on a protocol, tables, JSON, plots, and errors of one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from idcwh_search.encoder import model_file
 
 SIDE, BITS = 8, 8
 CLASSES = ("blue", "green", "red")
-# Logits of an image of one colour, with so few bits and such rough steps that codes tie.
+# The logits of an image of one colour have few bits and coarse steps, so that codes tie.
 WEIGHTS = np.random.default_rng(4).integers(-3, 4, (3, BITS)).astype(np.float32)
 BIAS = np.random.default_rng(5).integers(-90, 90, BITS).astype(np.float32)
 
@@ -41,7 +41,7 @@ def arrays(bits=12, seed=0, nq=20, n=300, classes=3):
 
 @pytest.fixture
 def codes(tmp_path):
-    """Write arrays as an .npz file; some may be replaced, or left out with None."""
+    """Writes arrays as an .npz file. `changes` replaces arrays, and None removes one."""
 
     def write(name="codes.npz", bits=12, **changes):
         content = {k: v for k, v in {**arrays(bits), **changes}.items() if v is not None}
@@ -114,7 +114,7 @@ def test_eval_plots_are_images(codes, tmp_path, commands):
             image.load()
             assert image.format == "PNG" and min(image.size) >= 300
             grey = np.asarray(image.convert("L"))
-            assert grey.std() > 10 and (grey < 100).mean() > 0.001  # ink on paper
+            assert grey.std() > 10 and (grey < 100).mean() > 0.001  # dark lines on white
 
 
 def test_eval_plots_collapsed_codes_and_one_class(codes, tmp_path, commands):
@@ -173,7 +173,7 @@ def test_eval_plots_in_a_file_fails(codes, tmp_path, commands):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A model.onnx with no network in it: logits are an affine function of the mean colour."""
+    """A model.onnx without a network: logits are an affine function of the mean colour."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper, numpy_helper
@@ -218,7 +218,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def images(tmp_path):
-    """A folder of images of one colour, 12 per class, each class around its own colour; and the colour of each."""
+    """A folder of images of one colour, 12 per class and near the colour of the class, and the colour of each image."""
     rng = np.random.default_rng(1)
     folder, colours = tmp_path / "images", {}
     for c, name in enumerate(CLASSES):
@@ -254,7 +254,7 @@ def test_eval_of_a_model_on_a_folder_equals_numpy(model, images, commands):
         numpy_codes(colours, query), dataset.labels[split.query],
         numpy_codes(colours, database), dataset.labels[split.database], bits=BITS, at=(10,),
     )  # fmt: skip
-    assert 0.4 < r.map < 1  # neither hopeless nor trivial, or the comparison would say little
+    assert 0.4 < r.map < 1  # in between, so that the comparison is meaningful
     content = json.loads(out)
     (entry,) = content["evaluations"]
     assert {
@@ -266,7 +266,7 @@ def test_eval_of_a_model_on_a_folder_equals_numpy(model, images, commands):
 
 
 def test_eval_of_multi_label_images_and_none(model, images, commands):
-    """A manifest whose images have several labels; one query and one database image have none."""
+    """A manifest of multi-label images. One query and one database image have no label."""
     folder, colours = images
     keys = sorted(colours)
     rng = np.random.default_rng(7)
@@ -351,7 +351,7 @@ def test_eval_without_queries_is_wrong_usage(model, images, tmp_path, commands):
 
 
 def trained_on(model, target, folder, per_class):
-    """The model again, which records the training images of a split of a folder."""
+    """Returns the model with a record of the training images of a split of a folder."""
     dataset, split = split_of(folder, query_per_class=per_class)
     recorded = training_images.record(dataset, split.train)
     lines = {"idcwh_training_images": json.dumps(recorded)}

@@ -1,4 +1,6 @@
-"""Hits of queries: own files, ties, filters and radius, against a sort of all distances; selecting by label and key."""
+"""Hits of queries, compared with a sort of all distances: a query's own file, ties, filters by label and key, and
+radius.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ import idcwh_search as ih
 from idcwh_search.cli import gallery
 from idcwh_search.cli.hits import Hit, Query, Search
 
-BITS = 4  # so that nearly everything ties
+BITS = 4  # so that nearly all items tie
 
 
 @pytest.fixture
 def database(tmp_path: Path, rng: np.random.Generator) -> Path:
-    """120 items in two segments, each with a key, some removed, ids not in row order."""
+    """120 items in two segments, each with a key, some removed, with ids not in row order."""
     path = tmp_path / "codes.bin"
     codes = ih.pack(rng.integers(0, 2, (120, BITS)).astype(bool))
     labels = [("cat", "dog", "cat|dog", "a|b|bird", None)[i % 5] for i in range(120)]
@@ -34,7 +36,7 @@ Row = tuple[int, np.ndarray, str, str | None]
 
 
 def brute_force(rows: list[Row], query: Query, search: Search) -> tuple[list[tuple[Any, ...]], Any, list[int]]:
-    """Hits as (distance, id, key, label), ties as (distance, items, shown), and the hits that are own files."""
+    """Returns hits as (distance, id, key, label), ties as (distance, items, shown), and the hits that are own files."""
     found = []
     for id_, code, key, label in rows:
         distance = sum(bin(int(a) ^ int(b)).count("1") for a, b in zip(code, query.code, strict=True))
@@ -63,7 +65,7 @@ def test_search_equals_a_sort_with_own_files_first(
         where = np.sort(rng.choice(db.ids, 60, replace=False)) if filtered else None
         queries = [Query("bare", ih.pack(rng.integers(0, 2, (1, BITS)).astype(bool))[0])]
         for _ in range(8):
-            own, other = rng.integers(len(rows), size=2)  # the second as of a combined query
+            own, other = rng.integers(len(rows), size=2)  # the second as in a combined query
             code = rows[own][1] if rng.random() < 0.7 else rows[0][1]
             queries.append(Query("own", code, None, (frozenset({rows[own][2]}), frozenset({rows[other][2], "none"}))))
         for top, radius in itertools.product([None, 1, 3, 25, 1000], [None, 0, 1, BITS]):

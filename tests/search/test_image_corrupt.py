@@ -1,4 +1,4 @@
-"""Images that are corrupt, cut off, no images or too large: one clear error each, and never half an image."""
+"""Images that are corrupt, truncated, too large or not images: one clear error each, and never a part of an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
 from support.errors import raises
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns of unusual files
 SMALL = Preprocess(resize=24, crop=20)
 
 
@@ -51,7 +51,7 @@ def test_image_cut_off_anywhere_is_unreadable(kind: str, tmp_path: Path) -> None
     whole = encoded(form, **options)
     path = tmp_path / "cut.jpg"
     path.write_bytes(whole)
-    assert load_image(path, SMALL).shape == (20, 20, 3)  # whatever it is called
+    assert load_image(path, SMALL).shape == (20, 20, 3)  # with any file name
     for tenth in range(10):
         path.write_bytes(whole[: len(whole) * tenth // 10])
         with pytest.raises(UnreadableImage) as error:
@@ -142,10 +142,10 @@ def test_image_with_too_many_pixels_is_not_decoded(
     limit: int | None, accepted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = bytearray(encoded("PNG"))
-    content[16:24] = struct.pack(">2I", 30_000, 30_000)  # in the header, whose checksum comes behind it
+    content[16:24] = struct.pack(">2I", 30_000, 30_000)  # in the header, whose checksum follows it
     content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
     (tmp_path / "bomb.png").write_bytes(content)
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # other libraries switch Pillow's own guard off
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)  # other libraries disable Pillow's own limit
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
     with raises(UnreadableImage, path=tmp_path / "bomb.png", problem=accepted):
         load_image(tmp_path / "bomb.png", SMALL)

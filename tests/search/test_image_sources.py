@@ -1,4 +1,4 @@
-"""Images that are not files on disk: bytes, open files, pipes; and the types of image files. Pillow is the oracle."""
+"""Images as bytes, open files and pipes, and the types of image files. The oracle is Pillow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEIC = b"\0\0\0\x1cftypheic\0\0\0\0mif1heicmiaf" + bytes(64)
 
 
 def encoded(kind: str, **options: Any) -> bytes:
-    """A photo-like image of this Pillow format."""
+    """Returns a photo-like image of this Pillow format."""
     buffer = io.BytesIO()
     pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
     Image.fromarray(pixels).save(buffer, kind, **options)

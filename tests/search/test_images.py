@@ -1,4 +1,4 @@
-"""Files to pixels: every size, orientation and mode of images. The oracles are Pillow itself and plain numpy."""
+"""Files to pixels: every size, orientation and mode of images. The oracles are Pillow and plain numpy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from PIL.PngImagePlugin import PngInfo
 
 from idcwh_search.images.preprocess import Preprocess, load_image, to_pixels
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of oddities in files
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns of unusual files
 SMALL = Preprocess(resize=24, crop=20)
 
 
 def as_is(side: int) -> Preprocess:
-    """Returns a preprocess that keeps a square image of this side, so that only the conversion to RGB is tested."""
+    """Returns a preprocess that does not change a square image of this side, so that only the conversion to RGB is
+    tested.
+    """
     return Preprocess(resize=side, crop=side)
 
 
@@ -29,7 +31,7 @@ def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarr
 
 
 def smooth(height: int, width: int) -> Image.Image:
-    """Returns an image whose eight orientations all differ, gentle enough for JPEG."""
+    """Returns an image whose eight orientations all differ, smooth enough for JPEG."""
     y, x = np.mgrid[0:height, 0:width]
     channels = [255 * x / width, 255 * y / height, 127 + 100 * np.sin(x / 9)]
     return Image.fromarray(np.stack(channels, -1).astype(np.uint8))
@@ -46,12 +48,12 @@ def test_square_equals_resize_then_crop(side: int, name: str) -> None:
     expected = np.asarray(whole.crop((8, 8, 232, 232)), np.int16)
     got = to_pixels(image, Preprocess(240, 224, name))
     assert got.shape == (224, 224, 3) and got.dtype == np.uint8
-    assert np.abs(got - expected).max() <= 2  # where a value lies half-way, after each of the two passes
+    assert np.abs(got - expected).max() <= 2  # rounding may differ in each of the two passes
 
 
 @pytest.mark.parametrize(("height", "width"), [(60, 600), (600, 60), (60, 90), (120, 60)])
 def test_long_sides_equal_resize_then_crop(height: int, width: int) -> None:
-    """At sizes where scaling to 120 leaves whole numbers, so that no rounding of the longer side can differ."""
+    """Scaling to 120 leaves whole numbers, so that no rounding of the longer side can differ."""
     image = Image.fromarray(noise(height, width))
     wide, high = width * 120 // min(height, width), height * 120 // min(height, width)
     left, top = (wide - 112) // 2, (high - 112) // 2
@@ -66,7 +68,7 @@ def test_image_of_the_crop_size_is_not_resampled() -> None:
 
 
 def test_shrinking_is_antialiased() -> None:
-    """A fine chequerboard becomes grey, as a camera far away would see it, and not black or white."""
+    """A fine chequerboard becomes grey, not black or white."""
     board = (np.indices((256, 256)).sum(0) % 2 * 255).astype(np.uint8)
     got = to_pixels(Image.fromarray(board), as_is(16))
     assert got.min() >= 120 and got.max() <= 135
@@ -82,7 +84,7 @@ def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
 def test_centre_of_a_very_tall_image_is_exact() -> None:
     middle, tall = Image.fromarray(noise(40, 1)), Image.new("RGB", (1, 36_000_000))
     tall.paste(middle, (0, 18_000_000 - 20))
-    for resize in (10, 9, 8):  # whose first row is odd or even
+    for resize in (10, 9, 8):  # the first row is odd or even
         assert np.array_equal(to_pixels(tall, Preprocess(resize, 8)), to_pixels(middle, Preprocess(resize, 8)))
 
 
@@ -103,7 +105,7 @@ def test_load_image_in_threads_gives_the_same_pixels(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------ orientation
 
-STORED = {  # how an upright image is stored in a file that is marked with this orientation
+STORED = {  # the stored form of an upright image with this orientation tag
     1: None,
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -141,7 +143,7 @@ def test_orientation_of_a_jpeg_is_applied(orientation: int, tmp_path: Path) -> N
 
 
 def test_orientation_in_the_text_chunk_of_a_png_is_applied(tmp_path: Path) -> None:
-    """In a text, as ImageMagick wrote it: its length, then its bytes in hexadecimal, 36 a line."""
+    """ImageMagick wrote it as a text: its length, then its bytes in hexadecimal, 36 per line."""
     exif = Image.Exif()
     exif[0x0112] = 6
     block, info = exif.tobytes(), PngInfo()
@@ -192,7 +194,7 @@ def test_orientation_in_xmp_is_ignored(suffix: str, tmp_path: Path) -> None:
 
 
 def without_xmp(jpeg: bytes) -> bytes:
-    """The same JPEG without its APP1 segment of XMP."""
+    """Returns the same JPEG without its APP1 segment of XMP."""
     at = jpeg.index(b"\xff\xe1")
     return jpeg[:at] + jpeg[at + 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big") :]
 
@@ -213,7 +215,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def png(width: int, height: int, depth: int, colour: int, rows: bytes, *extra: bytes) -> bytes:
-    """A PNG made by hand, for what Pillow cannot write."""
+    """Returns a handmade PNG of a kind that Pillow cannot write."""
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     body = [chunk(b"IHDR", header), *extra, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(body)
@@ -239,14 +241,14 @@ def test_transparent_sample_of_16_bit_grey_is_white(tmp_path: Path) -> None:
 def test_transparent_sample_of_grey_is_white(depth: int, tmp_path: Path) -> None:
     most = 2**depth - 1
     samples = np.random.default_rng(depth).integers(0, most + 1, (8, 8))
-    chosen = 1  # not 0, which stays 0 whatever the depth
+    chosen = 1  # not 0, which is 0 at every depth
     samples[3, 4] = chosen
     bits = ((samples[..., None] >> np.arange(depth - 1, -1, -1)) & 1).astype(np.uint8).reshape(8, -1)
     rows = b"".join(b"\0" + np.packbits(row).tobytes() for row in bits)
     (tmp_path / "t.png").write_bytes(png(8, 8, depth, 0, rows, chunk(b"tRNS", struct.pack(">H", chosen))))
     grey = np.where(samples == chosen, 255, samples * 255 // most)
     assert np.array_equal(load_image(tmp_path / "t.png", as_is(8)), np.repeat(grey[..., None], 3, -1))
-    with Image.open(tmp_path / "t.png") as image:  # and the caller's image stays as it is
+    with Image.open(tmp_path / "t.png") as image:  # the caller's image does not change
         assert np.array_equal(to_pixels(image, as_is(8))[..., 0], grey)
         assert image.info["transparency"] == (255 * chosen if depth == 1 else chosen)
 

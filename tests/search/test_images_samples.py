@@ -1,4 +1,4 @@
-"""Samples and metadata of every kind: TIFF files put together by hand from known samples, and large metadata."""
+"""Samples and metadata of every kind: handmade TIFF files of known samples, and large metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tiff(
     planes: list[bytes] | None = None,
     alpha: bool = False,
 ) -> bytes:
-    """A TIFF of one strip, or of one per plane, by the specification of TIFF 6.0."""
+    """Returns a TIFF of one strip, or of one per plane, by the specification of TIFF 6.0."""
     strips = [zlib.compress(strip) if deflate else strip for strip in (planes or [data])]
     offsets = [8 + sum(map(len, strips[:i])) for i in range(len(strips))]
     body = b"".join(strips)
@@ -175,7 +175,7 @@ def oriented() -> bytes:
 
 
 def large(name: str) -> dict[str, object]:
-    """Options of PNG's save with more metadata than Pillow reads."""
+    """Returns options of PNG's save with more metadata than Pillow reads."""
     info, text = PngInfo(), "x" * 3_000_000
     if name == "zTXt":
         info.add_text("Comment", text, zip=True)
@@ -195,7 +195,7 @@ def large(name: str) -> dict[str, object]:
 def test_png_with_large_metadata_has_its_pixels(name: str, behind: bool, tmp_path: Path) -> None:
     path = tmp_path / "p.png"
     image().save(path, exif=oriented(), **large(name))
-    if behind:  # the pixels; as some programs write them
+    if behind:  # behind the pixels, as some programs write it
         content, chunks, at = path.read_bytes(), [], 8
         while at < len(content):
             end = at + 12 + int.from_bytes(content[at : at + 4], "big")
@@ -212,7 +212,7 @@ def test_png_with_large_metadata_has_its_pixels(name: str, behind: bool, tmp_pat
 @pytest.mark.parametrize("name", ["exif", "xmp", "icc_profile"])
 @pytest.mark.parametrize("suffix", [".webp", ".jpg", ".tif"])
 def test_large_metadata_costs_no_pixels(suffix: str, name: str, tmp_path: Path) -> None:
-    size = 60_000 if suffix == ".jpg" and name != "icc_profile" else 5_000_000  # of JPEG one segment
+    size = 60_000 if suffix == ".jpg" and name != "icc_profile" else 5_000_000  # one segment of JPEG
     large = b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0" + bytes(size) if name == "exif" else bytes(size)
     if suffix == ".tif":
         large = large[6:] if name == "exif" else large

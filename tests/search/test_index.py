@@ -1,4 +1,4 @@
-"""HammingIndex against a dictionary of codes: ids, filters, removal, errors; hypothesis for what nobody thought of."""
+"""HammingIndex compared with a dictionary of codes: ids, filters, removal, errors, and random histories."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_index_offers_every_method(rng, code_maker):
 
 @pytest.mark.parametrize("order", ["ascending", "with gaps", "descending", "shuffled"])
 def test_ids_of_any_order_rank_by_id(order, rng, code_maker):
-    codes = code_maker.random(rng, 600, 8)  # 8 bits: ties everywhere
+    codes = code_maker.random(rng, 600, 8)  # 8 bits, so that ties are frequent
     ids = {
         "ascending": np.arange(600),
         "with gaps": np.arange(600) * 1000 + 2**40,
@@ -90,7 +90,7 @@ def test_default_ids_continue_and_are_never_reused(rng, code_maker):
 def test_index_keeps_its_own_copy(rng, code_maker):
     codes = code_maker.random(rng, 20, 16)
     ids = np.arange(20)
-    index = index_of(codes[::2], 16)  # strided input is copied in anyway
+    index = index_of(codes[::2], 16)  # strided input is copied in any case
     given_ids = index.add(codes[1::2], ids[10:])
     before = index.codes.copy()
     codes[:] = 0
@@ -214,7 +214,7 @@ def test_huge_numbers_are_taken_and_invalid_raise(rng, code_maker):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_history_equals_a_dictionary(data):
-    """A random walk through add, remove and every search, beside a plain dictionary."""
+    """A random walk through add, remove and every search, compared with a plain dictionary."""
     bits = data.draw(st.integers(1, 80), label="bits")
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
     index, model = ih.HammingIndex(bits), {}

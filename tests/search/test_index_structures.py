@@ -1,4 +1,4 @@
-"""What optimize builds changes the time and nothing else; snapshots, ties, counts and histograms from Python."""
+"""HammingIndex.optimize, which must change only the time of searches; snapshots, ties, counts and histograms."""
 
 import threading
 
@@ -11,7 +11,7 @@ from idcwh_search import _core
 
 
 def clustered(rng, n, bits, centers, flip):
-    """Codes as a trained model gives them: near one of a few centers, many of them equal."""
+    """Returns codes like those of a trained model: near one of a few centers, many of them equal."""
     points = rng.integers(0, 2, (centers, bits), dtype=np.uint8)
     rows = points[rng.integers(0, centers, n)] ^ (rng.random((n, bits)) < flip)
     return np.packbits(rows, axis=1, bitorder="little")

@@ -1,4 +1,4 @@
-"""idcwh-index export and import: the files, the one line that says what is lost, the exit codes."""
+"""idcwh-index export and import: the files, the line about lost columns, and the exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_export_and_import_give_the_same_items(name, options, lost, database, tm
 
 
 def fails(arguments: list[str], capsys, path: str) -> str:
-    """Runs a command that fails; returns its only line on stderr, which is about `path`."""
+    """Runs a command that fails. Returns its only line on stderr, which is about `path`."""
     assert main(arguments) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"error: {path}: ") and err.count("\n") == 1
@@ -67,7 +67,7 @@ def test_import_and_export_replace_only_with_force(database, tmp_path, capsys, m
     capsys.readouterr()
     assert "--force" in fails(["import", "old.npy", "--db", "codes.bin", "--bits", "20"], capsys, "codes.bin")
     assert database.read_bytes() == before
-    assert main(["import", "old.npy", "--db", "codes.bin", "--bits", "19", "--force"]) == 1  # and keeps the old one
+    assert main(["import", "old.npy", "--db", "codes.bin", "--bits", "19", "--force"]) == 1  # keeps the existing file
     assert database.read_bytes() == before
     assert main(["import", "old.npy", "--db", "codes.bin", "--bits", "21", "--force"]) == 0
     with ih.Database.open("codes.bin") as db:

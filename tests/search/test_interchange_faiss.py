@@ -1,4 +1,4 @@
-"""Files of faiss, against faiss itself: it reads ours, we read its, searches are equal, a corrupt file is one error."""
+"""Files of faiss: faiss reads ours, we read its files, searches are equal, and a corrupt file is one error."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_read_faiss_of_another_size_raises(rng, code_maker, tmp_path):
                 interchange.read(broken)
 
 
-# Byte 4: d, 8: code bytes, 12: count, 25: bytes of codes; a map has 25 bytes in front.
+# Byte 4: d, 8: code bytes, 12: count, 25: bytes of codes. A map has 25 bytes in front.
 @pytest.mark.parametrize(
     ("at", "packing", "values", "found"),
     [

@@ -1,4 +1,4 @@
-"""NumPy and raw files, against numpy; bit strings, against a loop over bits; corruption is one clear error."""
+"""NumPy and raw files compared with numpy, bit strings compared with a loop over bits, and corrupt files."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_bit_strings_have_bit_0_leftmost(bits, rng, code_maker):
     texts = interchange.to_bit_strings(codes, bits)
     assert texts == expected
     assert interchange.to_bit_strings(codes[:0], bits) == []
-    # What SQL's bit_count(a # b) counts: the characters that differ.
+    # SQL's bit_count(a # b) counts the characters that differ.
     differ = [[sum(a != b for a, b in zip(x, y, strict=True)) for y in texts] for x in texts[:3]]
     np.testing.assert_array_equal(differ, code_maker.distances(codes[:3], codes))
     back = interchange.from_bit_strings(expected, bits)

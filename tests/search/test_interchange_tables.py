@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: pyarrow reads what we write and we read what pyarrow writes, also tables of other people."""
+"""Parquet and Arrow files: pyarrow reads ours, we read those of pyarrow and other programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small_batches(monkeypatch):
 
 
 def load(path: Path) -> pa.Table:
-    """By pyarrow alone."""
+    """Reads a table by pyarrow alone."""
     if path.suffix == ".parquet":
         return parquet.read_table(path)
     with pa.ipc.open_file(str(path)) as file:
@@ -39,7 +39,7 @@ def load(path: Path) -> pa.Table:
 
 
 def write(table: pa.Table, path: Path) -> Path:
-    """By pyarrow alone."""
+    """Writes a table by pyarrow alone."""
     if path.suffix == ".parquet":
         parquet.write_table(table, path)
     else:
@@ -91,7 +91,7 @@ def test_export_table_keeps_mtime_signatures(suffix, rng, code_maker, tmp_path):
     with ih.Database.open(tmp_path / "again.bin") as db:
         assert db.mtime_signatures().tolist() == signatures
 
-    # Anybody may have a column of that name; ours, where it was changed, is an error that names the file.
+    # Other programs may use this column name. A changed column of ours is an error that names the file.
     foreign = pa.table({"code": [b"ab", b"cd"], "mtime_signature": ["Monday", None]})
     assert interchange.read(write(foreign, path)).items().mtime_signatures is None
     changed = foreign.replace_schema_metadata({"idcwh": json.dumps({"bits": 16, "model": {}})})
@@ -220,7 +220,8 @@ def test_read_arrow_stream_in_a_file(tmp_path):
         ({"code": [None, b"ab"]}, None),
         ({"code": [[1, 2], [1, None]]}, "bytes without a value"),
         ({"code": [[1, 2], [1, 256]]}, None),
-        ({"code": pa.array([[1.5, 2.5]], pa.large_list(pa.float64()))}, ...),  # the name of the type by version
+        # the name of the type depends on the version
+        ({"code": pa.array([[1.5, 2.5]], pa.large_list(pa.float64()))}, ...),
         ({"code": [7, 8]}, "int64"),
         ({"code": ["ab"]}, "string"),
         ({"code": [b""]}, "codes of 0 bytes"),
@@ -310,7 +311,7 @@ def test_read_table_cut_off_raises(suffix, rng, code_maker, tmp_path):
 
 
 def test_read_arrow_with_a_flipped_byte_raises_or_differs(rng, code_maker, tmp_path):
-    """No flipped byte of an Arrow file, offsets and metadata included, leads beyond its buffers or to another error."""
+    """No flipped byte of an Arrow file leads beyond its buffers or to another error, offsets and metadata included."""
     codes = code_maker.random(rng, 6, 16)
     table = pa.table({"code": code_column(codes, pa.binary()), "key": ["a", "bc", None] * 2, "id": range(6)})
     whole = write(table, tmp_path / "whole.arrow").read_bytes()

@@ -1,4 +1,4 @@
-"""Every instruction set gives the same bytes; each runs in a process of its own, forced by IDCWH_ISA."""
+"""The instruction sets, which all give the same bytes. Each runs in a process of its own, forced by IDCWH_ISA."""
 
 import os
 import subprocess

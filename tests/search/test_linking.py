@@ -1,7 +1,7 @@
-"""Programs in C++ and C built on what the Python package carries, with a compiler and nothing else.
+"""Programs in C++ and C that use the files of the Python package with a compiler alone.
 
-IDCWH_WHEEL=FILE installs that wheel into an environment of its own first and tests what is in it; otherwise the package
-that is installed here is tested.
+IDCWH_WHEEL=FILE first installs that wheel into an environment of its own and tests its contents. Otherwise the
+installed package is tested.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ int main() {
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> tuple[str, str]:
-    """The folders of headers and of the library, as the package says them."""
+    """The folders of headers and of the library, as the package reports them."""
     python = sys.executable
     if wheel := os.environ.get("IDCWH_WHEEL"):
         home = tmp_path_factory.mktemp("venv")
         venv.create(home, with_pip=True)
         python = str(home / "bin" / "python")
-        # Without its dependencies: what links the library needs neither numpy nor Pillow.
+        # Without dependencies: linking the library needs neither numpy nor Pillow.
         subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel], check=True)
     code = "import idcwh_search as ih; print(ih.get_include()); print(ih.get_library_dir())"
     done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parent)

@@ -1,4 +1,4 @@
-"""The one lister: what is listed once, and what is left out, by type and number."""
+"""The lister of images: files that are listed once, and files that are left out, by type and number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def keys(source: Path) -> list[str]:
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Folders of this name cannot be read, as for a user without permission."""
+    """Makes folders of this name unreadable, as for a user without permission."""
     scan = os.scandir
 
     def refuse(path: str = ".") -> object:
@@ -280,7 +280,7 @@ def test_label_file_with_the_full_stem_is_read(tmp_path: Path) -> None:
 
 
 def test_label_is_that_of_the_nearest_source(tmp_path: Path) -> None:
-    """The .cls file, then the folder in the archive, then the folder of the archive; splits are no labels."""
+    """The order: .cls file, folder in the archive, folder of the archive. Split folders are no labels."""
     for name in ("photos/Train/0.tar", "1.tar"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(tmp_path / name, "w") as archive:

@@ -1,4 +1,4 @@
-"""Metrics against every order of ties, in exact fractions, and against plain loops over explicit sorts."""
+"""Metrics compared with every order of ties in exact fractions, and with plain loops over explicit sorts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def pack(bits_matrix):
 
 
 def at_distances(distances, bits=6):
-    """Database codes at these distances from the all-zero query."""
+    """Returns database codes at these distances from the all-zero query."""
     return pack([[i < d for i in range(bits)] for d in distances])
 
 
 def orders(distances):
-    """Every order of the items that sorts them by distance."""
+    """Yields every order of the items that sorts them by distance."""
     buckets = [[i for i, d in enumerate(distances) if d == value] for value in sorted(set(distances))]
     for parts in product(*(permutations(bucket) for bucket in buckets)):
         yield [i for part in parts for i in part]
@@ -70,7 +70,7 @@ def test_map_readings_equal_the_mean_over_all_orders_of_ties():
 
 
 def sample(bits, nq=23, n=400, classes=4, noise=0.15, seed=0):
-    """Codes that retrieve tolerably and tie a lot, with labels."""
+    """Returns codes of medium quality with many ties, and their labels."""
     rng = np.random.default_rng([seed, bits])
     labels = rng.integers(0, classes, nq + n)
     codes = rng.integers(0, 2, (classes, bits))[labels] ^ (rng.random((nq + n, bits)) < noise)
@@ -143,7 +143,7 @@ def test_lookup_equals_loops_at_every_radius():
 
 
 def test_pr_curve_without_ties_is_precision_at_each_hit():
-    """100 relevant items, no two items at one distance: recall i/100 is reached at hit i."""
+    """100 relevant items at distinct distances: recall i/100 is reached at hit i."""
     rng = np.random.default_rng(3)
     flags = np.zeros(150, int)
     flags[rng.choice(150, 100, replace=False)] = 1
@@ -154,7 +154,7 @@ def test_pr_curve_without_ties_is_precision_at_each_hit():
 
 
 def test_pr_curve_spreads_ties_evenly():
-    """One tie of 4 relevant among 10 behind 5 others: every recall is met at the same slope."""
+    """One tie of 10 items with 4 relevant, behind 5 others: every recall is reached at the same slope."""
     x = at_distances([0] * 5 + [1] * 10)
     r = ih.evaluate(np.zeros((1, 1), np.uint8), [1], x, [0] * 5 + [1] * 4 + [0] * 6, bits=6)
     hits = 4 * r.pr_curve.recall
@@ -175,7 +175,7 @@ def test_harmonic_difference_equals_fractions():
 
 
 def test_million_equal_codes_have_exact_map():
-    """One tie of 10^6 items: the closed form against the sum of its million terms."""
+    """One tie of 10^6 items: the closed form compared with the sum of its million terms."""
     n, p = 10**6, 1000
     labels = np.zeros(n, int)
     labels[-p:] = 1
@@ -196,7 +196,9 @@ def test_perfect_codes_have_map_of_exactly_one():
 
 
 def test_map_of_a_sorted_database_equals_the_shuffled_one():
-    """Class-sorted equal codes: by id, class 0 looks perfect and the last class hopeless; tie-aware sees chance."""
+    """For equal codes sorted by class, ranking by id makes class 0 perfect and the last class worst. Tie-aware MAP is
+    chance.
+    """
     labels = np.repeat(np.arange(10), 50)
     codes = np.full((500, 2), 0x0F, np.uint8)
     shuffled = np.random.default_rng(0).permutation(500)
@@ -222,7 +224,7 @@ def test_queries_without_labels_are_left_out_and_counted():
 
     more_codes, more_labels = np.concatenate([x, x[:50]]), np.concatenate([hot[xl], np.zeros((50, 4), np.uint8)])
     wider = ih.evaluate(pack(q), hot[ql], pack(more_codes), more_labels, bits=24)
-    assert wider.map < alone.map  # they are in the database, relevant to nobody
+    assert wider.map < alone.map  # in the database, but not relevant to any query
     assert wider.recall_within == alone.recall_within
 
 
@@ -252,7 +254,7 @@ def test_items_that_share_any_label_are_relevant():
 
 @pytest.mark.parametrize("bits", [255, 256, 512, 1024])
 def test_all_ones_against_all_zeros_do_not_overflow(bits):
-    """The largest distance of all: no counter wraps round to 0."""
+    """No counter overflows at the largest distance."""
     x = pack([[1] * bits, [0] * bits, [0] * (bits - 1) + [1]])
     r = ih.evaluate(pack([[0] * bits]), [1], x, [1, 0, 0], bits=bits)
     assert [r.map, r.map_ranked] == pytest.approx([1 / 3, 1 / 3], rel=1e-15)
@@ -275,7 +277,7 @@ def test_forty_thousand_classes_are_taken():
 
 
 def test_health_of_known_codes_is_known():
-    """Bit 0 constant, bit 1 = bit 2 inverted, bit 3 independent of both."""
+    """Bit 0 is constant, bit 1 is bit 2 inverted, and bit 3 is independent of both."""
     x = np.array([[1, 0, 1, 0], [1, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 1]])
     r = ih.evaluate(pack(x[:1]), [0], pack(x), [0, 0, 1, 1], bits=4)
     h = r.health

@@ -1,4 +1,4 @@
-"""The engine's counts of pairs against numpy: all distances, a stable argsort, the ranks of what is relevant."""
+"""The engine's counts of pairs, compared with numpy's distances, stable argsort and ranks of relevant items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pack(h):
 
 
 def oracle(q, ql, x, xl, bits, cuts):
-    """(items, relevant, ranked_sum, ranked_hits), a row a query."""
+    """Returns (items, relevant, ranked_sum, ranked_hits), one row per query."""
     shared = ql[:, None] == xl[None] if ql.ndim == 1 else (ql.astype(int) @ xl.T.astype(int)) > 0
     rows = []
     for code, relevant in zip(q, shared, strict=True):
@@ -37,7 +37,7 @@ def oracle(q, ql, x, xl, bits, cuts):
 
 
 def codes_of(kind, n, bits, rng):
-    """Labels of five classes, and codes that are random, scattered around one center a class, or all the same."""
+    """Returns labels of five classes, and codes: random, scattered around one center per class, or all equal."""
     labels = rng.integers(0, 5, n)
     if kind == "random":
         return labels, pack(rng.integers(0, 2, (n, bits)))
@@ -81,7 +81,7 @@ def test_count_pairs_without_ranks_has_the_same_counts():
 
 
 def test_map_of_few_codes_does_not_depend_on_row_order():
-    """The three readings that do not rank by id are exactly the same, and the fourth lies between its bounds."""
+    """The three MAPs that do not rank by id are exactly the same, and the fourth is between its bounds."""
     rng = np.random.default_rng(4)
     xl = np.sort(rng.integers(0, 10, 4000))
     x = pack(np.random.default_rng(0).integers(0, 2, (7, 32)))[rng.integers(0, 7, 4000)]
@@ -97,7 +97,7 @@ def test_map_of_few_codes_does_not_depend_on_row_order():
 @pytest.mark.parametrize("bits", [12, 24, 48, 100])
 @pytest.mark.parametrize("classes", [1, 40_000])
 def test_evaluate_takes_more_classes_than_codes(bits, classes):
-    """40,000 classes are more than 12 bits can tell apart."""
+    """40,000 classes are more than 12 bits can distinguish."""
     rng = np.random.default_rng([bits, classes])
     labels = np.arange(40_000) % classes
     x = pack(rng.integers(0, 2, (40_000, bits)))

@@ -1,4 +1,4 @@
-"""Wrong arguments of evaluate: a ValueError or TypeError that begins with the name of the argument."""
+"""Invalid arguments of evaluate: a ValueError or TypeError that begins with the name of the argument."""
 
 from __future__ import annotations
 

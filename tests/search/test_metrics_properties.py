@@ -1,4 +1,4 @@
-"""What must hold for any codes and labels whatever."""
+"""Properties of the metrics for any codes and labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLACK = 1e-12
 def cases(draw):
     bits = draw(st.sampled_from([1, 5, 8, 12, 24, 48, 100]))
     nq, n = draw(st.integers(1, 4)), draw(st.integers(1, 40))
-    few = draw(st.integers(1, 4))  # few distinct codes: many ties
+    few = draw(st.integers(1, 4))  # few distinct codes, so that ties are frequent
     palette = draw(hnp.arrays(bool, (few, bits)))
     chosen = draw(hnp.arrays(np.int64, nq + n, elements=st.integers(0, few - 1)))
     codes = np.packbits(palette[chosen], axis=1, bitorder="little")

@@ -1,4 +1,4 @@
-"""The outermost layer of an ONNX file, read and written without its library; the library is the oracle."""
+"""The outermost layer of an ONNX file, read and written without the onnx package, which is the oracle."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def weights(external: bool = True) -> onnx.TensorProto:
 
 
 def places(external: bool) -> dict[str, onnx.ModelProto]:
-    """Models with a tensor wherever one can be."""
+    """Returns models with a tensor at each place that ONNX allows."""
     one, inner = weights(external), helper.make_graph([], "inner", [], [], [weights(external)])
     sparse = helper.make_sparse_tensor(one, helper.make_tensor("i", TensorProto.INT64, [1], [0]), [1])
     found = {name: model() for name in ("initializer", "sparse", "node", "nodes", "graph", "graphs", "function")}

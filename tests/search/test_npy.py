@@ -23,7 +23,7 @@ CODES = np.arange(12, dtype=np.uint8).reshape(4, 3)
 
 
 def written(header: str, data: bytes = bytes(12), version: tuple[int, int] = (1, 0)) -> bytes:
-    """A .npy of this header."""
+    """Returns a .npy file of this header."""
     length = struct.pack("<H" if version == (1, 0) else "<I", len(header))
     return b"\x93NUMPY" + bytes(version) + length + header.encode("latin-1") + data
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime as the Encoder uses it: threads, what a process prints and imports, and a broken installation."""
+"""ONNX Runtime in an Encoder: threads, output and imports of the process, and a broken installation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_encoder_threads_default_to_available_cores(linear: Any, monkeypatch: py
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs an affinity mask")
 def test_available_cores_follow_the_affinity_mask() -> None:
-    """CPU quotas are tested in csrc/tests/test_cores.cpp, with control groups of its own."""
+    """CPU quotas are tested in csrc/tests/test_cores.cpp, with simulated control groups."""
     code = """
 import os
 from idcwh_search._util import hardware
@@ -103,7 +103,7 @@ def test_onnxruntime_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_onnxruntime_half_removed_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uninstalling one of the two packages leaves a folder without its library behind."""
+    """Uninstalling one of the two packages leaves a folder without its library."""
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     monkeypatch.setattr(ort, "importlib", SimpleNamespace(import_module=lambda name: SimpleNamespace()))
     with raises(NotInstalledError, path="onnxruntime"):

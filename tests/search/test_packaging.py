@@ -1,4 +1,4 @@
-"""The extras that users install, as pyproject.toml lists them."""
+"""The extras that users install, as listed in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["opt
 
 
 def names(extra: str) -> set[str]:
-    """The packages of an extra, those of the extras that it includes among them."""
+    """Returns the packages of an extra, including those of nested extras."""
     found = set()
     for requirement in EXTRAS[extra]:
         if inner := re.fullmatch(r"idcwh\[(.+)\]", requirement):

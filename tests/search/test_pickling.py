@@ -1,4 +1,4 @@
-"""Handles that are pickled or copied: reopened by path, or refused in one line; a spawned process is the oracle."""
+"""Handles that are pickled or copied, which reopen by path or raise in one line. The oracle is a spawned process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocols: sizes, disjointness, stability. The file of a split is tested in test_splits.py."""
+"""Protocols: sizes, disjointness and stability. test_splits.py tests the file of a split."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def split_of(data: LabelledImages, protocol: str = "auto", *, seed: int = 0, **o
 
 @pytest.fixture(scope="module")
 def cifar() -> LabelledImages:
-    """The shape of CIFAR-10: labels in no order, 6,000 of each, 50,000 for training and 10,000 for testing."""
+    """The shape of CIFAR-10: labels in random order, 6,000 of each, 50,000 for training and 10,000 for testing."""
     labels = np.concatenate([np.arange(50_000) * 7 % 10, np.arange(10_000) * 3 % 10])
     return labelled(labels, ["train"] * 50_000 + ["test"] * 10_000)
 
@@ -62,7 +62,7 @@ def test_named_protocol_of_another_dataset_is_an_error(cifar):
 
 
 def test_per_class_split_is_in_the_order_of_sha256():
-    """The rule itself, restated with hashlib: so every machine and every version picks the same."""
+    """The rule is repeated with hashlib, so that every machine and version selects the same images."""
     data = labelled([0, 1, 0, 1, 0, 1, 0, 1, 0, 0])
     split = split_of(data, "per-class", seed=42, query_per_class=2, train_per_class=1)
     for c in (0, 1):
@@ -352,7 +352,7 @@ def test_remarks_count_images_without_a_label():
 
 
 def test_flags_are_the_split_options():
-    """A flag that is given sets the option of its name, and no other."""
+    """A flag sets the option of its name and no other."""
     parser = evaluate.parser()
     assert SplitOptions.of(parser.parse_args([])) == SplitOptions()
     assert {field.name for field in fields(SplitOptions)} == {"protocol", *protocols.OPTIONS}

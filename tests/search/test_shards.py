@@ -1,4 +1,4 @@
-"""Images in tar files; the archives are written by Python's tarfile and by GNU tar."""
+"""Images in tar files, which Python's tarfile and GNU tar write."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_archive_of_gnu_tar_lists_its_members(tmp_path):
 
 
 def test_member_names_are_those_after_unpacking(tmp_path):
-    """GNU tar unpacks each archive: what it writes to the disk is the oracle."""
+    """The oracle is GNU tar, which unpacks each archive."""
     (tmp_path / "in" / "cat").mkdir(parents=True)
     for i, name in enumerate(["0.png", "cat/1.png"]):
         (tmp_path / "in" / name).write_bytes(png(i))

@@ -1,4 +1,4 @@
-"""A split, and the file that stores it: which ones are errors, and that a corrupt file is one line."""
+"""A split and the file that stores it: invalid splits, and corrupt files that raise one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.errors import raises
 
 
 def labelled(labels) -> LabelledImages:
-    """Images of one pixel, of classes a, b, ..."""
+    """Returns images of one pixel, of classes a, b, ..."""
     labels, n = np.asarray(labels), len(labels)
     classes = list("abcdefgh"[: int(labels.max()) + 1])
     return LabelledImages(
@@ -71,7 +71,7 @@ def test_saved_split_of_another_dataset_or_cut_is_an_error(tmp_path):
 
 
 def test_saved_split_with_any_value_corrupt_is_an_idcwh_error(tmp_path):
-    """Each value gone, or of another kind."""
+    """Each value is removed or replaced by one of another type."""
     data, path = labelled([0, 1] * 8), tmp_path / "protocol.json"
     protocols.split(data, SplitOptions(query_per_class=2), seed=5).save(path, data)
     whole = json.loads(path.read_text())
@@ -97,7 +97,7 @@ def test_saved_split_with_any_value_corrupt_is_an_idcwh_error(tmp_path):
     ("part", "rows"), [("train", [5, 3]), ("train", [-1, 3]), ("query", []), ("database", [99]), ("train", [[1]])]
 )
 def test_saved_split_with_wrong_lists_names_the_file(tmp_path, part, rows):
-    """Also where the hash was made to fit."""
+    """Detected even if the hash is correct."""
     data, path = labelled([0, 1] * 8), tmp_path / "protocol.json"
     protocols.split(data, SplitOptions(query_per_class=2)).save(path, data)
     content = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Tensors of torch as codes, labels, ids and network outputs; torch itself is the oracle of what a tensor is."""
+"""Tensors of torch as codes, labels, ids and network outputs. The oracle is torch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_evaluate_of_tensors_equals_evaluate_of_arrays(bits: np.ndarray, rng: np
 
 
 class Exchanged:
-    """An array that other libraries can only take by DLPack."""
+    """An array that other libraries can read only through DLPack."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array

@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Image(ctypes.Structure):
-    """idcwh_image: a view of pixels."""
+    """The struct idcwh_image, a view of pixels."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -29,7 +29,7 @@ class Image(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    """idcwh_encoder_options."""
+    """The struct idcwh_encoder_options."""
 
     _fields_ = (
         ("library", ctypes.c_char_p),
@@ -45,7 +45,7 @@ class Options(ctypes.Structure):
 
 
 class CppError(Exception):
-    """A call that failed: the text of idcwh_last_error(), and the status that the call returned."""
+    """The error of a call that failed: the text of idcwh_last_error() and the status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class CppError(Exception):
 
 
 class Cpp:
-    """The functions of the library with NumPy arrays. A status that is not 0 becomes a CppError."""
+    """The functions of the library with NumPy arrays. A status other than 0 becomes a CppError."""
 
     def __init__(self, folder: Path) -> None:
         core = ctypes.CDLL(str(folder / "libidcwh.so.0"), mode=ctypes.RTLD_GLOBAL)
@@ -70,7 +70,7 @@ class Cpp:
             raise CppError(status, self._last_error().decode())
 
     def text(self, name: str, *arguments: Any) -> str:
-        """Returns the text that a call writes into a buffer of its caller."""
+        """Returns the text that a call writes into its caller's buffer."""
         length = ctypes.c_size_t()
         self.call(name, *arguments, None, ctypes.c_size_t(0), ctypes.byref(length))
         buffer = ctypes.create_string_buffer(length.value + 1)
@@ -78,7 +78,7 @@ class Cpp:
         return buffer.value.decode()
 
     def preprocess_handle(self, json: str) -> ctypes.c_void_p:
-        """Returns an idcwh_preprocess; it is never freed, a few bytes per test."""
+        """Returns an idcwh_preprocess. It is never freed, which costs a few bytes per test."""
         handle = ctypes.c_void_p()
         self.call("idcwh_preprocess_from_json", json.encode(), ctypes.byref(handle))
         return handle
@@ -101,7 +101,7 @@ class Cpp:
 
 
 class CppEncoder:
-    """idcwh_encoder."""
+    """A handle of idcwh_encoder."""
 
     def __init__(self, cpp: Cpp, path: Path, options: Options) -> None:
         self._cpp, self._handle = cpp, ctypes.c_void_p()

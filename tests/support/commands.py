@@ -1,4 +1,4 @@
-"""The commands, run in this process with their output captured, or in a process of their own."""
+"""The commands, run in this process with captured output, or in a process of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRIES = dict(re.findall(r'^(idcwh-\w+) = "([\w.]+:\w+)"', (REPOSITORY / "pypro
 
 
 def program(command: str, before: str = "") -> list[str]:
-    """Returns the command line that runs a command as its installed script does, after the statements `before`."""
+    """Returns the command line that runs a command like its installed script, after the statements `before`."""
     module, function = ENTRIES[command].split(":")
     script = f"import sys; from {module} import {function}; sys.argv[0] = {command!r}; sys.exit({function}())"
     return [sys.executable, "-c", f"{before}\n{script}"]
@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
 
 class Runner:
-    """Runs commands in this process, each of which must end with the given exit code."""
+    """The commands of this process, each of which must end with the given exit code."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -52,11 +52,13 @@ class Runner:
         return output
 
     def json(self, main: Callable[[list[str]], int], *arguments: object, status: int = 0) -> Any:
-        """Returns what a command prints with --json."""
+        """Returns the --json output of a command."""
         return json.loads(self(main, *arguments, "--json", status=status).out)
 
     def fails(self, main: Callable[[list[str]], int], *arguments: object, status: int = 1) -> str:
-        """Returns the last line on standard error of a command that fails, which writes no data and no traceback."""
+        """Returns the last line on standard error of a failing command. The command must write no data and no
+        traceback.
+        """
         out, err = self(main, *arguments, status=status)
         *_, last = err.splitlines()
         assert out == "" and last.startswith("error: ") and "Traceback" not in err

@@ -1,4 +1,4 @@
-"""Assertions about errors: tests check the class and its fields, and tests/search/test_errors.py the wording."""
+"""Assertions about errors: tests check the class and its fields. tests/search/test_errors.py checks the wording."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def raises(
         kind: the class, such as CorruptFileError.
         path: the file, folder or option that the error is about, compared as str; None for no path.
         found, expected: compared with ==.
-        problem: a part of the problem, for errors that only its text tells apart.
+        problem: a part of the problem, for errors that differ only in their text.
     """
     with pytest.raises(kind) as caught:
         yield caught

@@ -9,7 +9,7 @@ from PIL import Image
 
 
 def write_images(root: Path, classes: int = 3, each: int = 14, size: int = 40) -> Path:
-    """Writes images that a random network can tell apart: a colour and a stripe per class, with noise."""
+    """Writes images that a random network can distinguish: a colour and a stripe per class, with noise."""
     rng = np.random.default_rng(0)
     for c in range(classes):
         for i in range(each):

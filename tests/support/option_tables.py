@@ -20,13 +20,13 @@ _TABLE = re.compile(r"(<!-- options of (\w+): [^>]* -->\n).*?(<!-- end -->)", re
 
 
 def with_tables(text: str) -> str:
-    """Returns a document with each table between its two marks as it should be."""
+    """Returns the document with each table between its two marks replaced."""
     tables = {"training": training, "methods": methods}
     return _TABLE.sub(lambda found: found[1] + tables[found[2]]() + found[3], text)
 
 
 def training() -> str:
-    """Returns the options of idcwh-train, with the values of the recipes that differ from the paper's."""
+    """Returns the options of idcwh-train, with the recipes' values that differ from the paper's."""
     names = list(recipes.RECIPES)
     values = {name: recipes.options(name, {}) for name in names}
     rows = [["option", "meaning", *(f"`{name}`" for name in names)], ["---"] * (2 + len(names))]

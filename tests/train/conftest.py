@@ -1,4 +1,4 @@
-"""What tests of the trainer share: one thread, small images, and a small random network on the command line."""
+"""Fixtures of the trainer's tests: one thread, small images, and a small random network on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.images import write_images
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Operators on images as small as the tests' only wait for each other."""
+    """Runs torch on one thread, because threads on small images mostly wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -27,26 +27,26 @@ def one_thread() -> Iterator[None]:
 
 
 def save_lines(figure: Figure, file: BinaryIO, **_: Any) -> None:
-    """Writes the first bytes of a PNG file and the coordinates of the lines instead of an image of them."""
+    """Writes the first bytes of a PNG file and the coordinates of the lines instead of rendering them."""
     lines = [line.get_xydata().tolist() for axes in figure.axes for line in axes.lines]
     file.write(b"\x89PNG\r\n\x1a\n" + repr(lines).encode())
 
 
 @pytest.fixture(autouse=True)
 def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are not rendered, which takes longer than a tiny training; test_curves.py overrides this."""
+    """Does not render figures, which takes longer than a tiny training. test_curves.py overrides this."""
     monkeypatch.setattr(Figure, "savefig", save_lines)
 
 
 @pytest.fixture
 def make_images() -> Callable[..., Path]:
-    """`write_images`, for a set that a test changes or for another number of images."""
+    """`write_images`, for a dataset that a test changes or of another size."""
     return write_images
 
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of 3 queries and 11 training images; not to be changed."""
+    """Three classes of 3 queries and 11 training images. Must not be changed."""
     return write_images(tmp_path_factory.mktemp("images"))
 
 
@@ -61,13 +61,13 @@ def net() -> list[str]:
 
 @pytest.fixture(scope="session")
 def cached(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Options of idcwh-train: the CPU, and features that no other test has to compute again."""
+    """Options of idcwh-train: the CPU, and a feature cache that all tests share."""
     return ["--cache", str(tmp_path_factory.getbasetemp() / "features"), "--device", "cpu"]
 
 
 @pytest.fixture(scope="session")
 def frozen_run(images: Path, cached: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run: three epochs on fixed features; not to be changed."""
+    """The folder of a finished run: three epochs on fixed features. Must not be changed."""
     out = tmp_path_factory.mktemp("frozen") / "run"
     assert cli.main(["--data", str(images), *NET, "--freeze", "--epochs", "3", "--out", str(out), *cached]) == 0
     return out
@@ -75,17 +75,17 @@ def frozen_run(images: Path, cached: list[str], tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def finished(frozen_run: Path, tmp_path: Path) -> Path:
-    """A copy of `frozen_run`, at tmp_path / "run"."""
+    """A copy of `frozen_run` at tmp_path / "run"."""
     return Path(shutil.copytree(frozen_run, tmp_path / "run"))
 
 
 def read_log(out: Path) -> list[dict]:
-    """log.jsonl without what a clock put into it."""
+    """Returns the records of log.jsonl without the timing fields."""
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return [{k: v for k, v in line.items() if k not in epoch_log.CLOCKS} for line in lines]
 
 
 @pytest.fixture
 def log() -> Callable[[Path], list[dict]]:
-    """`read_log`, of the folder of a run."""
+    """`read_log`, for the folder of a run."""
     return read_log

@@ -1,4 +1,4 @@
-"""Augmentation and reading of batches, against an image at a time and plain Python integers."""
+"""Augmentation and loading of batches, compared with single images and plain Python integers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def mix(z: int) -> int:
 
 
 def lots(seed: int, epoch: int, row: int) -> list[int]:
-    """The definition in Python's integers."""
+    """Returns the random numbers of a row, by the definition in Python's integers."""
     golden = 0x9E3779B97F4A7C15
     state = mix(mix(mix((seed + golden) % M) ^ epoch) ^ row)
     return [mix((state + i * golden) % M) for i in range(1, 6)]

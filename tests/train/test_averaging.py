@@ -1,4 +1,4 @@
-"""What a short training leaves: the means of its last steps, and nothing of what they started from."""
+"""The averages after a short training, which must not depend on the initial values."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_batch_norm_forgets_what_it_starts_with():
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--average", "0.995"]])
 def test_few_steps_of_a_network_that_remembers_long(images, tmp_path, cached, capsys, more):
-    """MobileNetV3 keeps 0.99 of batch norm's statistics a step: after twelve steps they were still what they began
-    with, and every image got the same code.
+    """MobileNetV3 keeps 0.99 of batch norm's statistics per step. After twelve steps these were nearly the initial
+    ones, and every image got the same code.
     """
     command = ["--data", str(images), "--backbone", "mobilenet_v3_small", "--weights", "none", "--bits", "12", *more]
     command += ["--resize", "36", "--crop", "32", "--epochs", "3", "--batch-size", "8", "--out", str(tmp_path / "run")]

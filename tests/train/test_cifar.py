@@ -1,4 +1,4 @@
-"""The CIFAR sources, with torchvision's reader replaced: its files are checked by MD5 and cannot be made up."""
+"""The CIFAR sources without torchvision's reader, which checks its files by MD5 and so accepts no test files."""
 
 from __future__ import annotations
 

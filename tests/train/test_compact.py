@@ -61,7 +61,7 @@ def test_compact_trained_from_an_archive_loads_again(tmp_path):
 
 @pytest.mark.slow
 def test_compact_trains_alike_with_and_without_weights_none(images, tmp_path):
-    """Without weights batch norm's statistics are those of the last steps, see engine/averaging.py."""
+    """Without weights, batch norm's statistics are those of the last steps; see engine/averaging.py."""
     command = ["--data", str(images), "--backbone", "compact", "--resize", "32", "--crop", "32", "--bits", "8",
                "--epochs", "3", "--batch-size", "11", "--lr", "0.05", "--device", "cpu"]  # fmt: skip
     assert cli.main([*command, "--out", str(tmp_path / "default")]) == 0

@@ -1,4 +1,4 @@
-"""Corrupt files, and files of another format: the feature cache and the weights of a backbone."""
+"""Corrupt files and files of other formats: the feature cache and the weights of a backbone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.errors import raises
 
 
 def flips(path: Path, step: int) -> Iterator[None]:
-    """Flips a bit of every `step`-th byte of the file, one after the other, and restores it in the end."""
+    """Flips a bit of every `step`-th byte of the file, one after another, and finally restores the file."""
     whole = path.read_bytes()
     for i in range(0, len(whole), step):
         flipped = bytearray(whole)
@@ -35,7 +35,7 @@ def flips(path: Path, step: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("seconds", [1e9, -1.0])
 def test_features_of_an_interrupted_run_are_kept(tmp_path, monkeypatch, capsys, seconds):
-    """They are written when the run is interrupted, and from time to time in case it is killed."""
+    """Features are written when the run is interrupted, and at intervals in case it is killed."""
     (tmp_path / "images" / "a").mkdir(parents=True)
     for i in range(11):
         Image.new("RGB", (32, 32), (i * 20, 10, 99)).save(tmp_path / "images" / "a" / f"{i:02d}.png")
@@ -70,7 +70,7 @@ def test_features_of_an_interrupted_run_are_kept(tmp_path, monkeypatch, capsys, 
 
 
 class Cached:
-    """Four images of which one cannot be read, features of a small network, and how often they were computed."""
+    """Four images, one of them unreadable, with features of a small network that counts its runs."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "a").mkdir()
@@ -158,16 +158,14 @@ def small() -> nn.Module:
 
 
 def fill(network: nn.Module, path: Path) -> None:
-    """As `backbones.create` does with a file, but for a network of one's own."""
+    """Loads the weights of a file like `backbones.create`, but for any network."""
     backbones._fill(network, backbones._read(path), str(path), "small")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zip", "legacy", "safetensors"])
 def test_weights_with_a_flipped_bit_fail_or_are_equal(tmp_path, kind):
-    """A zip has a CRC of each of its parts. The others have none: a bit of a weight may be another, but nothing else
-    goes wrong.
-    """
+    """A zip has a CRC per part. Other formats have none: a bit of a weight may change, but nothing else may."""
     network, path = small(), tmp_path / f"w.{'safetensors' if kind == 'safetensors' else 'pt'}"
     true = copy.deepcopy(network.state_dict())
     if kind == "safetensors":
@@ -203,7 +201,9 @@ def test_backbone_weights_with_a_flipped_bit_are_corrupt(tmp_path):
 
 
 def test_weights_with_a_part_that_is_a_folder_are_corrupt(tmp_path):
-    """By a bit of the zip's directory. torch reads nothing of it: the weights are what the memory held before."""
+    """A bit of the zip's directory can turn a part into a folder. torch then reads nothing and returns uninitialized
+    memory.
+    """
     torch.save(small().state_dict(), tmp_path / "w.pt")
     with zipfile.ZipFile(tmp_path / "w.pt") as parts, zipfile.ZipFile(tmp_path / "x.pt", "w") as out:
         for part in parts.infolist():
@@ -243,7 +243,7 @@ def test_weights_of_another_kind_are_invalid(tmp_path, change, found):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_weights_of_another_precision_are_converted(tmp_path, dtype):
-    """And what the network does not use may be of any kind."""
+    """Tensors that the network does not use may have any dtype."""
     network, path = small(), tmp_path / "w.pt"
     state = {key: value.to(dtype) for key, value in network.state_dict().items()}
     torch.save({**state, "mask": torch.ones(2) > 0, "fourier": torch.ones(2) * 1j}, path)

@@ -1,4 +1,4 @@
-"""curves.png: what it draws is what log.jsonl says."""
+"""The lines of curves.png, compared with the records of log.jsonl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEVERAL = [{"epoch": e, "L1@12": 1.0 / e, "L1@48": 2.0 / e, "map@12": 0.1 * e, "
 
 @pytest.fixture(autouse=True)
 def unrendered() -> None:
-    """Figures are rendered."""
+    """Renders figures."""
 
 
 def lines(axes) -> list[tuple[list[float], list[float]]]:
@@ -39,7 +39,7 @@ def test_one_code_length():
 
 
 def test_what_a_line_is_can_be_seen():
-    """In the image of a short run, too: terms by colour and dashes, epochs as whole numbers."""
+    """In a short run too, terms differ by colour and dashes, and epochs are whole numbers."""
     loss, codes, _ = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
     for axes in (loss, codes):
         drawn = [line for line in axes.lines if len(line.get_xdata())]

@@ -1,4 +1,4 @@
-"""idcwh-train on folders as people have them: what is listed, reported and refused."""
+"""idcwh-train on typical dataset folders: images that are listed, reported and refused."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_train_with_names_that_are_not_utf8_resumes(
 def test_features_of_images_in_a_tar_follow_their_bytes(
     make_images: Callable[..., Path], tmp_path: Path, train: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The cache must not take the images of another tar file for these."""
+    """The cache must not use the features of another tar file."""
     import tarfile
 
     data = make_images(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""The IDCWH loss against the paper's formulas written out as loops in float64, and against finite differences."""
+"""The IDCWH loss, compared with loops in float64 over the paper's formulas and with finite differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sign(x: float) -> int:
 
 
 def reference(h, centers, y, votes, *, sigma2=4.0, gamma=1.0, beta=0.01, l2_reduction="sum/Z", reduction="mean"):
-    """(L1, L2, Q) as they enter the loss, and the new votes, one scalar at a time: eqs. 3, 7, 10, 11, 13, 14."""
+    """Returns the terms (L1, L2, Q) of the loss and the new votes, by scalars: eqs. 3, 7, 10, 11, 13, 14."""
     rows = [i for i in range(len(h)) if any(y[i])]
     classes, bits = centers.shape
     l1 = q = 0.0
@@ -79,7 +79,7 @@ def test_equals_the_formula(l2_reduction, reduction, multi):
         method = method_with(centers, **options)
         method.start_epoch()
         votes = np.zeros((4, 6), int)
-        for step in range(2):  # the second batch votes on top of the first
+        for step in range(2):  # the second batch adds its votes to those of the first
             h = h + step
             loss = method(torch.from_numpy(h).float(), torch.from_numpy(y), torch.arange(9))
             l1, l2, q, votes = reference(h.astype(np.float32), centers.astype(np.float32), y, votes, **options)
@@ -107,7 +107,7 @@ def test_gradients_equal_finite_differences():
         arrays = [h.astype(np.float32).astype(float), centers.astype(np.float32).astype(float)]
         for index in np.ndindex(got.shape):
             if which == 0 and abs(arrays[0][index]) < 1e-3:
-                continue  # at 0 the sign jumps: no difference quotient
+                continue  # at 0 the sign jumps, so there is no difference quotient
             sides = []
             for d in (step, -step):
                 moved = [a.copy() for a in arrays]
@@ -130,7 +130,7 @@ def test_l2_moves_only_centers_and_not_binary_centers():
 @pytest.mark.parametrize("bits", [1, 12, 48, 512])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
 def test_extreme_logits_stay_finite(bits, scale):
-    """||h - mu||^2 up to 512 * 1e8, and outputs that are constant or exactly zero."""
+    """Covers ||h - mu||^2 up to 512 * 1e8, and outputs that are constant or exactly zero."""
     method = create("idcwh", 7, bits, 32, {})
     h = torch.full((32, bits), scale, requires_grad=True)
     y = torch.nn.functional.one_hot(torch.arange(32) % 7, 7).bool()
@@ -141,7 +141,7 @@ def test_extreme_logits_stay_finite(bits, scale):
 
 
 def test_own_center_far_away_still_has_a_gradient():
-    """exp before log would have lost it: exp(-1e4 / 8) is 0."""
+    """exp before log would lose the gradient: exp(-1e4 / 8) is 0."""
     method = create("idcwh", 2, 100, 1, {"gamma": 0.0, "beta": 0.0})
     with torch.no_grad():
         method.centers[0], method.centers[1] = -10.0, 10.0
@@ -209,7 +209,7 @@ def test_forty_thousand_classes_more_than_codes():
 
 @pytest.mark.parametrize("multi", [False, True])
 def test_smoothed_labels(multi):
-    """A label counts 1 - s, and s spread over all classes: written out with sums over classes."""
+    """A label counts 1 - s, and s is spread over all classes: written as sums over classes."""
     h, centers, y = batch(6, 9, 4, 6, multi)
     y[0] = True
     loss = method_with(centers, smoothing=0.3)(torch.from_numpy(h).float(), torch.from_numpy(y), torch.arange(9))

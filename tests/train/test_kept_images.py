@@ -17,7 +17,7 @@ def test_in_turns_begins_with_several_of_each_class() -> None:
     assert Counter(Counter(kept.tolist()).values()) == {SIZE // CLASSES: CLASSES}
     seen = list(dict.fromkeys(labels.tolist()))[:CLASSES]
     assert set(kept.tolist()) == set(seen)
-    for label in seen:  # the first of each class, in their order
+    for label in seen:  # the first of each class, in the order of the classes
         rows = [row for row in order[:SIZE].tolist() if labels[row] == label]
         assert rows == np.flatnonzero(labels == label)[: len(rows)].tolist()
 

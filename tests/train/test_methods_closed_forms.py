@@ -1,4 +1,4 @@
-"""SDH, FSDH and their steps against numpy; discrete cyclic coordinate descent never goes up; codes for classes."""
+"""SDH, FSDH and their steps compared with numpy, discrete cyclic coordinate descent, and codes for classes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_descent_never_raises_the_objective(seed):
     assert all(after <= before + 1e-9 for before, after in itertools.pairwise(values))
     assert values[1] < values[0]
     last = descend(torch.from_numpy(b), torch.from_numpy(y @ w.T + nu * f), torch.from_numpy(w), 100).numpy()
-    for i, k in itertools.product(range(len(b)), range(b.shape[1])):  # no single bit is better flipped
+    for i, k in itertools.product(range(len(b)), range(b.shape[1])):  # no flip of a single bit is better
         other = last.copy()
         other[i, k] *= -1
         assert objective(other) >= objective(last) - 1e-9
@@ -61,7 +61,7 @@ def test_ridge_is_least_squares():
         stacked = np.vstack([a, np.sqrt(weight) * np.eye(5)]), np.vstack([c, np.zeros((5, 3))])
         expected = np.linalg.lstsq(*stacked, rcond=None)[0]
         np.testing.assert_allclose(ridge(torch.from_numpy(a), torch.from_numpy(c), weight).numpy(), expected, rtol=1e-9)
-    twice = np.hstack([a, a])  # no inverse: the solution of least norm
+    twice = np.hstack([a, a])  # not invertible, so the solution is that of least norm
     expected = np.linalg.lstsq(twice, c, rcond=None)[0]
     np.testing.assert_allclose(ridge(torch.from_numpy(twice), torch.from_numpy(c), 0.0).numpy(), expected, atol=1e-6)
     assert torch.equal(solve(torch.zeros(2, 2), torch.zeros(2, 1), 0.0), torch.zeros(2, 1))
@@ -75,7 +75,7 @@ def test_fit_is_the_algorithm_in_numpy(name, multi_label):
     x = rng.standard_normal((n, features)).astype(np.float32)
     y = rng.random((n, classes)) < 0.4 if multi_label else np.eye(classes, dtype=bool)[rng.integers(0, classes, n)]
     if multi_label:
-        y[0], y[1:, 0] = False, True  # an image without a label has no say
+        y[0], y[1:, 0] = False, True  # an image without a label has no influence
     options = {"lam": 0.8, "nu": 0.2, "anchors": anchors, "width": 0.9, "shrink": 0.01, "iterations": 3, "sweeps": 2}
     if name == "fsdh":
         options.pop("sweeps")

@@ -1,4 +1,4 @@
-"""Heads: stored, built again and exported without a change; class codes against loops."""
+"""Heads that are stored, built again and exported without a change, and class codes compared with loops."""
 
 from __future__ import annotations
 

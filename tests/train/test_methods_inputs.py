@@ -1,4 +1,4 @@
-"""What every method does with inputs at the edge: extreme outputs, one class, no label, a state taken up again."""
+"""Every method with extreme outputs, one class, no label, and a restored state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NOBODYS = [-1, float("nan"), float("inf"), "abc", None, [1]]
 
 @pytest.mark.parametrize("name", ALL)
 def test_values_that_an_option_does_not_take(name):
-    """The error names method, option and what was given. Above 0 and cut to a whole number is 0 for one of 0.5."""
+    """The error names method, option and value. An option for whole numbers above 0 refuses 0.5."""
     for option, value in find(name)(5, 12, 20).options().items():
         wrong = {bool: ["maybe", "no", 0], int: [0, 0.5, 2.5, True], float: [True], str: [True]}[type(value)]
         for given in (*NOBODYS, *wrong):
@@ -73,7 +73,7 @@ def test_fsdh_has_no_sweeps():
 @pytest.mark.parametrize("name", STEPPED)
 @pytest.mark.parametrize("bits", [1, 512])
 def test_extreme_outputs_are_finite(name, bits):
-    """Up to ||h - mu||^2 = 512 * 1e8; outputs that are constant, or exactly zero."""
+    """Covers ||h - mu||^2 = 512 * 1e8, and outputs that are constant or exactly zero."""
     classes, n = 7, 32
     for scale in (0.0, 1.0, 100.0, 1e4):
         for constant in (True, False):
@@ -114,7 +114,7 @@ def test_rows_without_a_label_do_not_count(name, multi_label):
 @pytest.mark.parametrize("name", STEPPED)
 @pytest.mark.parametrize(("classes", "n"), [(1, 1), (1, 6), (3, 1), (3, 6)])
 def test_one_image_one_class(name, classes, n):
-    """No other image, no triplet, no other class: what is undefined is zero."""
+    """Without another image, a triplet or another class, undefined terms are zero."""
     method = create(name, classes, 8, n, {})
     h, _, rows = batch(name, n, classes, 8)
     y = torch.zeros(n, classes, dtype=torch.bool)
@@ -167,7 +167,7 @@ def test_half_precision_is_taken_as_float32(name):
 
 @pytest.mark.parametrize("name", STEPPED)
 def test_forty_thousand_classes(name):
-    """In memory and time: a batch of 16, 12 bits, so more classes than codes."""
+    """Covers memory and time: a batch of 16 at 12 bits has more classes than codes."""
     method = create(name, 40_000, 12, 100, {}, multi_label=False)
     h, y, rows = batch(name, 16, 40_000, 12)
     method.start_epoch()

@@ -1,4 +1,4 @@
-"""Every method learns a small set: codes of images that it has not seen find their like."""
+"""Every method on a small dataset: the codes of new images retrieve images of their classes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("name", list(MODULES))
 def test_learns(name, multi_label):
-    """Gaussian classes in 40 dimensions; MAP of images that it has not seen, 12 bits.
+    """Checks the MAP of new images of Gaussian classes in 40 dimensions at 12 bits.
 
-    With several labels, an image is the sum of its classes.
+    A multi-label image is the sum of its classes.
     """
     classes, features, n = 5, 40, 400
     rng = np.random.default_rng(0)

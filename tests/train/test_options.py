@@ -1,4 +1,4 @@
-"""The declarations of options: checks of values, texts of the command line, --help and the tables in the documents."""
+"""The declarations of options: validation, texts of the command line, --help and the tables in the documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backbone through ONNX Runtime gives what PyTorch gives."""
+"""A backbone through ONNX Runtime, which gives the features of PyTorch."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_any_number_of_images_in_any_thread_alone():
 
 
 class Changed(nn.Module):
-    """Exports as another function than it computes."""
+    """A module that is exported as another function than it computes."""
 
     def forward(self, x):
         return x + 1 if torch.compiler.is_exporting() else x
 
 
 class Choice(nn.Module):
-    """Cannot be exported."""
+    """A module that cannot be exported."""
 
     def forward(self, x):
         return x if bool(x.sum() > 0) else -x
@@ -94,7 +94,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_memory_does_not_grow_with_the_images():
-    """224 x 224 pixels of 800 more images are half a gigabyte in float32; their features 2 MB."""
+    """In float32, 224 x 224 pixels of 800 more images are half a gigabyte, and their features 2 MB."""
     few, many = (
         int(subprocess.run([sys.executable, "-c", _PEAK, n], capture_output=True, text=True, check=True).stdout) / 1024
         for n in ("200", "1000")
@@ -103,7 +103,7 @@ def test_memory_does_not_grow_with_the_images():
 
 
 def test_the_cache_knows_what_computed(tmp_path, monkeypatch):
-    """Where ONNX Runtime comes or goes, features are computed again: their last bits are others."""
+    """Features are computed again if ONNX Runtime is installed or removed, because their last bits differ."""
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", x=rng.integers(0, 256, (6, 32, 32, 3), np.uint8), y=np.arange(6) % 3)
     backbone = backbones.create("timm:test_resnet", "none", 32, seed=0)

@@ -43,7 +43,7 @@ def test_recipe_and_method_in_every_pair_fit(recipe: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", methods.MODULES)
 def test_recipe_length_options_exist_except_for_paper(name: str) -> None:
-    """A new recipe without them would train with the paper's sigma2 and say nothing."""
+    """A new recipe without them would silently train with the paper's sigma2."""
     assert set(methods.MODULES[name].with_bits) in (set(), set(recipes.RECIPES) - {"paper"})
 
 
@@ -57,7 +57,7 @@ def test_recipe_or_method_unknown_is_refused() -> None:
 @pytest.mark.parametrize("method", ["idcwh", "idcwh-single"])
 @pytest.mark.parametrize("recipe", ["best", "scratch"])
 def test_recipe_fine_tuning_quantizes_weakly(recipe, method):
-    """At every length, whatever the recipes have for each of them."""
+    """Holds at every code length, whatever options the recipes have per length."""
     options = recipes.options(recipe, {"method": method, "bits": (12, 48)})
     for bits in (12, 48):
         found = options.of_method(bits)
@@ -78,7 +78,7 @@ def test_recipe_given_epochs_are_not_raised():
 
 
 def test_recipe_frozen_options_are_those_of_the_results():
-    """Every option but min_steps, as the tables in docs/results.md were trained with."""
+    """Every option but min_steps is that of the tables in docs/results.md."""
     found = recipes.options("frozen", {"bits": (12, 48)}).to_dict()
     assert found.pop("min_steps") == 2_800
     expected = {

@@ -1,4 +1,4 @@
-"""The folder of a run: one process at a time, and only what is the run's is replaced."""
+"""The folder of a run: one process at a time, and only files of the run are replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_overwrite_replaces_only_files_of_a_run(images, net, tmp_path, cached):
 
 
 def test_overwrite_removes_results_the_new_run_does_not_have(images, net, tmp_path, cached):
-    """A single epoch has no curves, and one length no model of another."""
+    """A single epoch has no curves, and one code length has no other model."""
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--out", str(out), *cached]
     assert cli.main([*command, "--epochs", "2", "--bits", "12", "20"]) == 0
@@ -103,7 +103,7 @@ def test_train_into_a_folder_in_use_is_refused(images, net, tmp_path, cached, ca
             assert cli.main([*command, *more]) == 1
             assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {out}: ")
     finally:
-        first.kill()  # without a chance to clean up: its lock goes with it
+        first.kill()  # without cleanup: the system releases its lock
         first.communicate(timeout=60)
     assert cli.main([*command, "--epochs", "1", "--overwrite"]) == 0
     assert not (out / ".lock").exists()
@@ -134,7 +134,7 @@ def test_alone_holds_the_folder_and_leaves_no_trace(tmp_path):
 
 
 def test_alone_locks_again_after_the_lock_file_is_removed(tmp_path, monkeypatch):
-    """Who opens it while the other leaves, and takes it along, would hold a file that nobody else finds."""
+    """A process that opens the lock file while another removes it would hold a file that no process finds."""
     path, real, calls = tmp_path / ".lock", run_dir.try_lock, []
 
     def late(handle):

@@ -62,7 +62,7 @@ def test_train_frozen_writes_a_consistent_model(images, net, tmp_path, cached, c
 
 
 def test_model_outputs_are_those_of_the_trained_hash_layer(images, net, tmp_path, cached):
-    """Features come from a folded, channels-last copy of the backbone; the saved model computes without that."""
+    """Features come from a folded, channels-last copy of the backbone. The saved model has the original one."""
     out = tmp_path / "run"
     cli.main(["--data", str(images), *net, "--freeze", "--epochs", "3", "--out", str(out), *cached])
     model, _ = load_model(out / "model.pt")
@@ -131,14 +131,14 @@ def test_train_average_makes_the_model_the_ema_of_the_weights(images, net, tmp_p
 
     def remember(self, *arguments):
         step(self, *arguments)
-        seen.append(self.network.scale * self.network.heads["12"].weight.detach())  # as the model has it
+        seen.append(self.network.scale * self.network.heads["12"].weight.detach())  # as in the model
 
     monkeypatch.setattr(trainer.Trainer, "_step", remember)
     command = ["--data", str(images), *net, "--freeze", "--epochs", "3", "--batch-size", "8", *cached]
     model, _ = load_model(run_until(tmp_path / "run", [*command, "--average", "0.8"]))
     mean = seen[0]
     for step, weight in enumerate(seen[1:], 1):
-        kept = min(0.8, (1 + step) / (10 + step))  # a tenth of the steps so far, while they are few
+        kept = min(0.8, (1 + step) / (10 + step))  # grows with the number of steps while they are few
         mean = kept * mean + (1 - kept) * weight
     torch.testing.assert_close(model.hash.weight, mean)
 
@@ -163,7 +163,7 @@ def test_train_method_option_texts_become_values(images, net, tmp_path, cached):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_fine_tuning_learns(images, net, tmp_path, cached, precision, log):
-    """The whole network trains: the backbone's weights move, and validation images find images of their class."""
+    """The whole network trains: the backbone's weights change, and validation images retrieve their class."""
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--epochs", "6", "--batch-size", "9", "--lr", "0.003"]
     command += ["--validation", "0.34", "--precision", precision, "--out", str(out), *cached]
@@ -245,7 +245,7 @@ def test_help_does_not_wait_for_torch():
 
 @pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001"]])
 def test_evaluate_scores_the_queries_and_changes_nothing(images, net, tmp_path, cached, capsys, how):
-    """The number is that of the codes of the saved model, computed apart; the model is the same without it."""
+    """The MAP is that of the saved model's codes, computed separately. The model is the same without --evaluate."""
     command = ["--data", str(images), *net, *how, "--epochs", "2", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "plain")]) == 0
     capsys.readouterr()
@@ -272,7 +272,7 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, net, tmp_path, 
 
 
 def test_evaluate_does_not_change_what_computes_the_features(images, net, tmp_path, monkeypatch):
-    """33 training images, 42 with the queries: ONNX Runtime would come in between, and its last bits are others."""
+    """With the queries, 42 instead of 33 images would select ONNX Runtime, whose last bits differ."""
     monkeypatch.setattr(ort_backbone, "ENOUGH", 40)
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--device", "cpu"]
     for name, more in (("plain", []), ("scored", ["--evaluate"])):

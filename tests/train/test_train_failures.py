@@ -1,4 +1,4 @@
-"""idcwh-train that cannot go on: mistakes in the command, codes that collapse, losses and weights of no use."""
+"""idcwh-train that cannot continue: wrong usage, collapsed codes, and losses and weights that are not finite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from idcwh_train.methods.idcwh import IDCWH
 
 
 def test_train_collapsed_codes_are_reported(images, net, tmp_path, cached, capsys, monkeypatch, log):
-    """A network whose features are the same for every image gives every image the same code, whatever is dropped."""
+    """A network with the same features for every image gives every image the same code, with or without dropout."""
     monkeypatch.setattr(features, "compute", lambda model, dataset, rows, *_, **options: constant(model, rows))
 
     def constant(model, rows):
@@ -47,7 +47,7 @@ def test_train_model_of_one_code_is_reported(images, net, tmp_path, cached, caps
 
 
 def test_train_loss_not_finite_stops_and_keeps_the_checkpoint(images, net, tmp_path, cached, capsys, monkeypatch, log):
-    """The checkpoint is of the steps before it, whole: gone on from without the cause, the run is like any other."""
+    """The checkpoint holds the steps before the failure. Resumed without the cause, the run ends like any other."""
     command = ["--data", str(images), *net, "--freeze", "--epochs", "5", "--batch-size", "12", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
     out, terms, calls = tmp_path / "run", IDCWH.terms, []
@@ -73,7 +73,7 @@ def test_train_loss_not_finite_stops_and_keeps_the_checkpoint(images, net, tmp_p
 
 @pytest.mark.parametrize("how", [["--freeze"], [], ["--average", "0.9", "--freeze"]])
 def test_train_weights_not_finite_are_not_saved(images, net, tmp_path, cached, capsys, how, log):
-    """After the only step there is no loss any more that could tell."""
+    """After the only step, no later loss could show the failure."""
     out = tmp_path / "run"
     command = ["--data", str(images), *net, *how, "--epochs", "1", "--batch-size", "200", "--lr", "1e38", *cached]
     assert cli.main([*command, "--out", str(out)]) == 1
@@ -158,11 +158,11 @@ def test_train_keep_best_without_validation_is_wrong_usage(images, net, tmp_path
     ],
 )
 def test_train_invalid_option_is_wrong_usage(net, tmp_path, capsys, extra, named):
-    """The dataset, which is missing, is not looked for."""
+    """The missing dataset is not opened."""
     command = ["--data", "nowhere", *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run")]
     try:
         status = cli.main([*command, "--device", "cpu", *extra])
-    except SystemExit as end:  # of the parser
+    except SystemExit as end:  # raised by the parser
         status = end.code
     line = capsys.readouterr().err
     assert status == 2 and line.count("\n") == 1 and not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""idcwh-train interrupted, resumed and replaced: the bytes of a run left alone, or one line and nothing changed."""
+"""idcwh-train interrupted, resumed and replaced: the bytes of an uninterrupted run, or one line and no change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FINE_TUNING = [
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [["--freeze"], FINE_TUNING, ["--freeze", "--bits", "12", "20", "--optimizer", "adam"]])
 def test_resume_within_an_epoch_is_bit_for_bit(images, net, tmp_path, cached, how, monkeypatch, log):
-    """Stopped after every few steps and resumed, the run ends with the bytes of one that was left alone."""
+    """Stopped after every few steps and resumed, the run ends with the bytes of an uninterrupted one."""
     command = ["--data", str(images), *net, *how, "--epochs", "3", "--batch-size", "8", *cached]
     assert cli.main([*command, "--out", str(tmp_path / "whole")]) == 0
     models = sorted(path.name for path in (tmp_path / "whole").glob("model*.pt"))
@@ -69,7 +69,8 @@ def test_resume_checkpoint_of_an_older_version_continues(images, net, tmp_path, 
         assert cli.main([*command, "--out", str(out)]) == 130
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)
     assert saved["trainer"]["position"].pop("taken") == 1
-    assert saved["options"].pop("min_steps") == saved["options"].pop("erase") == 0  # options younger than the file
+    # options that the older version did not have
+    assert saved["options"].pop("min_steps") == saved["options"].pop("erase") == 0
     checkpoint.write(out / "checkpoint.pt", saved)
     assert cli.main(["--out", str(out), "--resume", *cached]) == 0
     assert log(out) == log(tmp_path / "whole")
@@ -130,7 +131,7 @@ def test_overwrite_that_fails_leaves_the_earlier_run(images, net, tmp_path, cach
 
 
 def test_resume_with_another_protocol_is_refused(images, net, tmp_path, cached, capsys):
-    """With another seed's, images that it trains on could be queries."""
+    """With another seed, the run would train on images that may be queries."""
     for name, seed in (("a", "0"), ("b", "7")):
         command = ["--data", str(images), *net, "--freeze", "--query-per-class", "2", "--epochs", "2", "--seed", seed]
         assert cli.main([*command, "--out", str(tmp_path / name), *cached]) == 0
@@ -267,7 +268,7 @@ def test_resume_with_an_option_of_a_new_run_is_wrong_usage(tmp_path, capsys, giv
     ],
 )
 def test_resume_checkpoint_that_does_not_fit_is_refused(finished, cached, capsys, change):
-    """And no model is written of what it lacks."""
+    """No model is written from an incomplete checkpoint."""
     out = finished
     path, model = out / "checkpoint.pt", (out / "model.pt").read_bytes()
     saved = checkpoint.read(path, checkpoint.CHECKPOINT)
@@ -282,7 +283,7 @@ def test_resume_checkpoint_that_does_not_fit_is_refused(finished, cached, capsys
 
 @pytest.mark.slow
 def test_resume_with_moved_weights_needs_their_path(images, net, tmp_path, cached, capsys, monkeypatch):
-    """And other weights are not taken for them: a frozen backbone is made of them again."""
+    """Other weights are refused, because a frozen backbone is built from them again."""
     torch.manual_seed(0)
     for name in ("w.pt", "other.pt"):
         network = backbones.create("timm:test_resnet", "none", 32).network
@@ -305,7 +306,7 @@ def test_resume_with_moved_weights_needs_their_path(images, net, tmp_path, cache
         assert "checkpoint.pt: " in capsys.readouterr().err.splitlines()[-1]
         (tmp_path / "moved.pt").rename(tmp_path / "w.pt")
         saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)
-        del saved["protocol"]["weights"]  # as an earlier version left it
+        del saved["protocol"]["weights"]  # an earlier version did not store them
         checkpoint.write(out / "checkpoint.pt", saved)
         assert cli.main(resume) == 0
 

@@ -1,4 +1,4 @@
-"""Datasets whose images, or those that matter, cannot be read: an error before anything is trained or replaced."""
+"""Datasets with unreadable images: an error before anything is trained or replaced."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_whitening_uses_the_readable_images(make_images, tmp_path, cached, monke
 
 
 def test_batch_with_one_readable_image_is_no_step(make_images, tmp_path, cached, capsys, log):
-    """Batch norm would see no variance where the last layers are one pixel."""
+    """If the last feature maps are one pixel, batch norm would have no variance."""
     bad = make_images(tmp_path / "bad")
     for path in sorted((bad / "train").rglob("*.png")):
         if path.stem not in ("03", "04"):
@@ -132,7 +132,7 @@ def test_evaluate_without_relevant_images_fails(make_images, net, tmp_path, cach
 
 
 def test_evaluate_that_fails_at_the_end_keeps_the_model(make_images, net, tmp_path, cached, capsys):
-    """Fine-tuning reads one query before it begins; here its class is not in the database."""
+    """Fine-tuning reads one query before it begins. Here its class is not in the database."""
     data = of_another_class(make_images, tmp_path)
     bad = tmp_path / "set" / "test" / "class0" / "00.png"
     bad.write_bytes(b"no image")

@@ -1,4 +1,4 @@
-"""torchrun: two processes train what one trains."""
+"""Training on two processes by torchrun, which equals that on one."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ distributed.destroy_process_group()
 """
 STEPS = ["--resize", "36", "--crop", "32", "--bits", "12", "24", "--weights", "none", "--batch-size", "7",
          "--epochs", "3", "--lr", "0.001", "--flip", "--device", "cpu"]  # fmt: skip
-VIT = [*STEPS, "--backbone", "timm:test_vit"]  # nothing in it depends on the rest of a batch
-RESNET = [*STEPS, "--backbone", "timm:test_resnet", "--average", "0.9", "--validation", "0.2"]  # batch norm does
+VIT = [*STEPS, "--backbone", "timm:test_vit"]  # no output depends on the rest of a batch
+# batch norm depends on it
+RESNET = [*STEPS, "--backbone", "timm:test_resnet", "--average", "0.9", "--validation", "0.2"]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """30 images as .png files, one of them broken."""
+    """30 images as .png files, one of them corrupt."""
     from PIL import Image
 
     folder = tmp_path_factory.mktemp("images")
