@@ -25,12 +25,12 @@ MAY_IMPORT = {
 
 def modules() -> dict[str, Path]:
     """Returns the file of each module."""
-    found = {}
+    result = {}
     for package, base in PACKAGES.items():
         for file in (base / package).rglob("*.py"):
             parts = file.relative_to(base).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    return found
+            result[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return result
 
 
 MODULES = modules()
@@ -49,18 +49,18 @@ def imports(module: str) -> set[str]:
         for node in ast.walk(block)
     }
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    found = set()
+    result = set()
     for node in ast.walk(tree):
         if id(node) in unused:
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 base = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], base]).rstrip(".")
-            found |= {name if (name := f"{base}.{alias.name}") in MODULES else base for alias in node.names}
-    return {name for name in found if name in MODULES and name != module}
+            result |= {name if (name := f"{base}.{alias.name}") in MODULES else base for alias in node.names}
+    return {name for name in result if name in MODULES and name != module}
 
 
 GRAPH = {module: imports(module) for module in MODULES}

@@ -36,9 +36,7 @@ def check(database: Path, images: Path, codes_by_hand: Codes) -> None:
             assert db.get(number).tolist() == code.tolist() and db.labels([number]) == [path.parent.name]
 
 
-def test_image_has_one_key_however_a_manifest_names_it(
-    model: Path, images: Path, tmp_path: Path, commands: Runner
-) -> None:
+def test_image_in_any_spelling_has_one_key(model: Path, images: Path, tmp_path: Path, commands: Runner) -> None:
     keys = [str(path.relative_to(images)) for path in sorted(images.rglob("*.png"))]
     written = [f"./{keys[0]}", f"{images}/{keys[1]}", *keys[2:]]
     listing, database = images / "set.csv", tmp_path / "listed.bin"
@@ -108,7 +106,7 @@ def test_add_batch_size_reaches_the_encoder(
     assert sizes == [3]
 
 
-def test_add_labels_items_without_a_label(
+def test_add_with_labels_labels_unlabelled_items(
     model: Path, database: Path, images: Path, tmp_path: Path, commands: Runner
 ) -> None:
     out = tmp_path / "out"
@@ -128,7 +126,7 @@ def test_add_labels_items_without_a_label(
 
 
 @pytest.mark.parametrize("more", [[], ["--recode"]])
-def test_add_to_a_database_without_labels_labels_it(
+def test_add_to_an_unlabelled_database_labels_it(
     model: Path, images: Path, tmp_path: Path, commands: Runner, more: list[str]
 ) -> None:
     database = tmp_path / "plain.bin"
@@ -200,7 +198,7 @@ def test_add_with_another_model_or_writer_changes_nothing(
         assert f"error: {database}: " in commands.fails(index.main, "add", database, "--images", images)
 
 
-def test_remove_and_compact_take_items_out(database: Path, images: Path, commands: Runner, tmp_path: Path) -> None:
+def test_remove_and_compact_delete_items(database: Path, images: Path, commands: Runner, tmp_path: Path) -> None:
     with ih.Database.open(database) as db:
         keys = db.keys()
     commands(index.main, "remove", database, "--keys", keys[0], keys[1])
@@ -224,9 +222,9 @@ def test_remove_and_compact_take_items_out(database: Path, images: Path, command
     assert "items        2" in commands(index.main, "info", database).out
     commands(index.main, "compact", database)
     assert database.stat().st_size < before["bytes"]
-    found = commands.json(index.main, "info", database)
-    assert (found["items"], found["removed"], found["unused"], found["segments"]) == (2, 0, 0, 1)
-    assert found["distinct"] == len({code.tobytes() for code in ih.Database.open(database).codes})
+    result = commands.json(index.main, "info", database)
+    assert (result["items"], result["removed"], result["unused"], result["segments"]) == (2, 0, 0, 1)
+    assert result["distinct"] == len({code.tobytes() for code in ih.Database.open(database).codes})
     (answer,) = commands.json(search.main, "--db", database, "--query", images / keys[5])["queries"]
     assert answer["hits"][0]["key"] == keys[5] and len(answer["hits"]) == 2
 
@@ -256,7 +254,7 @@ def test_verify_names_the_corrupt_block(database: Path, images: Path, commands: 
 
 
 @pytest.mark.slow
-def test_add_killed_keeps_what_it_had_written(database: Path, images: Path, commands: Runner) -> None:
+def test_add_killed_keeps_written_items(database: Path, images: Path, commands: Runner) -> None:
     many = images / "many"
     many.mkdir()
     source = next((images / "dog").iterdir()).read_bytes()

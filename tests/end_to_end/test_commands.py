@@ -25,7 +25,7 @@ Codes = Callable[[list[Path]], np.ndarray]
 # building
 
 
-def test_build_stores_what_pillow_and_numpy_compute(database: Path, images: Path, codes_by_hand: Codes) -> None:
+def test_build_stores_the_codes_of_pillow_and_numpy(database: Path, images: Path, codes_by_hand: Codes) -> None:
     paths = sorted(images.rglob("*.png"), key=lambda p: p.parts)
     with ih.Database.open(database) as db:
         db.verify()

@@ -39,10 +39,10 @@ CASES = [
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """Returns a PYTHONPATH with all installed packages but one."""
-    made: dict[str, str] = {}
+    result: dict[str, str] = {}
 
     def folder(name: str) -> str:
-        if name not in made:
+        if name not in result:
             target = tmp_path_factory.mktemp(f"without_{name}")
             for entry in Path(np.__file__).parents[1].iterdir():
                 if entry.name.partition(".")[0] != name and entry.suffix != ".pth":
@@ -52,8 +52,8 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
                 spec = importlib.util.find_spec(package)
                 assert spec is not None and spec.origin is not None
                 ours.append(Path(spec.origin).parents[1])
-            made[name] = os.pathsep.join(map(str, [*ours, target]))
-        return made[name]
+            result[name] = os.pathsep.join(map(str, [*ours, target]))
+        return result[name]
 
     return folder
 

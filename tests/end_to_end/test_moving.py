@@ -166,7 +166,7 @@ def test_add_copy_is_an_item_of_its_own(add: Adding, files: list[Path]) -> None:
     add.check()
 
 
-def test_add_truncated_file_with_the_same_time_is_seen(add: Adding, files: list[Path]) -> None:
+def test_add_truncated_file_of_the_same_time_is_encoded(add: Adding, files: list[Path]) -> None:
     """A file of the same size with other bytes and another time is found too."""
     status, whole = files[0].stat(), files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
@@ -186,7 +186,7 @@ def test_add_truncated_file_with_the_same_time_is_seen(add: Adding, files: list[
     add.check()
 
 
-def test_recode_sees_what_size_and_time_do_not(add: Adding, files: list[Path]) -> None:
+def test_add_recode_finds_changes_of_equal_size_and_time(add: Adding, files: list[Path]) -> None:
     image = np.asarray(Image.open(files[1]).convert("RGB"))
     Image.fromarray(image).save(files[1], format="BMP")
     os.utime(files[1], ns=(7, 7))
@@ -216,7 +216,7 @@ def test_database_without_checksums_gets_them(add: Adding, files: list[Path]) ->
     assert "5 images" not in add.err
 
 
-def test_archive_unpacked_elsewhere_is_remembered(add: Adding, images: Path, tmp_path: Path, commands: Runner) -> None:
+def test_add_unpacked_archive_with_root_keeps_ids(add: Adding, images: Path, tmp_path: Path, commands: Runner) -> None:
     subprocess.run(["tar", "-cf", tmp_path / "all.tar", "-C", images, "."], check=True)
     shutil.rmtree(images)
     elsewhere = tmp_path / "far" / "elsewhere"
@@ -232,8 +232,8 @@ def test_archive_unpacked_elsewhere_is_remembered(add: Adding, images: Path, tmp
         assert ("no image" not in page.read_text()) == shown
         assert ("--root" in err) != shown
     for more, left in ([], 6), (["--root", elsewhere], 5):  # a read-only database finds its images below the root
-        own = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", *more]
-        (answer,) = commands.json(search.main, *own)["queries"]
+        arguments = [*query[:2], "--query", elsewhere / min(ids), "--exclude-self", *more]
+        (answer,) = commands.json(search.main, *arguments)["queries"]
         assert len(answer["hits"]) == left
     missing = tmp_path / "none"
     assert commands.fails(search.main, *query, "--root", missing).startswith(f"error: {missing}: ")
@@ -332,9 +332,9 @@ def test_add_root_above_the_old_one_renames_keys(add: Adding, tmp_path: Path) ->
     shutil.copytree(add.folder / "cat", tmp_path / "out" / "cat")
     add(source=tmp_path / "out", new=3)
     add("--root", tmp_path, source=add.folder / "cat", unchanged=3)
-    found = add.ids()
-    assert {key: number for key, number in found.items() if number < 6} == {f"images/{k}": n for k, n in ids.items()}
-    assert {key.rpartition("/")[0] for key, number in found.items() if number >= 6} == {"out/cat"}
+    result = add.ids()
+    assert {key: number for key, number in result.items() if number < 6} == {f"images/{k}": n for k, n in ids.items()}
+    assert {key.rpartition("/")[0] for key, number in result.items() if number >= 6} == {"out/cat"}
     add("--prune", source=tmp_path, unchanged=9)
 
 
@@ -430,7 +430,7 @@ def test_prune_refuses_more_than_a_quarter(disks: Adding) -> None:
     disks.check()
 
 
-def test_prune_removes_what_a_user_deletes(disks: Adding) -> None:
+def test_prune_removes_items_of_deleted_files(disks: Adding) -> None:
     shutil.rmtree(disks.folder / "few3")
     for i in range(11):
         (disks.folder / "one" / f"{i}.png").unlink()

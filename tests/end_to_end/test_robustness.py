@@ -17,7 +17,7 @@ from idcwh_search.encoder.batch import encode_files
 from support.commands import IMAGES, Runner, program
 
 
-def test_outputs_replace_only_their_kind(
+def test_outputs_replace_only_files_of_their_kind(
     database: Path, model: Path, images: Path, tmp_path: Path, commands: Runner
 ) -> None:
     image, text, page = min(images.rglob("*.png")), tmp_path / "notes.txt", tmp_path / "hits.html"

@@ -46,19 +46,19 @@ def keys(answer: dict) -> list[str]:
 # own files and ties
 
 
-def test_own_file_is_first_among_ties_that_are_counted(album: Path, commands: Runner) -> None:
-    own = album.parent / "album" / "c" / "11.png"  # its id is the largest of the 12, beyond the first ten
-    (answer,) = answers(commands, "--db", album, "--query", own)
+def test_search_own_file_is_first_among_ties(album: Path, commands: Runner) -> None:
+    own_file = album.parent / "album" / "c" / "11.png"  # its id is the largest of the 12, beyond the first ten
+    (answer,) = answers(commands, "--db", album, "--query", own_file)
     assert keys(answer) == ["c/11.png", *(f"c/{i:02}.png" for i in range(9))]
     assert [hit["distance"] for hit in answer["hits"]] == [0] * 10
     assert answer["self_ids"] == [11] and answer["ties"] == {"distance": 0, "items": 12, "shown": 10}
 
-    out, err = commands(search.main, "--db", album, "--query", own)
+    out, err = commands(search.main, "--db", album, "--query", own_file)
     assert out.splitlines()[1].split() == ["1", "0", "c/11.png", "c"]
     assert "12 items tie at distance 0" in err and "first 9 others" in err
 
 
-def test_ties_without_an_own_file_are_the_first_by_id(album: Path, commands: Runner) -> None:
+def test_search_ties_without_own_file_are_first_by_id(album: Path, commands: Runner) -> None:
     copy = album.parent / "elsewhere.png"
     shutil.copy(album.parent / "album" / "c" / "00.png", copy)
     common = ("--db", album, "--query", copy)
@@ -69,7 +69,7 @@ def test_ties_without_an_own_file_are_the_first_by_id(album: Path, commands: Run
 
 
 @pytest.mark.parametrize("way", ["relative", "link", "dots"])
-def test_own_file_is_known_by_every_name(
+def test_search_own_file_by_any_name_is_first(
     way: str, album: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = album.parent / "album"
@@ -80,7 +80,7 @@ def test_own_file_is_known_by_every_name(
     assert answer["self_ids"] == [11] and keys(answer)[0] == "c/11.png"
 
 
-def test_root_names_the_folder_of_images_that_moved(album: Path, commands: Runner) -> None:
+def test_search_root_of_moved_images_finds_them(album: Path, commands: Runner) -> None:
     moved = album.parent / "moved"
     (album.parent / "album").rename(moved)
     page = album.parent / "page.html"
@@ -94,8 +94,8 @@ def test_root_names_the_folder_of_images_that_moved(album: Path, commands: Runne
 
 
 def test_exclude_self_leaves_one_item_out(album: Path, commands: Runner) -> None:
-    own = album.parent / "album" / "c" / "00.png"
-    (answer,) = answers(commands, "--db", album, "--query", own, "--exclude-self")
+    own_file = album.parent / "album" / "c" / "00.png"
+    (answer,) = answers(commands, "--db", album, "--query", own_file, "--exclude-self")
     assert keys(answer) == [f"c/{i:02}.png" for i in range(1, 11)]
     assert answer["self_ids"] == [] and answer["ties"] == {"distance": 0, "items": 11, "shown": 10}
 
@@ -103,7 +103,7 @@ def test_exclude_self_leaves_one_item_out(album: Path, commands: Runner) -> None
 # filters
 
 
-def test_label_and_key_prefix_filter_as_where_does(album: Path, commands: Runner) -> None:
+def test_search_label_and_key_prefix_equal_where(album: Path, commands: Runner) -> None:
     query = album.parent / "album" / "c" / "00.png"
     with ih.Database.open(album) as db:
         rows = list(zip(db.ids.tolist(), db.keys(), strict=True))
@@ -116,17 +116,17 @@ def test_label_and_key_prefix_filter_as_where_does(album: Path, commands: Runner
         ):
             (answer,) = answers(commands, "--db", album, "--query", query, "--top", 20, *arguments)
             ids = [i for i, key in rows if key.startswith(tuple(prefixes))]
-            distances, found = db.search(code, 20, where=ids)
-            assert [hit["id"] for hit in answer["hits"]] == found[0].tolist()
+            distances, result = db.search(code, 20, where=ids)
+            assert [hit["id"] for hit in answer["hits"]] == result[0].tolist()
             assert [hit["distance"] for hit in answer["hits"]] == distances[0].tolist()
 
 
-def test_filter_notes_how_many_items_it_leaves(album: Path, commands: Runner) -> None:
+def test_search_filter_reports_the_items_left(album: Path, commands: Runner) -> None:
     query = album.parent / "album" / "c" / "00.png"
     assert "5 of 17 items" in commands(search.main, "--db", album, "--query", query, "--label", "holiday").err
 
 
-def test_filter_that_nothing_passes_names_the_values(album: Path, commands: Runner) -> None:
+def test_search_filter_without_items_names_the_values(album: Path, commands: Runner) -> None:
     common = ["--db", album, "--query", album.parent / "album" / "c" / "00.png"]
     line = commands.fails(search.main, *common, "--label", "c", "brd")
     assert "brd" in line and "c, holiday" in line
@@ -136,7 +136,9 @@ def test_filter_that_nothing_passes_names_the_values(album: Path, commands: Runn
     assert str(album) in line and "--label" in line and "--key-prefix" in line
 
 
-def test_label_of_a_multi_label_item_is_each_class(images: Path, model: Path, tmp_path: Path, commands: Runner) -> None:
+def test_search_label_of_multi_label_item_is_each_class(
+    images: Path, model: Path, tmp_path: Path, commands: Runner
+) -> None:
     names = sorted(str(path.relative_to(tmp_path)) for path in images.rglob("*.png"))
     lines = [f"{name},{labels}" for name, labels in zip(names, ["x", "x,y", "y", "y,z", "z", "x,z"], strict=True)]
     (tmp_path / "several.csv").write_text("\n".join(lines))
@@ -157,7 +159,7 @@ def piped(content: bytes, *arguments: object) -> subprocess.CompletedProcess[byt
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "ppm"])
-def test_search_stdin_image_finds_what_its_file_finds(suffix: str, album: Path, commands: Runner) -> None:
+def test_search_stdin_image_equals_its_file(suffix: str, album: Path, commands: Runner) -> None:
     query = album.parent / f"query.{suffix}"
     Image.open(album.parent / "album" / "holiday" / "b.png").convert("RGB").save(query)
     (expected,) = answers(commands, "--db", album, "--query", query)
@@ -167,13 +169,13 @@ def test_search_stdin_image_finds_what_its_file_finds(suffix: str, album: Path, 
     assert "no image" not in (album.parent / "page.html").read_text()
 
 
-def test_search_stdin_list_is_a_list(album: Path) -> None:
+def test_search_stdin_list_is_read(album: Path) -> None:
     names = [str(album.parent / "album" / "holiday" / f"{name}.png") for name in "ab"]
     done = piped("\n".join(names).encode(), "--db", album, "--query", "-", "--json")
     assert [query["query"] for query in json.loads(done.stdout)["queries"]] == names
 
 
-def test_search_stdin_that_is_no_image_fails(album: Path) -> None:
+def test_search_stdin_without_an_image_fails(album: Path) -> None:
     whole = (album.parent / "album" / "holiday" / "a.png").read_bytes()
     for content in (whole[:200], b"<svg/>"):
         done = piped(content, "--db", album, "--query", "-")
@@ -195,7 +197,7 @@ def test_combined_query_is_the_sign_of_the_mean_logits(album: Path, model: Path,
     assert set(answer["self_ids"]) <= {12, 13, 14}
 
 
-def test_combined_query_skips_an_image_that_cannot_be_read(album: Path, commands: Runner) -> None:
+def test_combined_query_skips_an_unreadable_image(album: Path, commands: Runner) -> None:
     good = album.parent / "album" / "holiday" / "a.png"
     (album.parent / "bad.png").write_text("no image")
     (answer,) = answers(commands, "--db", album, "--query", good, album.parent / "bad.png", "--combine", status=3)
@@ -232,7 +234,7 @@ def test_search_heic_query_names_the_package(name: str, album: Path, commands: R
 # output
 
 
-def test_search_json_is_what_the_standard_library_writes(album: Path, tmp_path: Path, commands: Runner) -> None:
+def test_search_json_equals_json_dumps(album: Path, tmp_path: Path, commands: Runner) -> None:
     with ih.Database.open(album, "r+") as db:
         db.add(db.codes[:1], keys=['é\n"\\\udcff.png'], labels=[None])
     code = tmp_path / "q.npy"
@@ -244,7 +246,7 @@ def test_search_json_is_what_the_standard_library_writes(album: Path, tmp_path: 
         assert list(json.loads(out)) == ["database", "bits", "queries", "skipped", "left_out"]
 
 
-def test_search_prints_more_hits_than_a_write_holds(tmp_path: Path, commands: Runner) -> None:
+def test_search_prints_more_hits_than_a_buffer(tmp_path: Path, commands: Runner) -> None:
     n = 10_001
     with ih.Database.create(tmp_path / "many.bin", 16) as db:
         db.add(np.arange(n, dtype="<u2").view(np.uint8).reshape(n, 2), keys=[f"{i}.png" for i in range(n)])

@@ -47,7 +47,7 @@ def test_pyproject_has_six_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("streams", "status"), [("--version >&- 2>&- <&-", 0), ("--version >/dev/full", 1)])
-def test_command_with_closed_or_full_streams(command: str, streams: str, status: int) -> None:
+def test_command_with_closed_or_full_streams_exits(command: str, streams: str, status: int) -> None:
     done = shell(f"{shlex.join(program(command))} {streams}")
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.count("\n") == status and done.stderr.startswith("error: standard output: " * status)
@@ -57,7 +57,7 @@ def test_command_with_closed_or_full_streams(command: str, streams: str, status:
     ("streams", "status"),
     [("--help >&-", 0), ("--help >/dev/full", 1), ("--nonsense 2>&-", 2), ("--nonsense 2>/dev/full", 2)],
 )
-def test_help_and_usage_with_closed_or_full_streams(streams: str, status: int) -> None:
+def test_help_with_closed_or_full_streams_exits(streams: str, status: int) -> None:
     done = shell(f"{shlex.join(program('idcwh-index'))} {streams}")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", status == 1)
 

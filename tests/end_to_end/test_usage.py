@@ -53,7 +53,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("module", "line"), CASES, ids=[f"{m.__name__} {line}" for m, line in CASES])
-def test_option_with_a_value_it_does_not_accept_is_usage(
+def test_option_with_an_invalid_value_is_usage(
     module: ModuleType, line: str, commands: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.chdir(str(tmp_path))
@@ -113,7 +113,7 @@ EMPTY = [  # a command line with an empty path, and the argument in the message
 
 
 @pytest.mark.parametrize(("module", "line", "argument"), EMPTY, ids=[f"{m.__name__} {line}" for m, line, _ in EMPTY])
-def test_path_that_is_empty_is_usage(
+def test_empty_path_is_usage(
     module: ModuleType, line: str, argument: str, commands: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An unset shell variable neither names a file of the current folder nor drops its option."""

@@ -114,8 +114,8 @@ def small(tmp_path: Path, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -
 
     def write(pixels: np.ndarray = images, **changes: Any) -> Path:
         mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
-        made = model_content(pixels, Preprocess(SIDE, SIDE), {"name": "small", "features": 32}, mean, std)
-        save_model(tmp_path / "model.pt", small_network(), {**made, **changes})
+        result = model_content(pixels, Preprocess(SIDE, SIDE), {"name": "small", "features": 32}, mean, std)
+        save_model(tmp_path / "model.pt", small_network(), {**result, **changes})
         return tmp_path / "model.pt"
 
     return write

@@ -148,7 +148,7 @@ def rename(model: onnx.ModelProto, name: str, only_nodes: bool = False) -> None:
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_cpp_encoder_refuses_what_python_refuses(cpp_with_encoder, exported, tmp_path: Path, what: str) -> None:
+def test_cpp_encoder_raises_the_errors_of_python(cpp_with_encoder, exported, tmp_path: Path, what: str) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(exported[12])
     changed(path, EDITS[what])

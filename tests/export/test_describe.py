@@ -43,26 +43,26 @@ def model(exported: Any, tmp_path: Path) -> Path:
 
 def test_info_as_json_equals_the_file(model: Path, info: Any, capfd: Any) -> None:
     assert main(["--info", str(model), "--json"]) == 0
-    found, loaded = json.loads(capfd.readouterr().out), onnx.load(model)
-    assert found["sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
-    assert (found["bytes"], found["opset"], found["ir_version"]) == (model.stat().st_size, 18, loaded.ir_version)
-    assert sum(found["operators"].values()) == len(loaded.graph.node) and found["operators"]["Conv"] == 1
-    assert found["inputs"] == {"image": "uint8 [n, 32, 32, 3]"}
-    assert found["outputs"] == {"codes": "uint8 [n, 2]", "logits": "float32 [n, 12]"}
-    assert found["preprocess"] == info.preprocess.to_dict() and found["classes"] == info.classes
-    assert (found["bits"], found["precision"], found["verified"]) == (12, "fp32", VERIFIED)
-    assert found["checksum"] == "unchanged since it was written" and "problem" not in found
+    result, loaded = json.loads(capfd.readouterr().out), onnx.load(model)
+    assert result["sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    assert (result["bytes"], result["opset"], result["ir_version"]) == (model.stat().st_size, 18, loaded.ir_version)
+    assert sum(result["operators"].values()) == len(loaded.graph.node) and result["operators"]["Conv"] == 1
+    assert result["inputs"] == {"image": "uint8 [n, 32, 32, 3]"}
+    assert result["outputs"] == {"codes": "uint8 [n, 2]", "logits": "float32 [n, 12]"}
+    assert result["preprocess"] == info.preprocess.to_dict() and result["classes"] == info.classes
+    assert (result["bits"], result["precision"], result["verified"]) == (12, "fp32", VERIFIED)
+    assert result["checksum"] == "unchanged since it was written" and "problem" not in result
 
 
 def test_info_as_text_names_the_main_values(model: Path, capfd: Any) -> None:
     assert main(["--info", str(model)]) == 0
-    said = capfd.readouterr().out
+    output = capfd.readouterr().out
     for words in (
         "12 bits in 2 bytes", "unchanged since it was written", "uint8 [n, 32, 32, 3]", "2: cat, Straße",
         "shorter side scaled to 32 pixels (bilinear, antialiased)", "small, in fp32", "2 of 1,632 bits differ",
         "64 images in batches of 1, 3, 8, 32", "MAP 0.7500 -> 0.7498, relevant: the same label", "torch 2.14",
     ):  # fmt: skip
-        assert words in said, words
+        assert words in output, words
 
 
 @pytest.mark.slow
@@ -77,36 +77,36 @@ def test_info_of_other_files_reports_the_problem(model: Path, exported: Any, tmp
     changed.graph.node[0].name = "renamed"
     onnx.save(changed, tmp_path / "changed.onnx")
     assert main(["--info", str(tmp_path / "changed.onnx")]) == 1
-    said = capfd.readouterr().out
-    assert re.search(r"^checked .*changed", said, re.M) and "differ" not in said
+    output = capfd.readouterr().out
+    assert re.search(r"^checked .*changed", output, re.M) and "differ" not in output
     assert main(["--info", str(tmp_path / "changed.onnx"), "--json"]) == 1
-    found = json.loads(capfd.readouterr().out)
-    assert found["verified"] is None and found["checksum"] == "changed after it was written"
+    result = json.loads(capfd.readouterr().out)
+    assert result["verified"] is None and result["checksum"] == "changed after it was written"
     assert main(["--list", str(tmp_path / "changed.onnx")]) == 0
     assert "CHANGED" in capfd.readouterr().out
     bare = onnx.load_from_string(exported[BITS])
     del bare.metadata_props[:]
     onnx.save(bare, tmp_path / "bare.onnx")
     assert main(["--info", str(tmp_path / "bare.onnx")]) == 0
-    said = capfd.readouterr().out
-    assert "no idcwh metadata" in said and "uint8 [n, 32, 32, 3]" in said and "without a checksum" in said
+    output = capfd.readouterr().out
+    assert "no idcwh metadata" in output and "uint8 [n, 32, 32, 3]" in output and "without a checksum" in output
     (tmp_path / "text.onnx").write_text("hello")
     for name in ("text.onnx", "gone.onnx", "."):
         assert main(["--info", str(tmp_path / name)]) == 1
-        said = capfd.readouterr()
-        assert said.out == "" and said.err.startswith(f"error: {tmp_path / name}: ")
+        output = capfd.readouterr()
+        assert output.out == "" and output.err.startswith(f"error: {tmp_path / name}: ")
 
 
 def test_list_of_a_folder_has_one_line_per_model(model: Path, tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "broken.onnx").write_text("hello")
     (tmp_path / "sub" / "broken.pt").write_text("hello")
-    (tmp_path / "checkpoint.pt").write_text("not looked at")
+    (tmp_path / "checkpoint.pt").write_text("not read")
     assert main(["--list", str(tmp_path), "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)
-    assert [Path(entry["path"]).name for entry in found] == ["model.onnx", "broken.onnx", "broken.pt"]
-    assert found[0] == describe.describe(model)
-    assert str(tmp_path) not in found[1]["problem"] and "problem" in found[2]
+    result = json.loads(capfd.readouterr().out)
+    assert [Path(entry["path"]).name for entry in result] == ["model.onnx", "broken.onnx", "broken.pt"]
+    assert result[0] == describe.describe(model)
+    assert str(tmp_path) not in result[1]["problem"] and "problem" in result[2]
     assert main(["--list", str(model)]) == 0
     head, row = capfd.readouterr().out.splitlines()
     assert head.split()[:3] == ["model", "bits", "backbone"]
@@ -134,19 +134,19 @@ def test_info_reports_half_arithmetic_and_calibration(exported: Any, tmp_path: P
     more = json.dumps({**VERIFIED, "half_arithmetic": half, "calibration": "some"})
     (tmp_path / "m.onnx").write_bytes(model_file.with_metadata(exported[BITS], {"idcwh_verified": more}))
     assert main(["--info", str(tmp_path / "m.onnx")]) == 0
-    said = capfd.readouterr().out
-    assert re.search(r"^  on half arithmetic +64 images .* 5 of 1,632 bits .* largest activation 123.4$", said, re.M)
-    assert re.search(r"^  calibrated +on some$", said, re.M)
+    output = capfd.readouterr().out
+    assert re.search(r"^  on half arithmetic +64 images .* 5 of 1,632 bits .* largest activation 123.4$", output, re.M)
+    assert re.search(r"^  calibrated +on some$", output, re.M)
     assert main(["--list", str(tmp_path)]) == 0
     assert "; half arithmetic: 5 of 1,632 bits differ, MAP 0.7500" in capfd.readouterr().out
 
 
-def test_list_continues_after_a_wrong_model(tmp_path: Path, capfd: Any) -> None:
+def test_list_after_an_invalid_model_continues(tmp_path: Path, capfd: Any) -> None:
     bare = {"format": "idcwh-model", "version": 1}
     kinds: dict[str, Any] = {"bits": 2, "classes": ["a"], "training": {}, "sample": {}}
     kinds |= {key: {} for key in ("backbone", "method", "preprocess", "normalize")}
     whole = {**bare, **kinds, "state": {"hash.weight": torch.zeros(2, 3)}}
-    made = {
+    result = {
         "bare": bare,
         "list": {**whole, "sample": []},
         "number": {**whole, "sample": {"images": 5}},
@@ -154,9 +154,9 @@ def test_list_continues_after_a_wrong_model(tmp_path: Path, capfd: Any) -> None:
         "centers": {**whole, "centers": [1]},
         "whole": whole,
     }
-    for name, content in made.items():
+    for name, content in result.items():
         torch.save(content, tmp_path / f"{name}.pt")
-    assert main(["--list", *(str(tmp_path / f"{name}.pt") for name in made), "--json"]) == 0
+    assert main(["--list", *(str(tmp_path / f"{name}.pt") for name in result), "--json"]) == 0
     problems = [entry.get("problem") for entry in json.loads(capfd.readouterr().out)]
     assert problems == [
         "is corrupt: bits: expected int, found NoneType",

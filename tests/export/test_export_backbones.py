@@ -35,17 +35,17 @@ def lite0() -> backbones.Backbone:
 def googlenet() -> backbones.Backbone:
     """Returns random weights, batch norm with statistics of real images, and the pretrained input transform."""
     torch.manual_seed(0)
-    made = backbones.create("googlenet", weights="none", crop=64)
-    made.config["transform_input"] = made.network.transform_input = True  # type: ignore[assignment]
+    backbone = backbones.create("googlenet", weights="none", crop=64)
+    backbone.config["transform_input"] = backbone.network.transform_input = True  # type: ignore[assignment]
     paths = list_images(IMAGES)[::9]
     batch = torch.from_numpy(np.stack([load_image(path, Preprocess(64, 64)) for path in paths])).permute(0, 3, 1, 2)
-    for module in made.network.modules():
+    for module in backbone.network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.momentum = None  # the plain mean over batches
-    made.network.train()
+    backbone.network.train()
     with torch.no_grad():
-        made.network(batch / 127.5 - 1)
-    return made
+        backbone.network(batch / 127.5 - 1)
+    return backbone
 
 
 @pytest.mark.parametrize(("make", "bits"), [(lite0, 48), (googlenet, 100)], ids=["efficientnet-lite0", "googlenet"])
@@ -61,12 +61,12 @@ def test_export_of_a_real_backbone_equals_torch(
     made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
     save_model(tmp_path / "model.pt", network.train(), made)
     assert main([str(tmp_path / "model.pt"), "--onnx", "--json"]) == 0
-    said = capfd.readouterr()
-    (result,) = json.loads(said.out)["files"]
-    found = result["devices"]["cpu"]
-    assert found["bits_differing"] == 0 and found["images"] == len(pixels) and {1, 3, 8} <= set(found["batches"])
-    assert found["logit_distance"] < 1e-4 * found["logit_scale"] and found["map_before"] == found["map_after"]
-    assert len(said.err.splitlines()) == 2  # only our messages, none of torch's
+    output = capfd.readouterr()
+    (result,) = json.loads(output.out)["files"]
+    actual = result["devices"]["cpu"]
+    assert actual["bits_differing"] == 0 and actual["images"] == len(pixels) and {1, 3, 8} <= set(actual["batches"])
+    assert actual["logit_distance"] < 1e-4 * actual["logit_scale"] and actual["map_before"] == actual["map_after"]
+    assert len(output.err.splitlines()) == 2  # only our messages, none of torch's
 
     (tmp_path / "elsewhere").mkdir()
     moved = shutil.move(tmp_path / "model.onnx", tmp_path / "elsewhere" / "m.onnx")
@@ -94,12 +94,12 @@ def test_export_of_other_backbones_in_two_precisions(
     pixels = np.stack([load_image(path, preprocess) for path in list_images(IMAGES)[::20]])
     with torch.no_grad():
         network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
-    made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
-    save_model(tmp_path / "model.pt", network, made)
+    result = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
+    save_model(tmp_path / "model.pt", network, result)
     done = export.export_onnx(tmp_path / "model.pt", tmp_path / "m.onnx", precisions=["fp32", "fp16"], device="cpu")
     full, half = (file.comparisons["cpu"] for file in done.files)
     assert full.differing <= 1 and full.distance < 1e-3 * full.scale
-    assert full.distance < half.distance < 0.1 * half.scale, "rounded, and not more than that"
+    assert full.distance < half.distance < 0.1 * half.scale, "only rounding differs"
     model = onnx.load(tmp_path / "m.fp16.onnx")
     large = [tensor for tensor in model.graph.initializer if np.prod(tensor.dims) > 2000]
     assert {tensor.data_type for tensor in large if "hash" not in tensor.name} == {onnx.TensorProto.FLOAT16}

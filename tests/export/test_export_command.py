@@ -35,8 +35,8 @@ def test_export_writes_beside_the_model_or_to_a_name(
     assert main([str(small()), "--onnx", str(tmp_path / "other.name")]) == 0
     assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "other.name").read_bytes()
     assert leftovers(tmp_path) == {"model.pt", "model.onnx", "other.name"}
-    said = capfd.readouterr().out
-    assert "40 images in batches of 1, 3, 8, 32: 0 of 1,632 bits differ" in said and "model.onnx: 12 bits" in said
+    output = capfd.readouterr().out
+    assert "40 images in batches of 1, 3, 8, 32: 0 of 1,632 bits differ" in output and "model.onnx: 12 bits" in output
 
 
 def test_export_verifies_on_a_folder(
@@ -54,9 +54,9 @@ def test_export_skips_and_names_unreadable_images(
     shutil.copytree(IMAGES / "cat", tmp_path / "cats")
     (tmp_path / "cats" / "bad.jpg").write_text("no image")
     assert main([str(small()), "--onnx", "--json", "--verify", str(tmp_path / "cats")]) == 3
-    said = capfd.readouterr()
-    assert [Path(entry["path"]).name for entry in json.loads(said.out)["skipped"]] == ["bad.jpg"]
-    assert "skipped" in said.err and (tmp_path / "model.onnx").exists()
+    output = capfd.readouterr()
+    assert [Path(entry["path"]).name for entry in json.loads(output.out)["skipped"]] == ["bad.jpg"]
+    assert "skipped" in output.err and (tmp_path / "model.onnx").exists()
 
 
 @pytest.mark.parametrize("option", ["--verify", "--calibrate"])
@@ -69,12 +69,12 @@ def test_export_reports_files_that_are_left_out(
     (tmp_path / "photos" / "dog" / "bad.jpg").write_text("no image")
     argv = [str(small()), "--onnx", "--json", "--precision", "int8", option, str(tmp_path / "photos")]
     assert main(argv) == 3
-    said = capfd.readouterr()
-    result = json.loads(said.out)
+    output = capfd.readouterr()
+    result = json.loads(output.out)
     assert [Path(entry["path"]).name for entry in result["skipped"]] == ["bad.jpg"]
-    assert result["left_out"]["skipped"] == {".jxl": 1} and "(first: cat/1.jxl)" in said.err
+    assert result["left_out"]["skipped"] == {".jxl": 1} and "(first: cat/1.jxl)" in output.err
     (tmp_path / "photos" / "dog" / "bad.jpg").unlink()
-    assert main(argv) == 3, "nothing else says so"
+    assert main(argv) == 3, "the exit code reports files that are left out"
 
 
 def test_export_begins_with_the_compared_bytes(
@@ -95,9 +95,9 @@ def test_export_begins_with_the_compared_bytes(
     assert content.startswith(body) and len(body) > len(content) - 1000
     verified = Encoder(tmp_path / "m.onnx").info.verified
     assert verified == done.files[0].info.verified and verified is not None
-    found = verified["devices"]["cpu"]
-    assert (found["bits_compared"], found["bits_differing"], found["images"]) == (1632, 0, 40)
-    assert verified["relevant"] == "the same label" and found["map_before"] == found["map_after"] > 0.2
+    result = verified["devices"]["cpu"]
+    assert (result["bits_compared"], result["bits_differing"], result["images"]) == (1632, 0, 40)
+    assert verified["relevant"] == "the same label" and result["map_before"] == result["map_after"] > 0.2
     assert torch.__version__.startswith(verified["versions"]["torch"])
     assert onnx.load(tmp_path / "m.onnx").graph == onnx.load_from_string(compared).graph
 
@@ -142,11 +142,11 @@ def test_export_writes_several_precisions(
     for entry in result["files"]:
         encoder = Encoder(entry["path"])
         assert encoder.info.precision == entry["precision"] and encoder.fingerprint == entry["sha256"]
-        found = entry["devices"]["cpu"]
-        assert found["bits_compared"] == 1632 and found["images_per_second"] > 0
+        actual = entry["devices"]["cpu"]
+        assert actual["bits_compared"] == 1632 and actual["images_per_second"] > 0
         assert encoder.info.verified is not None
-        assert encoder.info.verified["devices"]["cpu"]["logit_distance"] == found["logit_distance"]
-        distances.append(found["logit_distance"])
+        assert encoder.info.verified["devices"]["cpu"]["logit_distance"] == actual["logit_distance"]
+        distances.append(actual["logit_distance"])
     assert distances == sorted(distances) and distances[0] < distances[1] < distances[2]
     assert [entry["float_layers"] for entry in result["files"]] == [None, None, 0]
     weights = [onnx.load(entry["path"]).graph.initializer for entry in result["files"]]
@@ -172,11 +172,11 @@ def test_export_records_the_calibration_images(
         (lambda: small(sample={}), cats, export.SEEN),
     ):
         assert main([str(model()), "--onnx", str(tmp_path / "m.onnx"), "--precision", "int8", *options]) == 0
-        said = capfd.readouterr()
+        output = capfd.readouterr()
         verified = Encoder(tmp_path / "m.onnx").info.verified
         assert verified is not None and verified["calibration"] == calibration
-        assert f"calibrated on {calibration}\n" in said.out
-        assert ("int8 was calibrated" in said.err) == (calibration == export.SEEN)
+        assert f"calibrated on {calibration}\n" in output.out
+        assert ("int8 was calibrated" in output.err) == (calibration == export.SEEN)
         assert main(["--info", str(tmp_path / "m.onnx")]) == 0
         assert re.search(rf"^  calibrated +on {calibration}$", capfd.readouterr().out, re.M)
 
@@ -200,7 +200,7 @@ def test_export_calibrates_on_the_right_images(small: Any, quick: None, monkeypa
     assert seen == [40, 50, len(list_images(IMAGES / "dog")), len(list_images(IMAGES / "cat"))]
 
 
-def test_names_of_one_precision_stay() -> None:
+def test_names_of_one_precision_are_unchanged() -> None:
     assert export.names(Path("a/m.onnx"), ["int8"]) == {"int8": Path("a/m.onnx")}
     assert list(export.names(Path("m.b.onnx"), ["int8", "fp32"]).values()) == [Path("m.b.onnx"), Path("m.b.int8.onnx")]
     with pytest.raises(ValueError, match=r"^precisions: .*'int4'"):

@@ -34,9 +34,9 @@ SIDE, BITS = 32, 12
 def fails(capfd: pytest.CaptureFixture[str], *arguments: Any) -> str:
     """Returns the one line of the command, which must fail."""
     assert main([str(argument) for argument in arguments]) == 1
-    said = capfd.readouterr()
-    lines = [line for line in said.err.splitlines() if not line.startswith("exporting ")]
-    assert said.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
+    output = capfd.readouterr()
+    lines = [line for line in output.err.splitlines() if not line.startswith("exporting ")]
+    assert output.out == "" and len(lines) == 1 and lines[0].startswith("error: ")
     return lines[0]
 
 
@@ -89,8 +89,8 @@ def test_export_never_replaces_inputs_and_other_files(
         given = ("--onnx", "list.txt", "--precision", "int8", option, tmp_path / "list.txt")
         assert "list.txt: " in fails(capfd, path, *given)
     for target in (other, image, "list.txt"):
-        said = fails(capfd, path, "--onnx", target)
-        assert f"{target}: " in said and "ONNX model" in said
+        output = fails(capfd, path, "--onnx", target)
+        assert f"{target}: " in output and "ONNX model" in output
     assert "m.int8.onnx: " in fails(capfd, path, "--onnx", "m.onnx", "--precision", "int8", "fp32")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     (tmp_path / "empty.onnx").touch()
@@ -106,15 +106,15 @@ def test_export_without_images_fails(
     path = small(pixels=np.zeros((0, 32, 32, 3), np.uint8))
     assert "--verify IMAGES" in fails(capfd, path, "--onnx")
     path = small(pixels=np.zeros((2, 16, 16, 3), np.uint8))
-    said = fails(capfd, path, "--onnx")
-    assert "16 x 16 x 3" in said and "32 x 32 x 3" in said
+    output = fails(capfd, path, "--onnx")
+    assert "16 x 16 x 3" in output and "32 x 32 x 3" in output
     (tmp_path / "empty").mkdir()
     assert f"{tmp_path / 'empty'}: " in fails(capfd, path, "--onnx", "--verify", tmp_path / "empty")
     (tmp_path / "empty" / "bad.jpg").write_text("no image")
     for option in ("--verify", "--calibrate"):
         assert main([str(small()), "--onnx", "--precision", "int8", option, str(tmp_path / "empty")]) == 1
-        said = capfd.readouterr().err
-        assert f"error: {tmp_path / 'empty'}: " in said and "bad.jpg" in said and "model.onnx" not in said
+        output = capfd.readouterr().err
+        assert f"error: {tmp_path / 'empty'}: " in output and "bad.jpg" in output and "model.onnx" not in output
     assert leftovers(tmp_path) == {"model.pt", "empty"}
 
 
@@ -122,7 +122,7 @@ def test_export_checks_the_device_first(
     small: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: Any, leftovers: Any
 ) -> None:
     path = small()
-    monkeypatch.setattr(graph, "build", lambda *_, **__: pytest.fail("built before the device was looked at"))
+    monkeypatch.setattr(graph, "build", lambda *_, **__: pytest.fail("built before the device was checked"))
     monkeypatch.setattr("idcwh_search.encoder.cuda.obstacle", lambda ort: "no GPU found")
     assert "device cuda: " in fails(capfd, path, "--onnx", "--device", "cuda")
     assert leftovers(tmp_path) == {"model.pt"}
@@ -177,11 +177,11 @@ def test_export_of_fp16_beyond_its_range_fails(
     network = HashModel(large_between(), 32, BITS, mean, std).eval()
     built = graph.build(network, BITS, SIDE, {})
     monkeypatch.setattr(graph, "build", lambda *_: built)
-    made = content(images, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
-    save_model(tmp_path / "model.pt", network, made)
+    result = content(images, Preprocess(SIDE, SIDE), {"name": "large", "features": 32}, mean, std)
+    save_model(tmp_path / "model.pt", network, result)
     fp16 = (tmp_path / "model.pt", "--onnx", tmp_path / "m.onnx", "--precision", "fp16")
-    said = fails(capfd, *fp16)
-    assert f"{tmp_path / 'm.onnx'}: " in said and "65,504" in said
+    output = fails(capfd, *fp16)
+    assert f"{tmp_path / 'm.onnx'}: " in output and "65,504" in output
     assert leftovers(tmp_path) == {"model.pt"}
 
     def as_it_comes(content: bytes, *_: Any) -> Encoder:
@@ -209,8 +209,8 @@ def test_export_with_lower_map_leaves_no_file(
 ) -> None:
     monkeypatch.setattr(verify, "MAP_LOSS", {"fp16": 1.0, "int8": -1.0})
     path = small()
-    said = fails(capfd, path, "--onnx", "--precision", "fp32", "fp16", "int8")
-    assert f"{tmp_path / 'model.int8.onnx'}: " in said and "MAP" in said
+    output = fails(capfd, path, "--onnx", "--precision", "fp32", "fp16", "int8")
+    assert f"{tmp_path / 'model.int8.onnx'}: " in output and "MAP" in output
     assert leftovers(tmp_path) == {"model.pt"}
 
 
@@ -240,8 +240,8 @@ def test_export_with_a_fault_leaves_no_file(
     monkeypatch.setattr(graph, "build", sabotaged(name, change))
     assert main([str(path), "--onnx"]) == 1
     assert leftovers(tmp_path) == {"model.pt"}
-    said = capfd.readouterr()
-    assert said.out == "" and said.err.splitlines()[-1].startswith(f"error: {tmp_path / 'model.onnx'}: ")
+    output = capfd.readouterr()
+    assert output.out == "" and output.err.splitlines()[-1].startswith(f"error: {tmp_path / 'model.onnx'}: ")
 
 
 def test_export_with_a_fault_keeps_the_old_file(

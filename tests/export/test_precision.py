@@ -37,7 +37,7 @@ def kinds(model: onnx.ModelProto) -> dict[str, int]:
     return {value.name: value.type.tensor_type.elem_type for value in values}
 
 
-def test_backbone_nodes_lie_between_its_tensors(exported: Any) -> None:
+def test_backbone_nodes_are_between_its_tensors(exported: Any) -> None:
     model = built(exported)
     inside = [node.op_type for node in graph.backbone_nodes(model)]
     assert inside.count("Conv") == 1 and not {"Gemm", "Sub", "Div", "GreaterOrEqual", "Transpose"} & set(inside)
@@ -50,12 +50,12 @@ def test_fp16_changes_the_backbone_only(exported: Any, info: Any) -> None:
     model = built(exported)
     fp16.convert(model)
     onnx.checker.check_model(model, full_check=True)
-    found = kinds(model)
+    result = kinds(model)
     for node in graph.backbone_nodes(model):
         if node.op_type == "Conv":
-            assert {found[node.output[0]]} == {TensorProto.FLOAT16}
+            assert {result[node.output[0]]} == {TensorProto.FLOAT16}
     for name in ("normalised", "features", "logits"):
-        assert KINDS[found[name]] == "float32", name
+        assert KINDS[result[name]] == "float32", name
     weights = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     assert {weights["network.hash.weight"], weights["packing"]} == {TensorProto.FLOAT}
     assert len(weights) == len(model.graph.initializer)
@@ -105,7 +105,7 @@ def test_half_arithmetic_equals_torch_rounded_by_layer(
     near = np.abs(logits - expected).max()
     assert near < 0.5 * np.abs(saved(model, info, tmp_path).run(images)[1] - expected).max()
     emulated.run(images // 2 + 64)
-    assert emulated.largest == pytest.approx(largest, rel=1e-3), "of all images so far"
+    assert emulated.largest == pytest.approx(largest, rel=1e-3), "the maximum over all runs"
 
 
 def test_fp16_keeps_the_signs_of_tiny_logits(exported: Any, info: Any, images: Any, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_fp16_keeps_the_scales_of_a_resize(exported: Any, info: Any, images: np.
     assert np.array_equal(saved(resized, info, tmp_path, "resized.onnx").logits(images), expected)
 
 
-def test_fp16_of_too_large_weights_is_not_supported(exported: Any) -> None:
+def test_fp16_with_too_large_weights_is_not_supported(exported: Any) -> None:
     model = built(exported)
     (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name.endswith("backbone.0.weight")]
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e6), tensor.name))
@@ -149,16 +149,16 @@ def test_fp16_of_too_large_weights_is_not_supported(exported: Any) -> None:
 
 def test_int8_changes_the_backbone_only(exported: Any, info: Any, images: Any) -> None:
     model = built(exported)
-    made = int8._quantized(model, images, set())
-    conv = next(node for node in made.graph.node if node.op_type == "Conv")
-    sources = {name: node for node in made.graph.node for name in node.output}
+    result = int8._quantized(model, images, set())
+    conv = next(node for node in result.graph.node if node.op_type == "Conv")
+    sources = {name: node for node in result.graph.node for name in node.output}
     scales = sources[conv.input[1]]
     assert scales.op_type == "DequantizeLinear" and helper.get_node_attr_value(scales, "axis") == 0
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in result.graph.initializer}
     quantized = weights[scales.input[0]]
     assert quantized.dtype == np.int8 and np.abs(quantized.astype(int)).max() <= 64, "seven bits: no sum saturates"
-    assert weights[scales.input[1]].shape == (8,), "a scale for each channel"
-    (head,) = [node for node in made.graph.node if "logits" in node.output]
+    assert weights[scales.input[1]].shape == (8,), "one scale per channel"
+    (head,) = [node for node in result.graph.node if "logits" in node.output]
     assert head.input[0] == "features" and head.op_type == "Gemm" and weights[head.input[1]].dtype == np.float32
     in_float = int8._quantized(model, images, {conv.name})
     assert not [t for t in in_float.graph.initializer if t.data_type == TensorProto.INT8 and len(t.dims) == 4]
@@ -168,9 +168,9 @@ def test_int8_is_near_torch_without_a_shift(
     exported: Any, info: Any, make_network: Any, images: np.ndarray, tmp_path: Path
 ) -> None:
     model = built(exported)
-    made, in_float = int8.quantize(model, images[:24], threads=1)
-    assert in_float == 0, "the only layer there is"
-    codes, logits = saved(made, info, tmp_path).run(images)
+    result, in_float = int8.quantize(model, images[:24], threads=1)
+    assert in_float == 0, "the only layer is quantized"
+    codes, logits = saved(result, info, tmp_path).run(images)
     with torch.inference_mode():
         exact = make_network()(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
     assert np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little"))
@@ -204,27 +204,27 @@ def deep(sensitive: int | None, layers: int = 24, width: int = 16) -> onnx.Model
         helper.make_node("Reshape", ["pooled", "flat"], ["features"]),
         helper.make_node("MatMul", ["features", "hash"], ["logits"]),
     ]
-    made = helper.make_graph(
+    result = helper.make_graph(
         nodes,
         "deep",
         [helper.make_tensor_value_info("image", TensorProto.UINT8, ["n", 8, 8, 3])],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", BITS])],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return helper.make_model(result, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
 @pytest.mark.parametrize(("sensitive", "kept"), [(None, 1), (3, 6), (8, 12), (20, 12)])
-def test_int8_keeps_the_layers_in_float_that_codes_need(sensitive: int | None, kept: int) -> None:
+def test_int8_keeps_sensitive_layers_in_float(sensitive: int | None, kept: int) -> None:
     """At most half of the layers stay in float, even if more are needed."""
     model, rng = deep(sensitive), np.random.default_rng(3)
     colours = rng.choice([0, 255], (40, 1, 1, 3)) - rng.integers(0, 60, (40, 8, 8, 3))
     pixels = np.abs(colours).astype(np.uint8)
-    made, in_float = int8.quantize(model, pixels, threads=1)
-    weights = {tensor.name for tensor in made.graph.initializer if tensor.data_type == TensorProto.FLOAT}
-    convolutions = [node.input[1] in weights for node in made.graph.node if node.op_type == "Conv"]
+    result, in_float = int8.quantize(model, pixels, threads=1)
+    weights = {tensor.name for tensor in result.graph.initializer if tensor.data_type == TensorProto.FLOAT}
+    convolutions = [node.input[1] in weights for node in result.graph.node if node.op_type == "Conv"]
     assert in_float == kept and convolutions == [True] * kept + [False] * (24 - kept)
-    bits, expected = (int8._logits(one, pixels, threads=1) >= 0 for one in (made, model))
+    bits, expected = (int8._logits(one, pixels, threads=1) >= 0 for one in (result, model))
     assert ((bits != expected).mean() <= 0.02) == (sensitive != 20)
 
 

@@ -31,9 +31,9 @@ def test_map_without_ties_equals_scikit_learn() -> None:
                 near = -np.abs(lengths - lengths[query])[others]
                 if len(set(near)) == len(near):
                     expected.append(average_precision_score(relevant[query, others], near))
-        found = retrieval.mean_average_precision(codes_of(bits), relevant, 256)
+        result = retrieval.mean_average_precision(codes_of(bits), relevant, 256)
         if len(expected) == (relevant & ~np.eye(8, dtype=bool)).any(axis=1).sum():
-            assert found == pytest.approx(np.mean(expected), abs=1e-12)
+            assert result == pytest.approx(np.mean(expected), abs=1e-12)
 
 
 def test_map_with_ties_is_the_mean_over_their_orders() -> None:
@@ -50,8 +50,8 @@ def test_map_with_ties_is_the_mean_over_their_orders() -> None:
             hits = np.array([labels[i] == labels[query] for i in order])
             scores.append((np.cumsum(hits)[hits] / (np.flatnonzero(hits) + 1)).mean())
         values.append(np.mean(scores))
-    found = retrieval.mean_average_precision(codes_of(bits), retrieval.share_a_label(labels), 2)
-    assert found == pytest.approx(np.mean(values), abs=1e-12)
+    result = retrieval.mean_average_precision(codes_of(bits), retrieval.share_a_label(labels), 2)
+    assert result == pytest.approx(np.mean(values), abs=1e-12)
 
 
 def test_map_without_relevant_images_is_none() -> None:
@@ -68,7 +68,7 @@ def test_share_a_label_of_both_forms() -> None:
 
 def test_nearest_equals_scikit_learn() -> None:
     logits = np.random.default_rng(3).standard_normal((40, 12)).astype(np.float32)
-    found = retrieval.nearest(logits, 5)
+    result = retrieval.nearest(logits, 5)
     others = NearestNeighbors(n_neighbors=6).fit(logits).kneighbors(logits, return_distance=False)[:, 1:]
-    assert [set(np.flatnonzero(row)) for row in found] == [set(row) for row in others]
+    assert [set(np.flatnonzero(row)) for row in result] == [set(row) for row in others]
     assert retrieval.nearest(logits[:3], 10).sum(axis=1).tolist() == [2, 2, 2]

@@ -42,21 +42,21 @@ def test_chosen_keeps_labels_with_their_images(tmp_path: Path, limit: int | None
     """Labels stay with their images, whichever images are skipped and however often they are read."""
     labels, skipped = np.array([0, 1, 2, 0, 0, 1, 1, 2, 1]), list[str]()
     spec = manifest(folder(tmp_path / "images", 9, unreadable=[2, 6]), labels.tolist(), [""] * 9)
-    found = sample_images.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)
-    assert found.relevance is not None
+    sample = sample_images.chosen(spec, SMALL, lambda path, reason: skipped.append(Path(path).name), limit)
+    assert sample.relevance is not None
     for _ in range(2):
-        rows = taken(found)
+        rows = taken(sample)
         assert rows == (expected or [0, 1, 3, 4, 5, 7, 8])
-        assert found.relevance().tolist() == labels[rows].tolist()
+        assert sample.relevance().tolist() == labels[rows].tolist()
     assert skipped == ["2.png", "6.png"] * 2
 
 
 def test_chosen_of_a_dataset_takes_its_test_images(tmp_path: Path) -> None:
     labels, parts = [0, 1, 0, 1, 1, 0], ["train", "test", "train", "test", "", "test"]
     path = folder(tmp_path / "images", 6)
-    found = sample_images.chosen(manifest(path, labels, parts), SMALL, None)
-    assert taken(found) == [1, 3, 5]
-    assert found.relevance is not None and found.relevance().tolist() == [1, 1, 0]
+    sample = sample_images.chosen(manifest(path, labels, parts), SMALL, None)
+    assert taken(sample) == [1, 3, 5]
+    assert sample.relevance is not None and sample.relevance().tolist() == [1, 1, 0]
     assert taken(sample_images.chosen(manifest(path, labels, ["train"] * 6), SMALL, None)) == list(range(6))
 
 
@@ -70,7 +70,7 @@ def test_chosen_with_a_limit_is_evenly_spaced(tmp_path: Path, limit: int, expect
 
 def test_chosen_without_on_skip_raises_the_first_error(tmp_path: Path) -> None:
     path = folder(tmp_path / "images", 3, unreadable=[1])
-    found = sample_images.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
+    sample = sample_images.chosen(manifest(path, [0, 1, 0], [""] * 3), SMALL, None)
     with pytest.raises(UnreadableImage) as caught:
-        list(found)
+        list(sample)
     assert caught.value.path == str(path / "1.png")

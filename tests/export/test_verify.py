@@ -37,27 +37,27 @@ def changed(file: bytes, name: str, change: Callable[[np.ndarray], np.ndarray]) 
 def compared(network: nn.Module, file: bytes, folder: Path, pixels: np.ndarray) -> verify.Comparison:
     (folder / "m.onnx").write_bytes(model_file.with_checksum(file))
     encoder = Encoder(folder / "m.onnx", batch_size=verify.LARGEST)
-    (found,) = verify.verify(network, [encoder], verify.chunks(list(pixels)))
-    return found
+    (comparison,) = verify.verify(network, [encoder], verify.chunks(list(pixels)))
+    return comparison
 
 
 def test_verify_of_a_faithful_file_passes(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
-    found = compared(network, exported[BITS], tmp_path, images)
-    assert found.problem() is None
-    assert (found.images, found.differing, found.largest) == (40, 0, 0.0)
-    assert found.bits == (4 * 32 + 8) * BITS and found.batches == (1, 3, 8, 32)
-    assert 0 <= found.distance <= 1e-5 * found.scale
+    comparison = compared(network, exported[BITS], tmp_path, images)
+    assert comparison.problem() is None
+    assert (comparison.images, comparison.differing, comparison.largest) == (40, 0, 0.0)
+    assert comparison.bits == (4 * 32 + 8) * BITS and comparison.batches == (1, 3, 8, 32)
+    assert 0 <= comparison.distance <= 1e-5 * comparison.scale
     with torch.inference_mode():
         logits = network(torch.from_numpy(images).permute(0, 3, 1, 2)).double()
-    assert found.scale == pytest.approx(float(logits.square().mean().sqrt()), rel=1e-5)
-    assert "0 of 1,632 bits differ" in str(found)
+    assert comparison.scale == pytest.approx(float(logits.square().mean().sqrt()), rel=1e-5)
+    assert "0 of 1,632 bits differ" in str(comparison)
 
 
 def test_verify_repeats_few_images_for_each_batch_size(
     exported: Any, network: nn.Module, images: np.ndarray, tmp_path: Path
 ) -> None:
-    found = compared(network, exported[BITS], tmp_path, images[:2])
-    assert found.problem() is None and found.images == 2 and found.batches == (1, 2, 3, 8)
+    comparison = compared(network, exported[BITS], tmp_path, images[:2])
+    assert comparison.problem() is None and comparison.images == 2 and comparison.batches == (1, 2, 3, 8)
 
 
 FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
@@ -75,8 +75,8 @@ FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_verify_finds_every_fault(fault: str, exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
     name, change, complaint = FAULTS[fault]
-    found = compared(network, changed(exported[BITS], name, change), tmp_path, images)
-    problem = found.problem()
+    comparison = compared(network, changed(exported[BITS], name, change), tmp_path, images)
+    problem = comparison.problem()
     assert problem is not None and "\n" not in problem
     assert any(word in problem for word in complaint.split("|")), problem
 
@@ -94,16 +94,16 @@ def test_verify_finds_a_fault_of_one_batch_size(
             return honest(pixels[::-1]) if len(pixels) == size > 1 else honest(255 - pixels if size == 1 else pixels)
 
         encoder.run = run  # type: ignore[method-assign]
-        (found,) = verify.verify(network, [encoder], [images[:32]])
-        assert found.problem()
+        (comparison,) = verify.verify(network, [encoder], [images[:32]])
+        assert comparison.problem()
 
 
 def test_problem_is_more_than_rounding_at_zero() -> None:
-    found = verify.Comparison(images=8, bits=96, scale=1.0, differing=1, largest=0.9e-4, distance=1.1e-4)
-    assert found.problem() is None
-    assert "1 of 96 bits differ (at |logit| up to 9e-05)" in str(found)
-    assert "|logit| up to 0.00011" in (replace(found, largest=1.1e-4).problem() or "")
-    assert "0.00031" in (replace(found, largest=0.0, distance=3.1e-4).problem() or "")
+    comparison = verify.Comparison(images=8, bits=96, scale=1.0, differing=1, largest=0.9e-4, distance=1.1e-4)
+    assert comparison.problem() is None
+    assert "1 of 96 bits differ (at |logit| up to 9e-05)" in str(comparison)
+    assert "|logit| up to 0.00011" in (replace(comparison, largest=1.1e-4).problem() or "")
+    assert "0.00031" in (replace(comparison, largest=0.0, distance=3.1e-4).problem() or "")
 
 
 @pytest.mark.slow
@@ -118,13 +118,13 @@ def test_verify_measures_the_rounding_of_the_model(
         features = network.embed(torch.from_numpy(images).permute(0, 3, 1, 2))
         network.hash.bias.sub_((features @ network.hash.weight.T).mean(0))
     (tmp_path / "x").mkdir()
-    made = graph.build(network, BITS, 32, {}).SerializeToString()
-    made = model_file.with_metadata(made, ModelInfo(BITS, Preprocess(32, 32), [], {}, {}, "").to_metadata())
-    found = compared(network, made, tmp_path / "x", images)
-    assert found.distance > verify.SAME * found.scale and found.noise > 0
-    assert found.problem() is None, "no more than it does itself"
-    wrong = compared(network, changed(made, "mean", lambda v: v + 25.5), tmp_path, images)
-    assert wrong.problem() is not None and wrong.noise == found.noise
+    file = graph.build(network, BITS, 32, {}).SerializeToString()
+    file = model_file.with_metadata(file, ModelInfo(BITS, Preprocess(32, 32), [], {}, {}, "").to_metadata())
+    comparison = compared(network, file, tmp_path / "x", images)
+    assert comparison.distance > verify.SAME * comparison.scale and comparison.noise > 0
+    assert comparison.problem() is None, "a difference within the rounding of the network"
+    wrong = compared(network, changed(file, "mean", lambda v: v + 25.5), tmp_path, images)
+    assert wrong.problem() is not None and wrong.noise == comparison.noise
 
 
 def test_verify_limits_scale_with_the_logits(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
@@ -149,24 +149,24 @@ def test_verify_without_images_is_a_problem(exported: Any, network: Any, images:
 
 
 def test_problem_of_a_lower_precision_is_lost_map() -> None:
-    found = verify.Comparison(precision="int8", images=8, bits=96, differing=5, largest=0.4, distance=0.9)
-    assert "MAP cannot be compared" in (found.problem() or "")
-    found = replace(found, ranked=8, map_before=0.5, map_after=0.4901)
-    assert found.problem() is None
-    problem = replace(found, map_after=0.4899).problem() or ""
+    comparison = verify.Comparison(precision="int8", images=8, bits=96, differing=5, largest=0.4, distance=0.9)
+    assert "MAP cannot be compared" in (comparison.problem() or "")
+    comparison = replace(comparison, ranked=8, map_before=0.5, map_after=0.4901)
+    assert comparison.problem() is None
+    problem = replace(comparison, map_after=0.4899).problem() or ""
     assert all(value in problem for value in ("0.5000", "0.4899", "int8", "0.01", "5 of 96", "8 images"))
-    assert "0.002" in (replace(found, precision="fp16", map_after=0.4979).problem() or "")
-    found = replace(found, precision="fp16", map_after=0.4981)
-    assert found.problem() is None
+    assert "0.002" in (replace(comparison, precision="fp16", map_after=0.4979).problem() or "")
+    comparison = replace(comparison, precision="fp16", map_after=0.4981)
+    assert comparison.problem() is None
     for activation in (32_752.0, 0.0):
-        reached = replace(found, activation=activation)
+        reached = replace(comparison, activation=activation)
         assert reached.problem() is None and f"{activation:.4g}" in str(reached)
     for activation, value in ((32_760.0, "32760"), (np.inf, "more than 65,504"), (np.nan, "more than 65,504")):
-        assert value in (replace(found, activation=activation).problem() or "")
-    assert replace(found, fault="a fault").problem() == "a fault"
+        assert value in (replace(comparison, activation=activation).problem() or "")
+    assert replace(comparison, fault="a fault").problem() == "a fault"
 
 
-def test_verify_ranks_images_of_the_whole_set(
+def test_verify_ranks_images_of_all_classes(
     exported: Any, network: Any, images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the classes, the first 8 of 16 would be of one class, and all codes would be equally good."""
@@ -174,12 +174,12 @@ def test_verify_ranks_images_of_the_whole_set(
     path = tmp_path / "m.onnx"
     path.write_bytes(model_file.with_checksum(exported[BITS]))
     encoder, labels = Encoder(path), np.repeat([0, 1], 8)
-    (found,) = verify.verify(network, [encoder], verify.chunks(images[:16]), lambda: labels)
+    (comparison,) = verify.verify(network, [encoder], verify.chunks(images[:16]), lambda: labels)
     rows = np.linspace(0, 15, 8).round().astype(int)
     codes = encoder.encode(images[:16])[rows]
     expected = retrieval.mean_average_precision(codes, retrieval.share_a_label(labels[rows]), encoder.bits)
-    assert (found.images, found.ranked, found.to_dict()["map_images"]) == (16, 8, 8)
-    assert found.map_after == expected < 1
+    assert (comparison.images, comparison.ranked, comparison.to_dict()["map_images"]) == (16, 8, 8)
+    assert comparison.map_after == expected < 1
 
 
 def test_verify_ranks_the_codes_of_the_file(exported: Any, network: Any, images: np.ndarray, tmp_path: Path) -> None:
@@ -187,22 +187,22 @@ def test_verify_ranks_the_codes_of_the_file(exported: Any, network: Any, images:
     labels = np.random.default_rng(0).integers(0, 4, 40)  # in an order that differs from its reverse
     (tmp_path / "m.onnx").write_bytes(changed(exported[BITS], "hash.weight", lambda v: v[:, ::-1]))
     encoder = Encoder(tmp_path / "m.onnx", batch_size=verify.LARGEST)
-    (found,) = verify.verify(network, [encoder], verify.chunks(list(images)), lambda: labels)
+    (comparison,) = verify.verify(network, [encoder], verify.chunks(list(images)), lambda: labels)
     with torch.inference_mode():
         logits = network(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
     relevant = labels[:, None] == labels
     for value, codes in (
-        (found.map_before, np.packbits(logits >= 0, axis=1, bitorder="little")),
-        (found.map_after, encoder.encode(images)),
+        (comparison.map_before, np.packbits(logits >= 0, axis=1, bitorder="little")),
+        (comparison.map_after, encoder.encode(images)),
     ):
         assert value == pytest.approx(retrieval.mean_average_precision(codes, relevant, BITS), abs=1e-12)
-    assert found.map_before != found.map_after
-    assert found.images_per_second > 0
+    assert comparison.map_before != comparison.map_after
+    assert comparison.images_per_second > 0
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (32, [32]), (70, [32, 32, 6])])
 def test_chunks_hold_every_image_in_order(count: int, sizes: list[int]) -> None:
     pixels = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
-    made = list(verify.chunks(iter(pixels)))
-    assert [len(part) for part in made] == sizes
-    assert np.array_equal(np.concatenate(made) if made else pixels, pixels)
+    parts = list(verify.chunks(iter(pixels)))
+    assert [len(part) for part in parts] == sizes
+    assert np.array_equal(np.concatenate(parts) if parts else pixels, pixels)

@@ -22,8 +22,8 @@ ONE = ["--methods", "idcwh", "--bits", "8", "--seeds", "1"]
 
 def files(out: Path) -> dict[str, dict]:
     """Returns the experiments of a folder as JSON, by name without the setup."""
-    found = (out / "experiments").glob("*.json")
-    return {path.stem.partition("--")[2]: json.loads(path.read_text()) for path in sorted(found)}
+    experiments = (out / "experiments").glob("*.json")
+    return {path.stem.partition("--")[2]: json.loads(path.read_text()) for path in sorted(experiments)}
 
 
 def experiment(out: Path, name: str) -> Path:
@@ -51,9 +51,9 @@ def usage(capsys, *given: object) -> str:
 
 
 def test_experiment_files_hold_measures_versions_and_machine(finished_run):
-    found = files(finished_run)
-    assert len(found) == 8
-    for content in found.values():
+    experiments = files(finished_run)
+    assert len(experiments) == 8
+    for content in experiments.values():
         assert content["status"] == "done" and content["record"]["epoch"] == 4
         (evaluation,) = content["evaluations"].values()
         assert evaluation["map_pessimistic"] <= evaluation["map"] <= evaluation["map_optimistic"]
@@ -67,11 +67,11 @@ def test_experiment_files_hold_measures_versions_and_machine(finished_run):
 
 
 def test_report_has_means_and_deviations_of_the_experiments(finished_run):
-    found, text = files(finished_run), (finished_run / "report.md").read_text()
+    experiments, text = files(finished_run), (finished_run / "report.md").read_text()
     for method, name in (("idcwh", "IDCWH"), ("idcwh-single", "IDCWH-Single")):
         row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
         for bits in ("8", "12"):
-            maps = [found[f"{method}--{bits:0>2}bits--seed{seed}"]["evaluations"][bits]["map"] for seed in (0, 1)]
+            maps = [experiments[f"{method}--{bits:0>2}bits--seed{seed}"]["evaluations"][bits]["map"] for seed in (0, 1)]
             assert f"{np.mean(maps):.4f} ± {np.std(maps, ddof=1):.4f}" in row
 
 
@@ -91,10 +91,10 @@ def test_new_seed_and_option_train_only_their_experiments(reproduce, out):
 def test_failed_experiment_is_recorded_and_the_others_continue(reproduce, tmp_path):
     out, asked = tmp_path / "run", ["--methods", "idcwh", "--bits", "8", "12", "--seeds", "1"]
     assert reproduce(out, *asked, lr=1e30) == 3
-    found = files(out)
-    assert [c["status"] for c in found.values()] == ["failed", "failed"]
-    assert all(c["reason"] and c["evaluations"] == {} for c in found.values())
-    assert all("--" not in c["reason"] for c in found.values()), "options of idcwh-train are not of this command"
+    experiments = files(out)
+    assert [c["status"] for c in experiments.values()] == ["failed", "failed"]
+    assert all(c["reason"] and c["evaluations"] == {} for c in experiments.values())
+    assert all("--" not in c["reason"] for c in experiments.values()), "options of idcwh-train are not of this command"
     text = (out / "report.md").read_text()
     assert "failed (1)" in text
     before = times(out)
@@ -174,11 +174,11 @@ def test_sweeps_and_ablation_change_one_option(reproduce, tmp_path):
     out = tmp_path / "run"
     more = ["--methods", "idcwh", "--bits", "12", "--seeds", "1", "--sweeps", "--ablation"]
     reproduce(out, *more, epochs=1)  # some of these settings may end in a loss that is not finite
-    found = files(out)
-    own = next(c for c in found.values() if c["variant"] is None)["options"]
+    experiments = files(out)
+    recipe = next(c for c in experiments.values() if c["variant"] is None)["options"]
     plain = {"sigma2": 4.0, "beta": 0.01, "smoothing": 0.0, "start": "normal"}
     seen = set()
-    for content in found.values():
+    for content in experiments.values():
         if content["variant"] is None:
             continue
         kind, value = content["variant"]["kind"], content["variant"]["value"]
@@ -187,14 +187,14 @@ def test_sweeps_and_ablation_change_one_option(reproduce, tmp_path):
         if value == "recipe":
             assert (options["dropout"], options["lr"], options["epochs"]) == (0.0, 1e-2, 1), "--set holds everywhere"
             continue
-        changed = {name for name in own if options[name] != own[name]}
+        changed = {name for name in recipe if options[name] != recipe[name]}
         if kind == "without" and value not in plain:
             assert changed == {value}
         else:
             name = value if kind == "without" else kind
             assert changed == {"method_options"}
             mine = {**plain, **options["method_options"]}
-            assert mine == {**plain, **own["method_options"], name: plain[name] if kind == "without" else value}
+            assert mine == {**plain, **recipe["method_options"], name: plain[name] if kind == "without" else value}
     assert {"sigma2", "beta", "smoothing", "start", "dropout", "lr", "weight_decay", "recipe"} <= seen
     assert "### Ablation" in (out / "report.md").read_text()
 
@@ -260,8 +260,13 @@ def plan(*given: str) -> list:
 def test_settings_are_converted_to_their_types():
     texts = ("flip=False", "database-without-train=no", "nesterov=Yes", "head_lr=None")
     (planned,) = plan(*ONE, *(f"--set={text}" for text in texts))
-    found = planned.options
-    assert (found.flip, found.database_without_train, found.nesterov, found.head_lr) == (False, False, True, None)
+    experiments = planned.options
+    assert (experiments.flip, experiments.database_without_train, experiments.nesterov, experiments.head_lr) == (
+        False,
+        False,
+        True,
+        None,
+    )
 
 
 @pytest.mark.parametrize("freeze", [False, True])

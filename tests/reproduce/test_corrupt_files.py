@@ -20,9 +20,9 @@ def run(reproduce, tmp_path_factory) -> Path:
     """A folder with an experiment of two code lengths, and the same experiment as if of a sweep."""
     out = tmp_path_factory.mktemp("run")
     assert reproduce(out, "--seeds", "1", "--joint", "--methods", "idcwh", "--bits", "8", "12", epochs=1) == 0
-    (own,) = (out / "experiments").glob("*.json")
-    swept = own.with_name(f"{own.stem}--sigma2-32.json")
-    swept.write_bytes(own.read_bytes())
+    (table_file,) = (out / "experiments").glob("*.json")
+    swept = table_file.with_name(f"{table_file.stem}--sigma2-32.json")
+    swept.write_bytes(table_file.read_bytes())
     edit(swept, variant={"kind": "sigma2", "value": 32.0})
     return out
 
@@ -35,8 +35,8 @@ def out(run, tmp_path) -> Path:
 
 def experiment_files(out: Path) -> tuple[Path, Path]:
     """Returns the experiment of the table, and that of the sweep."""
-    own, swept = sorted((out / "experiments").glob("*.json"), key=lambda path: "sigma2" in path.name)
-    return own, swept
+    table_file, swept = sorted((out / "experiments").glob("*.json"), key=lambda path: "sigma2" in path.name)
+    return table_file, swept
 
 
 def edit(path: Path, **changes: Any) -> None:
@@ -47,27 +47,27 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 def test_experiment_with_a_changed_byte_is_not_used(out, capsys):
-    own, _ = experiment_files(out)
-    whole, before = own.read_bytes(), experiments.read(own)
+    table_file, _ = experiment_files(out)
+    whole, before = table_file.read_bytes(), experiments.read(table_file)
     assert before is not None
     for position in np.random.default_rng(0).choice(len(whole), 300, replace=False):
         changed = bytearray(whole)
         changed[position] ^= 1 << int(position) % 7
-        own.write_bytes(changed)
-        result = experiments.read(own)
+        table_file.write_bytes(changed)
+        result = experiments.read(table_file)
         reported = capsys.readouterr().err
         if result is None:
-            assert reported.count("\n") == 1 and reported.startswith(f"{own}: ")
+            assert reported.count("\n") == 1 and reported.startswith(f"{table_file}: ")
         else:  # white space between the values
             assert result.content == before.content and reported == ""
 
 
 def test_experiment_of_an_earlier_version_is_read(out):
-    own, _ = experiment_files(out)
-    before = experiments.read(own)
-    edit(own)
-    assert "crc32" not in json.loads(own.read_text())
-    after = experiments.read(own)
+    table_file, _ = experiment_files(out)
+    before = experiments.read(table_file)
+    edit(table_file)
+    assert "crc32" not in json.loads(table_file.read_text())
+    after = experiments.read(table_file)
     assert after.content == before.content and after.evaluations.keys() == before.evaluations.keys()
 
 
@@ -85,7 +85,7 @@ def test_experiment_of_an_earlier_version_is_read(out):
         None,
     ],
 )
-def test_file_that_is_no_experiment_is_reported_and_ignored(text, out, capsys):
+def test_other_file_is_reported_and_ignored(text, out, capsys):
     path = out / "experiments" / "a.json"
     path.write_bytes(text) if text is not None else path.mkdir()
     assert cli.main(["--report-only", "--no-figures", "--out", str(out)]) == 0
@@ -96,12 +96,12 @@ def test_file_that_is_no_experiment_is_reported_and_ignored(text, out, capsys):
 
 
 def test_copy_of_an_experiment_does_not_count_twice(out, capsys):
-    own, _ = experiment_files(out)
-    copied = own.with_name("copy of it.json")
-    copied.write_bytes(own.read_bytes())
+    table_file, _ = experiment_files(out)
+    copied = table_file.with_name("copy of it.json")
+    copied.write_bytes(table_file.read_bytes())
     report.write(out, TABLE, None, figures=False)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{copied}: ") and own.name in line
+    assert line.startswith(f"{copied}: ") and table_file.name in line
     assert "\n2 trained experiments." in (out / "report.md").read_text()
 
 
@@ -110,17 +110,17 @@ def test_copy_of_an_experiment_does_not_count_twice(out, capsys):
     [("method", "nonesuch"), ("recipe", "nonesuch"), ("bits", [8, 5_000_000]), ("bits", [8, 8])],
 )
 def test_experiment_of_a_later_version_is_reported_and_ignored(key, value, out, capsys):
-    own, _ = experiment_files(out)
-    edit(own, **{key: value})
+    table_file, _ = experiment_files(out)
+    edit(table_file, **{key: value})
     report.write(out, TABLE, None, figures=False)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{own}: ") and ("nonesuch" in line or key in line or "code length" in line)
+    assert line.startswith(f"{table_file}: ") and ("nonesuch" in line or key in line or "code length" in line)
 
 
 def test_corrupt_logits_are_not_drawn(out):
-    own, _ = experiment_files(out)
-    kept = own.with_suffix(".npz")
-    result = experiments.read(own)
+    table_file, _ = experiment_files(out)
+    kept = table_file.with_suffix(".npz")
+    result = experiments.read(table_file)
     h = np.zeros((9, 12), np.float32)
     good = {"h": h, "labels": np.arange(9) % 3, "classes": np.array(["a", "b", "c"])}
     np.savez(kept, **good)
@@ -156,16 +156,16 @@ def test_corrupt_table_json_is_reported(text, out, capsys):
 
 
 def test_command_that_is_not_utf8_is_escaped(out):
-    own, _ = experiment_files(out)
-    edit(own, command="idcwh-reproduce --data b\udcffd")
+    table_file, _ = experiment_files(out)
+    edit(table_file, command="idcwh-reproduce --data b\udcffd")
     assert "b\\udcffd" in report.write(out, TABLE, None, figures=False)[0].read_text()
 
 
 def test_measure_of_some_seeds_only_is_left_out(out):
     """Earlier versions measured precision at other ranks. The report shows the ranks that all experiments have."""
-    own, _ = experiment_files(out)
-    other = own.with_name(own.name.replace("seed0", "seed1"))
-    other.write_bytes(own.read_bytes())
-    evaluations = json.loads(own.read_text())["evaluations"]
+    table_file, _ = experiment_files(out)
+    other = table_file.with_name(table_file.name.replace("seed0", "seed1"))
+    other.write_bytes(table_file.read_bytes())
+    evaluations = json.loads(table_file.read_text())["evaluations"]
     edit(other, seed=1, evaluations={bits: {**of, "precision_at": {}} for bits, of in evaluations.items()})
     assert "Other measures" in report.write(out, TABLE, None, figures=False)[0].read_text()

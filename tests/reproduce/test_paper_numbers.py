@@ -18,13 +18,13 @@ def rows_of(label: str) -> dict[str, list[str]]:
     text = SOURCE.read_text(encoding="utf-8")
     bodies = [part for part in re.findall(r"\\begin\{table\*?\}.*?\\end\{table\*?\}", text, re.S) if label in part]
     assert len(bodies) == 1
-    found = {}
+    result = {}
     for line in re.split(r"\\\\", bodies[0].split(r"\midrule")[-1]):
         name, *cells = line.split("&")
         numbers = [m for cell in cells if (m := re.search(r"0\.\d+", cell))]
         if numbers:
-            found[name.split()[-1]] = [m.group() for m in numbers]
-    return found
+            result[name.split()[-1]] = [m.group() for m in numbers]
+    return result
 
 
 @pytest.mark.skipif(not SOURCE.exists(), reason="the paper's source is not here")
@@ -72,14 +72,14 @@ def test_repeated_row_of_the_coco_table_is_doubtful():
 def test_row_of_a_method_prefers_asterisk_and_four_digits():
     mini = TABLES["cifar10-mini"].row("dpsh")
     assert (mini.name, mini.numbers[12], mini.digits) == ("DPSH*", 0.797, 3)
-    own = TABLES["cifar10-mini"].row("idcwh")
-    assert (own.numbers[48], own.digits) == (0.8586, 4)
+    paper = TABLES["cifar10-mini"].row("idcwh")
+    assert (paper.numbers[48], paper.digits) == (0.8586, 4)
     assert TABLES["cifar10-full"].row("idcwh-single") is None
     assert TABLES["cifar100"].row("csq") is None
 
 
 def test_every_row_has_a_method():
     for table in TABLES.values():
-        named = {found.name.rstrip("*") for method in methods.MODULES if (found := table.row(method))}
+        named = {result.name.rstrip("*") for method in methods.MODULES if (result := table.row(method))}
         assert named >= {name.rstrip("*") for name in table.printed}
         assert set(table.all_methods) <= set(methods.MODULES)

@@ -44,7 +44,7 @@ def make_experiment(
     given = {"backbone": SETUP.backbone, "freeze": True, "method": method, "bits": bits, "seed": seed}
     experiment = Planned(SETUP, method, (bits,), seed, variant, recipes.options(recipe, {**given, **more}))
     h, labels = outputs(bits, seed, noise)
-    found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
+    result = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=bits)
     (out / "experiments").mkdir(parents=True, exist_ok=True)
     if seed == 0 and not failed:
         experiments.write_logits(
@@ -52,7 +52,7 @@ def make_experiment(
         )
     content = {
         "status": "failed" if failed else "done", "reason": failed or None, "record": {}, "unreadable": {},
-        "evaluations": {} if failed else {str(bits): found.to_dict()},
+        "evaluations": {} if failed else {str(bits): result.to_dict()},
         "dataset": {"spec": "x", "images": 120, "sha256": "0" * 64},
         "protocol": {"name": "cifar10-mini", "seed": seed, "sizes": tables.TABLES["cifar10-mini"].sizes[0],
                      "sha256": {"query": "0" * 64}, **(protocol or {})},
@@ -61,7 +61,7 @@ def make_experiment(
         "revision": None, "command": "idcwh-reproduce cifar10-mini | tee 'a & b'", "finished_at": "",
     }  # fmt: skip
     experiments.write(out / "experiments", experiment, content)
-    return found
+    return result
 
 
 class Page(HTMLParser):
@@ -139,8 +139,8 @@ def test_report_has_figures_means_and_failures(folder):
         if re.match(r"\| \S.* \| .*<sub>ties", line):
             _, *entries = (part.strip() for part in line.strip("| ").split(" | "))
             for column, entry in enumerate(entries):
-                if found := re.match(r"(\**)(0\.\d+)", entry):
-                    columns.setdefault(column, []).append((float(found[2]), bool(found[1])))
+                if result := re.match(r"(\**)(0\.\d+)", entry):
+                    columns.setdefault(column, []).append((float(result[2]), bool(result[1])))
     assert len(columns) == 2
     for values in columns.values():
         assert [value for value, bold in values if bold] == [max(values)[0]]
@@ -148,9 +148,9 @@ def test_report_has_figures_means_and_failures(folder):
 
 def test_results_json_has_the_numbers_of_all_experiments(folder):
     numbers = report.write(folder, tables.TABLES["cifar10-mini"], None, figures=False)[2]
-    found = json.loads(numbers.read_text())
-    assert found["table"] == "cifar10-mini" and len(found["groups"]) == 1
-    (group,) = found["groups"]
+    result = json.loads(numbers.read_text())
+    assert result["table"] == "cifar10-mini" and len(result["groups"]) == 1
+    (group,) = result["groups"]
     assert group["machine"]["cpu"] == "A <CPU>" and group["command"] == "idcwh-reproduce cifar10-mini | tee 'a & b'"
     assert list(group["protocols"]) == ["0", "1"]
     assert len(group["experiments"]) == len(list((folder / "experiments").glob("*.json"))) == 22
@@ -213,11 +213,11 @@ def test_difference_is_taken_seed_by_seed(tmp_path):
     for seed, noise in ((0, 0.4), (1, 1.0), (2, 1.8)):
         base[seed] = make_experiment(tmp_path, "idcwh", 12, seed, noise).map
         row[seed] = make_experiment(tmp_path, "idcwh-single", 12, seed, noise + 0.05).map
-    (found,) = gather(experiments.read_all(tmp_path / "experiments"))
-    difference, deviation = found.runs("idcwh-single", 12).against(found.runs("idcwh", 12))
+    (result,) = gather(experiments.read_all(tmp_path / "experiments"))
+    difference, deviation = result.runs("idcwh-single", 12).against(result.runs("idcwh", 12))
     pairs = np.array([row[seed] - base[seed] for seed in base])
     np.testing.assert_allclose([difference, deviation], [pairs.mean(), pairs.std(ddof=1)])
-    assert deviation < 0.3 * found.runs("idcwh-single", 12).spread()[1]
+    assert deviation < 0.3 * result.runs("idcwh-single", 12).spread()[1]
 
 
 def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
@@ -227,8 +227,8 @@ def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
         make_experiment(tmp_path, "idcwh", 12, seed, noise)
     swept = {value: make_experiment(tmp_path, "idcwh", 12, 0, 0.3 + value / 10, Variant("sigma2", value)).map
              for value in (2.0, 8.0)}  # fmt: skip
-    (found,) = gather(experiments.read_all(tmp_path / "experiments"))
-    drawn = figures.sweeps(tables.TABLES["cifar10-mini"], found)
+    (result,) = gather(experiments.read_all(tmp_path / "experiments"))
+    drawn = figures.sweeps(tables.TABLES["cifar10-mini"], result)
     line = next(line for line in drawn.axes[0].lines if len(line.get_xdata()) == 3)
     assert list(line.get_xdata()) == [2, 7, 8]  # the recipe's own value is 7
     np.testing.assert_allclose(list(line.get_ydata()), [swept[2.0], alone, swept[8.0]])
@@ -282,8 +282,8 @@ def test_table_sizes_are_those_of_the_protocols():
             keys=[str(i) for i in range(n)], labels=labels, classes=[f"c{c}" for c in range(classes)],
             images=np.zeros((n, 1, 1, 3), np.uint8), split=marks, spec="x",
         )  # fmt: skip
-        made = protocols.split(data, SplitOptions(name))
-        assert table.sizes[0] == sizes_of(made)
+        result = protocols.split(data, SplitOptions(name))
+        assert table.sizes[0] == sizes_of(result)
         if name == "coco":  # exactly as in the paper
             without = protocols.split(data, SplitOptions(name, database_without_train=True))
             assert table.sizes[1:] == (sizes_of(without),)
@@ -295,7 +295,7 @@ def row_of(text: str, title: str) -> list[str]:
     return [entry.strip().partition("<br>")[0] for entry in line.strip("| ").split(" | ")][1:]
 
 
-def test_ablation_has_same_where_values_are_equal(tmp_path):
+def test_ablation_of_equal_values_has_the_same(tmp_path):
     """At 12 bits the recipe's sigma2 is 7, the paper's 4. Smoothing differs at every length."""
 
     def ablation() -> dict[str, list[str]]:
@@ -305,11 +305,11 @@ def test_ablation_has_same_where_values_are_equal(tmp_path):
                   "whole": "all of the paper's settings"}  # fmt: skip
         return {name: row_of(part, title) for name, title in titles.items() if f"| {title}" in part}
 
-    own = {"sigma2": 4.0}  # set at 24 bits, where it is the paper's value
-    for bits, given in ((12, {}), (24, {"method_options": own}), (48, {})):
+    paper = {"sigma2": 4.0}  # set at 24 bits, where it is the paper's value
+    for bits, given in ((12, {}), (24, {"method_options": paper}), (48, {})):
         make_experiment(tmp_path, "idcwh", bits, 0, 1.0, **given)
     make_experiment(tmp_path, "idcwh-single", 12, 0, 1.0)
-    make_experiment(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
+    make_experiment(tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=paper)
     make_experiment(
         tmp_path, "idcwh", 12, 0, 1.0, Variant(grid.ABLATION, "smoothing"), method_options={"smoothing": 0.0}
     )
@@ -325,11 +325,11 @@ def test_ablation_has_same_where_values_are_equal(tmp_path):
             epochs=80,
             min_steps=2800,
         )
-    found = ablation()
-    assert found["single"][1:] == ["not run", "not run"]
-    assert found["sigma2"][1:] == ["the same", "not run"]
-    assert found["smoothing"][1:] == ["not run", "not run"]
-    assert all(re.fullmatch(r"0\.\d{4}", entry) for entry in (found["sigma2"][0], *found["whole"]))
+    result = ablation()
+    assert result["single"][1:] == ["not run", "not run"]
+    assert result["sigma2"][1:] == ["the same", "not run"]
+    assert result["smoothing"][1:] == ["not run", "not run"]
+    assert all(re.fullmatch(r"0\.\d{4}", entry) for entry in (result["sigma2"][0], *result["whole"]))
 
     # without the last row, and with a seed of other options
     for path in (tmp_path / "experiments").glob("*without-recipe*"):
@@ -340,11 +340,11 @@ def test_ablation_has_same_where_values_are_equal(tmp_path):
 
     # an earlier version trained it too, so its number is shown
     next((tmp_path / "experiments").glob("*24bits--seed1.json")).unlink()
-    make_experiment(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=own)
+    make_experiment(tmp_path, "idcwh", 24, 0, 1.0, Variant(grid.ABLATION, "sigma2"), method_options=paper)
     assert re.fullmatch(r"0\.\d{4}", ablation()["sigma2"][1])
 
 
-def test_whole_recipe_is_the_same_where_nothing_differs(tmp_path):
+def test_ablation_of_equal_recipes_has_the_same(tmp_path):
     make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
     make_experiment(tmp_path, "idcwh", 48, 0, 1.0, recipe="paper", epochs=80, min_steps=2800)
     make_experiment(tmp_path, "idcwh", 24, 0, 1.0, recipe="paper", epochs=80, min_steps=2800, lr=0.5)
@@ -358,19 +358,19 @@ def test_whole_recipe_is_the_same_where_nothing_differs(tmp_path):
 
 def test_evaluation_from_json_is_unchanged():
     h, labels = outputs(12, 0, 1.0)
-    found = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=12)
-    text = json.dumps(found.to_dict(), allow_nan=False)
+    result = evaluate(pack(h[::3]), labels[::3], pack(h), labels, bits=12)
+    text = json.dumps(result.to_dict(), allow_nan=False)
     again = Evaluation.from_dict(json.loads(text))
     assert json.dumps(again.to_dict(), allow_nan=False) == text
-    assert again.spread == found.spread and again.health.d_b == found.health.d_b
-    np.testing.assert_array_equal(again.ranking.n, found.ranking.n)
+    assert again.spread == result.spread and again.health.d_b == result.health.d_b
+    np.testing.assert_array_equal(again.ranking.n, result.ranking.n)
     one = evaluate(np.ones((3, 1), np.uint8), np.zeros(3, int), np.ones((3, 1), np.uint8), np.zeros(3, int), bits=1)
     assert one.to_dict()["health"]["bit_correlation"] is None
     assert np.isnan(Evaluation.from_dict(one.to_dict()).health.bit_correlation)
 
 
 def test_joint_training_fills_a_column_per_length(tmp_path):
-    found = make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
+    result = make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
     (path,) = (tmp_path / "experiments").glob("*.json")
     content = json.loads(path.read_text())
     content["bits"] = [12, 24]
@@ -382,7 +382,7 @@ def test_joint_training_fills_a_column_per_length(tmp_path):
     path.with_name(path.name.replace("12bits", "12+24bits")).write_text(json.dumps(content))
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
-    assert f"| {found.map:.4f}<br>" in row and "| 0.5000<br>" in row
+    assert f"| {result.map:.4f}<br>" in row and "| 0.5000<br>" in row
 
 
 @pytest.mark.parametrize("value", ["<i>a & b</i>", "a|b", "*a* _b_ `c`", "`|`", "[a](b)", "\\*", "a\\", "# a", "&lt;"])
@@ -425,16 +425,16 @@ def test_pick_returns_few_classes_and_single_labels():
     labels = np.arange(6000) % 30
     images = np.zeros((6000, 1, 1, 3), np.uint8)
     single = LabelledImages(keys=keys, labels=labels, classes=names, images=images, split=[""] * 6000, spec="x")
-    rows, found, classes = embedding.pick(single, np.arange(0, 6000, 1))
+    rows, result, classes = embedding.pick(single, np.arange(0, 6000, 1))
     assert len(classes) == 10 and len(rows) <= 2000 and len(np.unique(rows)) == len(rows)
-    assert [classes[c] for c in found] == [names[labels[r]] for r in rows]
-    assert set(np.bincount(found)) == {200}
+    assert [classes[c] for c in result] == [names[labels[r]] for r in rows]
+    assert set(np.bincount(result)) == {200}
     multi_label = np.zeros((6000, 30), bool)
     multi_label[np.arange(6000), labels] = True
     multi_label[::2, 0] = True  # images at even positions have two labels, or class 0 alone
     multi = LabelledImages(keys=keys, labels=multi_label, classes=names, images=images, split=[""] * 6000, spec="x")
-    rows, found, classes = embedding.pick(multi, np.arange(6000))
+    rows, result, classes = embedding.pick(multi, np.arange(6000))
     assert multi_label[rows].sum(axis=1).max() == 1 and len(classes) == 10
-    assert [classes[c] for c in found] == [names[int(multi_label[r].argmax())] for r in rows]
-    rows, found, classes = embedding.pick(multi, np.array([2]))
-    assert len(rows) == len(found) == 0
+    assert [classes[c] for c in result] == [names[int(multi_label[r].argmax())] for r in rows]
+    rows, result, classes = embedding.pick(multi, np.array([2]))
+    assert len(rows) == len(result) == 0

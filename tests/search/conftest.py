@@ -27,10 +27,10 @@ class Codes:
     @staticmethod
     def distances(queries: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Returns int32 (nq, n), counted bit by bit."""
-        found = np.zeros((len(queries), len(codes)), np.int32)
+        result = np.zeros((len(queries), len(codes)), np.int32)
         for q, query in enumerate(queries):
-            found[q] = np.unpackbits(codes ^ query, axis=1).sum(axis=1, dtype=np.int32)
-        return found
+            result[q] = np.unpackbits(codes ^ query, axis=1).sum(axis=1, dtype=np.int32)
+        return result
 
     @classmethod
     def ranking(
@@ -54,17 +54,17 @@ class LinearModel:
 
     def write(self, bits: int = 12, meta: dict[str, str | None] | None = None, **options: Any) -> Path:
         """Writes the file; `meta` replaces metadata, and None removes an entry."""
-        made = self.proto(bits, **options)
+        result = self.proto(bits, **options)
         values = {**self.info(bits).to_metadata(), **(meta or {})}
-        del made.metadata_props[:]
-        helper.set_model_props(made, {key: value for key, value in values.items() if value is not None})
-        self.path.write_bytes(made.SerializeToString())
+        del result.metadata_props[:]
+        helper.set_model_props(result, {key: value for key, value in values.items() if value is not None})
+        self.path.write_bytes(result.SerializeToString())
         return self.path
 
     def proto(self, bits: int, **options: Any) -> onnx.ModelProto:
-        made = self._make(self._weights(bits), 128, **options)
-        helper.set_model_props(made, self.info(bits).to_metadata())
-        return made
+        result = self._make(self._weights(bits), 128, **options)
+        helper.set_model_props(result, self.info(bits).to_metadata())
+        return result
 
     @classmethod
     def info(cls, bits: int) -> ModelInfo:

@@ -111,13 +111,13 @@ def test_replacing_keeps_a_new_file_of_an_abandoned_name(tmp_path, monkeypatch):
         if not first:
             first.append(handle)
             left.unlink()
-            left.write_text("of another writer")
+            left.write_text("new writer")
         return real(handle)
 
     monkeypatch.setattr(atomic, "try_lock", late)
     with replacing(tmp_path / "a", OWN_NAME) as file:
         file.write(b"whole")
-    assert left.read_text() == "of another writer"
+    assert left.read_text() == "new writer"
 
 
 def test_replacing_ignores_leftovers_it_cannot_open(tmp_path):
@@ -230,8 +230,8 @@ def test_replacing_unrecognizable_files_needs_empty_ones(tmp_path):
 def test_replacing_a_file_that_came_meanwhile_is_refused(tmp_path):
     with raises(AlreadyExistsError, path=tmp_path / "a"), replacing(tmp_path / "a", PNG) as file:
         file.write(b"new")
-        (tmp_path / "a").write_bytes(b"of somebody else")
-    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"of somebody else"
+        (tmp_path / "a").write_bytes(b"another process")
+    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"another process"
 
 
 @pytest.fixture
@@ -246,7 +246,9 @@ def test_replacing_keeps_permissions(tmp_path, umask, mode):
     (tmp_path / "a").touch()
     (tmp_path / "a").chmod(mode)
     with replacing(tmp_path / "a", OWN_NAME) as file:
-        assert Path(file.name).stat().st_mode & 0o777 == 0o600, "nobody else reads it before it has its permissions"
+        assert Path(file.name).stat().st_mode & 0o777 == 0o600, (
+            "other users cannot read it before it has its permissions"
+        )
     (tmp_path / "b").touch()
     move_into_place(tmp_path / "b", tmp_path / "a", OWN_NAME)
     assert (tmp_path / "a").stat().st_mode & 0o777 == mode

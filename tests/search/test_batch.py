@@ -81,10 +81,10 @@ def test_encode_gives_every_image_once_and_in_order(
     encoder = Numbered(batch_size, device=device, slots=1 if device == "cuda" else 2)
     dealt: list[int] = []
     run = start(encoder, count, workers=workers, progress=dealt.append)
-    found = list(run)
-    assert [position for positions, _ in found for position in positions.tolist()] == list(range(count))
-    assert [number for _, codes in found for number in numbers(codes)] == list(range(count))
-    assert all(codes.dtype == np.uint8 and positions.dtype == np.int64 for positions, codes in found)
+    result = list(run)
+    assert [position for positions, _ in result for position in positions.tolist()] == list(range(count))
+    assert [number for _, codes in result for number in numbers(codes)] == list(range(count))
+    assert all(codes.dtype == np.uint8 and positions.dtype == np.int64 for positions, codes in result)
     assert sum(dealt) == count == run.summary.images and run.summary.skipped == 0
     assert max(encoder.batches, default=0) <= batch_size
 
@@ -97,8 +97,8 @@ def test_encode_with_uneven_loading_keeps_the_order() -> None:
         time.sleep(pauses[position])
         return numbered(position)
 
-    found = list(start(Numbered(4), 200, load, workers=6))
-    assert [number for _, codes in found for number in numbers(codes)] == list(range(200))
+    result = list(start(Numbered(4), 200, load, workers=6))
+    assert [number for _, codes in result for number in numbers(codes)] == list(range(200))
 
 
 def test_encode_reports_unreadable_images_in_order(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_encode_reports_unreadable_images_in_order(tmp_path: Path) -> None:
         on_skip=lambda path, why: skipped.append((path, why)),
         progress=dealt.append,  # type: ignore[arg-type]
     )
-    found = list(run)
+    result = list(run)
     good = [i for i in range(60) if i not in bad]
-    assert [position for positions, _ in found for position in positions.tolist()] == good
-    assert [number for _, codes in found for number in numbers(codes)] == good
+    assert [position for positions, _ in result for position in positions.tolist()] == good
+    assert [number for _, codes in result for number in numbers(codes)] == good
     assert [Path(path).name for path, _ in skipped] == [f"{i:03}.png" for i in bad] and all(why for _, why in skipped)
     assert (run.summary.images, run.summary.skipped, sum(dealt)) == (len(good), len(bad), 60)
 

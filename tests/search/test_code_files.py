@@ -53,7 +53,7 @@ def test_load_incomplete_archive_names_the_array(tmp_path):
         code_files.load(path)
 
 
-def test_load_what_is_no_file_raises(tmp_path):
+def test_load_missing_file_or_folder_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         code_files.load(tmp_path / "none.npz")
     with raises(IdcwhError, path=tmp_path):

@@ -19,10 +19,10 @@ FILTERS = ("bilinear", "bicubic", "lanczos", "box")
 
 
 def check(cpp, pixels: np.ndarray, preprocess: Preprocess) -> None:
-    made = cpp.preprocess(json.dumps(preprocess.to_dict()))(pixels)
+    result = cpp.preprocess(json.dumps(preprocess.to_dict()))(pixels)
     expected = to_pixels(Image.fromarray(np.ascontiguousarray(pixels)), preprocess)
-    if not np.array_equal(made, expected):
-        differ = np.abs(made.astype(int) - expected)
+    if not np.array_equal(result, expected):
+        differ = np.abs(result.astype(int) - expected)
         pytest.fail(f"{pixels.shape}, {preprocess}: {(differ > 0).sum()} bytes differ, by at most {differ.max()}")
 
 
@@ -59,7 +59,7 @@ def test_random_images_of_any_size_equal_python(cpp, interpolation: str) -> None
 @pytest.mark.parametrize(
     ("height", "width"), [(1, 1), (1, 10_000), (10_000, 1), (3, 5000), (5000, 3), (375, 500), (500, 375), (799, 100)]
 )
-def test_odd_sizes(cpp, height: int, width: int, interpolation: str) -> None:
+def test_images_of_odd_sizes_equal_python(cpp, height: int, width: int, interpolation: str) -> None:
     pixels = random_image(np.random.default_rng(height * width), height, width)
     for resize, crop in ((240, 224), (224, 224), (32, 32), (7, 3), (1, 1)):
         check(cpp, pixels, Preprocess(resize, crop, interpolation))
@@ -162,6 +162,6 @@ def test_corrupt_json_is_rejected(cpp) -> None:
                 cpp.preprocess(text.decode("ascii"))
         else:
             pixels = np.arange(300, dtype=np.uint8).reshape(10, 10, 3)
-            made = cpp.preprocess(text.decode("ascii"))(pixels)
-            assert np.array_equal(made, to_pixels(Image.fromarray(pixels), expected))
+            result = cpp.preprocess(text.decode("ascii"))(pixels)
+            assert np.array_equal(result, to_pixels(Image.fromarray(pixels), expected))
     assert refused > 2000

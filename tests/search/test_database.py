@@ -54,8 +54,8 @@ def test_search_over_segments_equals_numpy(small: Path) -> None:
         assert [pairs(*row) for row in zip(*db.rank(queries), strict=True)] == expected
         for radius in (0, 4, 20):
             limits, distances, ids = db.range_search(queries, radius)
-            found = [pairs(distances[a:b], ids[a:b]) for a, b in itertools.pairwise(limits)]
-            assert found == [[pair for pair in row if pair[0] <= radius] for row in expected]
+            result = [pairs(distances[a:b], ids[a:b]) for a, b in itertools.pairwise(limits)]
+            assert result == [[pair for pair in row if pair[0] <= radius] for row in expected]
 
 
 def test_where_limits_every_search(small: Path) -> None:
@@ -234,8 +234,8 @@ def test_closed_database_raises_everywhere(small: Path) -> None:
             if name in ("open", "create", "build", "close", "discard", "path"):
                 continue
             with pytest.raises(ValueError, match=f"^{small}: "):
-                found = getattr(db, name)
-                found(*given.get(name, ()))
+                result = getattr(db, name)
+                result(*given.get(name, ()))
 
 
 def test_build_closed_or_discarded_raises(tmp_path: Path) -> None:

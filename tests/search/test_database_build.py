@@ -133,7 +133,7 @@ def test_build_keeps_a_file_that_appeared(tmp_path: Path) -> None:
     assert (tmp_path / "c.bin").read_text() == "somebody else's" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_build_where_nothing_can_be_written_raises(tmp_path: Path) -> None:
+def test_build_in_unwritable_folder_raises(tmp_path: Path) -> None:
     with raises(NotWrittenError, path=tmp_path / "no" / "c.bin", problem="No such file"):
         ih.Database.build(tmp_path / "no" / "c.bin", 8)
     with raises(NotWrittenError, path=tmp_path, found="a folder", expected="a file"):

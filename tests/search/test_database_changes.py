@@ -371,8 +371,8 @@ def test_checksums_survive_every_change(tmp_path: Path, sums: object) -> None:
             change()
         assert db.info()["segments"] == 1
         db.verify()
-    found = ih.Database.open(tmp_path / "b.bin").checksums().tolist()
-    assert found == [[0, 0], *(list(pair) for pair in SUMS)]
+    result = ih.Database.open(tmp_path / "b.bin").checksums().tolist()
+    assert result == [[0, 0], *(list(pair) for pair in SUMS)]
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ SIGNATURES = [7, 0, 2**32 - 1]
     "signatures",
     [SIGNATURES, [7, None, 2**32 - 1], tuple(SIGNATURES), np.array(SIGNATURES), np.array(SIGNATURES, np.uint64)[::1]],
 )
-def test_mtime_signatures_as_list_tuple_or_array(tmp_path: Path, signatures: object) -> None:
+def test_mtime_signatures_of_any_sequence_are_stored(tmp_path: Path, signatures: object) -> None:
     codes = random_codes(3, 16)
     with ih.Database.create(tmp_path / "c.bin", 16) as db, ih.Database.build(tmp_path / "b.bin", 16) as built:
         db.add(codes, mtime_signatures=signatures)

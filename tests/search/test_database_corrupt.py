@@ -101,14 +101,14 @@ def test_file_made_by_hand_is_read(tmp_path: Path) -> None:
                 KEYS: b"a\xffbcde",
                 LABELS: struct.pack("<3I", 1, 0, 2**32 - 1),
                 LABEL_TABLE: table,
-                99: b"of a later version",
+                99: b"a later version",
             },
             3,
             NO_FIRST_ID,
         ),
         (REMOVALS, {ROWS: struct.pack("<2I", 0, 2)}, 2, FIRST),
         (ITEMS, {CODES: codes_of(2, seed=2).tobytes(), ID_OFFSETS: struct.pack("<2I", 0, 2**32 - 1)}, 2, 2**33, 1),
-        (77, {1: b"of a later version"}),
+        (77, {1: b"a later version"}),
     ]
     with opened(tmp_path / "c.bin", database(*records, items=7, next_id=2**63 - 10)) as db:
         assert db.ids.tolist() == [101, 103, 9, 2**62, 3, 2**33, 2**33 + 2**32 - 1]
@@ -177,26 +177,26 @@ def test_manifest_nested_too_deep_is_corrupt(tmp_path: Path) -> None:
 
 
 def varints(*numbers: int) -> bytes:
-    found = b""
+    result = b""
     for number in numbers:
         while number > 0x7F:
-            found += bytes([number & 0x7F | 0x80])
+            result += bytes([number & 0x7F | 0x80])
             number >>= 7
-        found += bytes([number])
-    return found
+        result += bytes([number])
+    return result
 
 
 def id_runs(ids: list[int]) -> bytes:
     """Returns the bytes of docs/codes-bin.md: 4 * step (backwards: 4 * -step - 2), plus 1 if the length of the run
     follows.
     """
-    found, expected, at = b"", 0, 0
+    result, expected, at = b"", 0, 0
     while at < len(ids):
         length = next((n for n in range(1, len(ids) - at) if ids[at + n] != ids[at] + n), len(ids) - at)
         step = ids[at] - expected
-        found += varints((4 * step if step >= 0 else -4 * step - 2) + (length > 1), *([length] if length > 1 else []))
+        result += varints((4 * step if step >= 0 else -4 * step - 2) + (length > 1), *([length] if length > 1 else []))
         expected, at = ids[at] + length, at + length
-    return found
+    return result
 
 
 RUNS = {
@@ -360,14 +360,14 @@ def test_overlapping_sections_are_corrupt(tmp_path: Path) -> None:
 def test_open_of_other_files_versions_and_bits_raises(tmp_path: Path) -> None:
     path = tmp_path / "c.bin"
     good = database(GOOD, items=4)
-    for content, found in (
+    for content, result in (
         (b"", "0 bytes"),
         (b"PK" + bytes(200), None),
         (good[:63], "63 bytes"),
         (good[:64], "64 bytes"),
         (good[:FIRST_RECORD], None),
     ):
-        with raises(CorruptFileError, path=path, found=found):
+        with raises(CorruptFileError, path=path, found=result):
             opened(path, content)
     for version in (0, 2):
         with raises(NotSupportedError, path=path, found=str(version), expected="1"):
@@ -438,11 +438,11 @@ def test_check_reports_and_verify_raises(living: Path) -> None:
     content[at] ^= 1
     living.write_bytes(content + b"torn")
     with ih.Database.open(living) as db:
-        found = db.check(threads=1)
-        assert (len(found.corrupt), found.items, found.torn) == (1, good.items, 4)
-        span = found.corrupt[0]
+        result = db.check(threads=1)
+        assert (len(result.corrupt), result.items, result.torn) == (1, good.items, 4)
+        span = result.corrupt[0]
         assert span.offset <= at < span.offset + span.length and "codes" in span.what
-        with raises(CorruptFileError, path=living, expected=found.items, problem=span.what):
+        with raises(CorruptFileError, path=living, expected=result.items, problem=span.what):
             db.verify()
 
 

@@ -123,9 +123,9 @@ def read_beside(path: bytes, seconds: float) -> None:
         query = codes[seen % 1000]
         distances = np.unpackbits(codes ^ query, axis=1).sum(axis=1, dtype=np.int32)
         order = np.lexsort((ids, distances))[:10]
-        found = snapshot.topk(query[None], 10)
-        assert np.array_equal(found[0][0], distances[order])
-        assert np.array_equal(found[1][0], ids[order])
+        result = snapshot.topk(query[None], 10)
+        assert np.array_equal(result[0][0], distances[order])
+        assert np.array_equal(result[1][0], ids[order])
         if seen % 20 == 0:
             assert not _core.Database.open(path).check()["corrupt"]
     print(seen)
@@ -157,13 +157,13 @@ def test_killed_writers_keep_acknowledged_changes(tmp_path: Path) -> None:
             model = after(step, model)
             step += 1
         database = _core.Database.open(path)
-        found = contents(database)
+        result = contents(database)
         assert not database.check()["corrupt"]
-        if found != model:
+        if result != model:
             model = after(step, model)
             step += 1
             unacknowledged += 1
-        assert found == model
+        assert result == model
     print(f"{KILLS} kills, {step} steps, {unacknowledged} done but not acknowledged, {len(model)} items")
     assert step >= KILLS // 2
     with_writer = _core.Database.open(path, True)  # removes the files of killed writers

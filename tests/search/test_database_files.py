@@ -31,7 +31,7 @@ def test_keys_of_any_characters_are_kept(tmp_path: Path) -> None:
 
 
 def test_path_of_other_bytes_is_kept(tmp_path: Path) -> None:
-    path = os.path.join(tmp_path, os.fsdecode(b"caf\xe9.bin"))  # pathlib shows these bytes unchanged
+    path = os.path.join(tmp_path, os.fsdecode(b"caf\xe9.bin"))  # noqa: PTH118 - pathlib shows these bytes unchanged
     with ih.Database.create(path, 8) as db:
         db.add(random_codes(3, 8))
         db.compact()

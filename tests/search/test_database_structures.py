@@ -24,13 +24,13 @@ def check(db: ih.Database | ih.DatabaseSnapshot, queries: np.ndarray) -> None:
     ids, codes = db.ids, db.codes
     every = np.bitwise_count(queries[:, None] ^ codes[None]).sum(axis=2, dtype=np.int32)
     orders = [np.lexsort((ids, row)) for row in every]
-    distances, found = db.search(queries, 20)
+    distances, result = db.search(queries, 20)
     limits, _, within = db.range_search(queries, 3)
     some = ids[::3]
     _, filtered = db.search(queries, 20, where=some)
     for q, (a, b) in enumerate(itertools.pairwise(limits)):
         order = orders[q]
-        np.testing.assert_array_equal(found[q], ids[order[:20]])
+        np.testing.assert_array_equal(result[q], ids[order[:20]])
         np.testing.assert_array_equal(distances[q], every[q][order[:20]])
         np.testing.assert_array_equal(within[a:b], ids[order[every[q][order] <= 3]])
         np.testing.assert_array_equal(filtered[q], ids[order[np.isin(ids[order], some)]][:20])

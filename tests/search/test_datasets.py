@@ -39,22 +39,22 @@ def test_folder_of_classes_includes_sub_folders(tmp_path):
     for name in ("dog/1.png", "cat/2.JPG", "cat/indoor/3.webp", "cat/.hidden.png", ".git/4.png"):
         write_image(tmp_path / name)
     (tmp_path / "cat" / "notes.txt").write_text("not an image")
-    found = datasets.load(str(tmp_path))
-    assert found.keys == ["cat/2.JPG", "cat/indoor/3.webp", "dog/1.png"]
-    assert found.classes == ["cat", "dog"]
-    assert found.labels.dtype == np.int64 and found.labels.tolist() == [0, 0, 1]
-    assert found.split == ["", "", ""] and not found.has_split and not found.multi_label
-    np.testing.assert_array_equal(found.image(2, PRE), load_image(tmp_path / "dog/1.png", PRE))
-    assert found.path(2) == tmp_path / "dog/1.png"
+    dataset = datasets.load(str(tmp_path))
+    assert dataset.keys == ["cat/2.JPG", "cat/indoor/3.webp", "dog/1.png"]
+    assert dataset.classes == ["cat", "dog"]
+    assert dataset.labels.dtype == np.int64 and dataset.labels.tolist() == [0, 0, 1]
+    assert dataset.split == ["", "", ""] and not dataset.has_split and not dataset.multi_label
+    np.testing.assert_array_equal(dataset.image(2, PRE), load_image(tmp_path / "dog/1.png", PRE))
+    assert dataset.path(2) == tmp_path / "dog/1.png"
 
 
 def test_train_and_test_folders_are_a_split(tmp_path):
     for name in ("train/cat/1.png", "train/dog/1.png", "test/cat/9.png", "test/eel/1.png"):
         write_image(tmp_path / name)
-    found = datasets.load(str(tmp_path))
-    assert found.keys == ["train/cat/1.png", "train/dog/1.png", "test/cat/9.png", "test/eel/1.png"]
-    assert found.split == ["train", "train", "test", "test"] and found.has_split
-    assert found.classes == ["cat", "dog", "eel"] and found.labels.tolist() == [0, 1, 0, 2]
+    dataset = datasets.load(str(tmp_path))
+    assert dataset.keys == ["train/cat/1.png", "train/dog/1.png", "test/cat/9.png", "test/eel/1.png"]
+    assert dataset.split == ["train", "train", "test", "test"] and dataset.has_split
+    assert dataset.classes == ["cat", "dog", "eel"] and dataset.labels.tolist() == [0, 1, 0, 2]
 
 
 def test_class_called_train_among_others_is_a_class(tmp_path):
@@ -77,10 +77,10 @@ def test_classes_of_equal_numbers_have_one_order(tmp_path):
 
 def test_dataset_of_one_image_cannot_be_split(tmp_path):
     write_image(tmp_path / "cat" / "deep" / "er" / "1.png")
-    found = datasets.load(str(tmp_path))
-    assert found.keys == ["cat/deep/er/1.png"] and found.labels.tolist() == [0]
+    dataset = datasets.load(str(tmp_path))
+    assert dataset.keys == ["cat/deep/er/1.png"] and dataset.labels.tolist() == [0]
     with raises(InvalidInputError, path="protocol per-class", problem="train"):
-        protocols.split(found, SplitOptions(query_per_class=1))
+        protocols.split(dataset, SplitOptions(query_per_class=1))
 
 
 def test_folders_without_images_are_named(tmp_path):
@@ -89,9 +89,9 @@ def test_folders_without_images_are_named(tmp_path):
     assert datasets.load(str(tmp_path)).note == ""
     for name in ("train/dog", "test/dog", "train/eel"):
         (tmp_path / name).mkdir()
-    (tmp_path / "train/eel/1.jxl").write_text("of a kind that is not decoded")
-    found = datasets.load(str(tmp_path))
-    assert found.classes == ["cat"] and found.note == "folders without images, no classes: dog, eel"
+    (tmp_path / "train/eel/1.jxl").write_text("a type that is not decoded")
+    dataset = datasets.load(str(tmp_path))
+    assert dataset.classes == ["cat"] and dataset.note == "folders without images, no classes: dog, eel"
 
 
 def test_folder_named_like_a_manifest_is_a_folder(tmp_path):
@@ -105,8 +105,8 @@ def test_folder_named_like_a_manifest_is_a_folder(tmp_path):
 def test_folder_with_a_link_to_itself_is_listed_once(tmp_path):
     write_image(tmp_path / "only" / "1.png")
     (tmp_path / "only" / "again").symlink_to(tmp_path / "only", target_is_directory=True)
-    found = datasets.load(str(tmp_path))
-    assert found.classes == ["only"] and len(found) == 1
+    dataset = datasets.load(str(tmp_path))
+    assert dataset.classes == ["only"] and len(dataset) == 1
 
 
 @pytest.mark.parametrize(
@@ -120,24 +120,26 @@ def test_folder_with_a_link_to_itself_is_listed_once(tmp_path):
 )
 def test_folder_without_class_folders_raises(tmp_path, files, about, found):
     for name in files:
-        made = write_image(tmp_path / f"{name}.png")
-        made.rename(tmp_path / name)
+        result = write_image(tmp_path / f"{name}.png")
+        result.rename(tmp_path / name)
     with raises(InvalidInputError, path=tmp_path / about, found=found):
         datasets.load(str(tmp_path))
 
 
 @pytest.mark.parametrize("header", ["", "path,label\n", "\ufeffpath,label\n"])
 def test_csv_is_read_with_and_without_a_header(tmp_path, header):
-    found = datasets.load(manifest(tmp_path, header + "b.png,dog\n\na.png, cat \n"))
-    assert found.keys == ["b.png", "a.png"] and found.classes == ["cat", "dog"] and found.labels.tolist() == [1, 0]
-    np.testing.assert_array_equal(found.image(0, PRE), load_image(tmp_path / "b.png", PRE))
+    dataset = datasets.load(manifest(tmp_path, header + "b.png,dog\n\na.png, cat \n"))
+    assert (
+        dataset.keys == ["b.png", "a.png"] and dataset.classes == ["cat", "dog"] and dataset.labels.tolist() == [1, 0]
+    )
+    np.testing.assert_array_equal(dataset.image(0, PRE), load_image(tmp_path / "b.png", PRE))
 
 
 def test_csv_columns_are_read_in_any_order(tmp_path):
     text = "size,split,path,label\n3,train,a.png,x\n4,query,b.png,y\n5,database,c.png,x\n"
-    found = datasets.load(manifest(tmp_path, text))
-    assert found.split == ["train", "test", ""]
-    assert found.labels.tolist() == [0, 1, 0]
+    dataset = datasets.load(manifest(tmp_path, text))
+    assert dataset.split == ["train", "test", ""]
+    assert dataset.labels.tolist() == [0, 1, 0]
 
 
 def test_multi_label_images_have_a_matrix(tmp_path):
@@ -147,9 +149,9 @@ def test_multi_label_images_have_a_matrix(tmp_path):
         ("path,label\na.png,x,y\nb.png,,\nc.png,y\n", "set2.csv"),
         ('{"path":"a.png","label":["x","y"]}\n{"path":"b.png","label":[]}\n{"path":"c.png","labels":"y"}', "set.jsonl"),
     ):
-        found = datasets.load(manifest(tmp_path, text, name))
-        assert found.multi_label and found.labels.dtype == np.bool_
-        assert found.labels.tolist() == expected
+        dataset = datasets.load(manifest(tmp_path, text, name))
+        assert dataset.multi_label and dataset.labels.dtype == np.bool_
+        assert dataset.labels.tolist() == expected
 
 
 def test_repeated_label_is_one_label(tmp_path):
@@ -157,14 +159,14 @@ def test_repeated_label_is_one_label(tmp_path):
         ("a.png,x,x\nb.png,y\n", "set.csv"),
         ('{"path": "a.png", "label": ["x", " x"]}\n{"path": "b.png", "label": ["y", ""]}', "set.jsonl"),
     ):
-        found = datasets.load(manifest(tmp_path, text, name))
-        assert found.labels.dtype == np.int64 and found.labels.tolist() == [0, 1] and found.classes == ["x", "y"]
+        dataset = datasets.load(manifest(tmp_path, text, name))
+        assert dataset.labels.dtype == np.int64 and dataset.labels.tolist() == [0, 1] and dataset.classes == ["x", "y"]
 
 
 def test_jsonl_with_numbers_and_split_is_read(tmp_path):
     lines = [{"path": "a.png", "label": 10, "split": "train"}, {"path": "b.png", "labels": [2], "split": "test"}]
-    found = datasets.load(manifest(tmp_path, "\n".join(map(json.dumps, lines)), "set.jsonl"))
-    assert found.classes == ["2", "10"] and found.labels.tolist() == [1, 0] and found.split == ["train", "test"]
+    dataset = datasets.load(manifest(tmp_path, "\n".join(map(json.dumps, lines)), "set.jsonl"))
+    assert dataset.classes == ["2", "10"] and dataset.labels.tolist() == [1, 0] and dataset.split == ["train", "test"]
 
 
 @pytest.mark.parametrize(
@@ -221,13 +223,13 @@ def test_manifest_in_utf16_names_the_encoding(tmp_path, encoding, found):
 def test_corrupt_or_missing_image_raises_when_it_is_read(tmp_path):
     write_image(tmp_path / "cat" / "1.png")
     (tmp_path / "cat" / "2.png").write_text("hello")
-    found = datasets.load(str(tmp_path))
-    assert len(found) == 2
+    dataset = datasets.load(str(tmp_path))
+    assert len(dataset) == 2
     with raises(UnreadableImage, path=tmp_path / "cat" / "2.png"):
-        found.image(1, PRE)
+        dataset.image(1, PRE)
     (tmp_path / "cat" / "1.png").unlink()
     with raises(UnreadableImage, path=tmp_path / "cat" / "1.png"):
-        found.image(0, PRE)
+        dataset.image(0, PRE)
 
 
 def test_arrays_have_the_same_pixels_as_files(tmp_path):
@@ -279,7 +281,7 @@ def test_sha256_depends_on_keys_labels_and_classes(tmp_path):
         write_image(tmp_path / "one" / name)
         write_image(tmp_path / "two" / name, (0, 0, 0))
     one, two = datasets.load(str(tmp_path / "one")), datasets.load(str(tmp_path / "two"))
-    assert one.sha256() == two.sha256(), "where a set lies and its pixels do not matter to row numbers"
+    assert one.sha256() == two.sha256(), "row numbers do not depend on the folder or the pixels"
     write_image(tmp_path / "two" / "b" / "3.png")
     assert datasets.load(str(tmp_path / "two")).sha256() != one.sha256()
 
@@ -298,8 +300,10 @@ def test_sha256_depends_on_keys_labels_and_classes(tmp_path):
     ],
 )
 def test_manifest_delimiters_and_headers_are_read(tmp_path, name, text):
-    found = datasets.load(manifest(tmp_path, text, name))
-    assert found.keys == ["a.png", "b.png"] and found.classes == ["cat", "dog"] and found.labels.tolist() == [0, 1]
+    dataset = datasets.load(manifest(tmp_path, text, name))
+    assert (
+        dataset.keys == ["a.png", "b.png"] and dataset.classes == ["cat", "dog"] and dataset.labels.tolist() == [0, 1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -330,8 +334,8 @@ def test_manifest_image_listed_twice_raises(tmp_path, kind):
 
 
 def test_manifest_of_queries_and_database_trains_on_it(tmp_path):
-    found = datasets.load(manifest(tmp_path, "path,label,split\na.png,x,database\nb.png,y,database\nc.png,x,query\n"))
-    split = protocols.split(found)
+    dataset = datasets.load(manifest(tmp_path, "path,label,split\na.png,x,database\nb.png,y,database\nc.png,x,query\n"))
+    split = protocols.split(dataset)
     assert split.query.tolist() == [2] and split.train.tolist() == split.database.tolist() == [0, 1]
 
 
@@ -339,8 +343,8 @@ def test_manifest_may_list_images_in_a_tar(tmp_path):
     path = manifest(tmp_path, "a.tar/a.png,cat\nb.png,dog\n")
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         archive.add(tmp_path / "a.png", "a.png")
-    found = datasets.load(path)
-    np.testing.assert_array_equal(found.image(0, PRE), load_image(tmp_path / "a.png", PRE))
+    dataset = datasets.load(path)
+    np.testing.assert_array_equal(dataset.image(0, PRE), load_image(tmp_path / "a.png", PRE))
     Path(path).write_text("a.tar/a.png,cat\na.tar/./a.png,dog\n")
     with raises(InvalidInputError, path=f"{path}:2", found="a.tar/./a.png", problem="line 1"):
         datasets.load(path)

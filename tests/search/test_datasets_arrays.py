@@ -29,31 +29,35 @@ def archive(path: Path, save=np.savez, **content: object) -> str:
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archive_with_a_split_is_loaded(tmp_path, save):
     spec = archive(tmp_path, save, x_train=X[:3], y_train=Y[:3], x_test=X[3:], y_test=Y[3:])
-    found = datasets.load(spec)
-    assert found.keys == ["train/00000", "train/00001", "train/00002", "test/00000", "test/00001"]
-    assert found.split == ["train"] * 3 + ["test"] * 2 and found.spec == spec
-    assert found.classes == ["0", "1", "2"] and found.labels.dtype == np.int64 and found.labels.tolist() == Y.tolist()
-    np.testing.assert_array_equal(found.images, X)
-    np.testing.assert_array_equal(found.image(4, Preprocess(4, 4)), X[4, 1:5])
-    assert protocols.split(found).query.tolist() == [3, 4]
+    dataset = datasets.load(spec)
+    assert dataset.keys == ["train/00000", "train/00001", "train/00002", "test/00000", "test/00001"]
+    assert dataset.split == ["train"] * 3 + ["test"] * 2 and dataset.spec == spec
+    assert (
+        dataset.classes == ["0", "1", "2"]
+        and dataset.labels.dtype == np.int64
+        and dataset.labels.tolist() == Y.tolist()
+    )
+    np.testing.assert_array_equal(dataset.images, X)
+    np.testing.assert_array_equal(dataset.image(4, Preprocess(4, 4)), X[4, 1:5])
+    assert protocols.split(dataset).query.tolist() == [3, 4]
 
 
 def test_archive_with_class_names_is_loaded(tmp_path):
-    found = datasets.load(archive(tmp_path, x=X, y=Y.astype(np.uint8)[:, None], classes=["cat", "dog", "eel"]))
-    assert found.keys == ["00000", "00001", "00002", "00003", "00004"] and not found.has_split
-    assert found.classes == ["cat", "dog", "eel"] and found.labels.tolist() == Y.tolist()
+    dataset = datasets.load(archive(tmp_path, x=X, y=Y.astype(np.uint8)[:, None], classes=["cat", "dog", "eel"]))
+    assert dataset.keys == ["00000", "00001", "00002", "00003", "00004"] and not dataset.has_split
+    assert dataset.classes == ["cat", "dog", "eel"] and dataset.labels.tolist() == Y.tolist()
 
 
 def test_labels_with_gaps_are_their_own_class_names(tmp_path):
-    found = datasets.load(archive(tmp_path, x=X, y=np.array([10, 1, 2, 1, 10])))
-    assert found.classes == ["1", "2", "10"] and found.labels.tolist() == [2, 0, 1, 0, 2]
+    dataset = datasets.load(archive(tmp_path, x=X, y=np.array([10, 1, 2, 1, 10])))
+    assert dataset.classes == ["1", "2", "10"] and dataset.labels.tolist() == [2, 0, 1, 0, 2]
 
 
 def test_bool_labels_are_multi_label(tmp_path):
     y = np.array([[1, 0], [1, 1], [0, 0], [0, 1], [1, 0]], bool)
-    found = datasets.load(archive(tmp_path, x=X, y=y))
-    assert found.multi_label and found.classes == ["0", "1"]
-    np.testing.assert_array_equal(found.labels, y)
+    dataset = datasets.load(archive(tmp_path, x=X, y=y))
+    assert dataset.multi_label and dataset.classes == ["0", "1"]
+    np.testing.assert_array_equal(dataset.labels, y)
 
 
 def test_archive_may_name_a_class_without_images(tmp_path):
@@ -130,13 +134,13 @@ def test_archive_with_a_flipped_bit_raises_or_is_equal(tmp_path, save):
         flipped[i] ^= 1 << i % 8
         path.write_bytes(flipped)
         try:
-            found = datasets.load(str(path))
+            dataset = datasets.load(str(path))
         except IdcwhError as error:
             assert error.path == str(path) and "\n" not in str(error)
             refused += 1
         else:
-            np.testing.assert_array_equal(found.images, X)
-            assert found.labels.tolist() == Y.tolist()
+            np.testing.assert_array_equal(dataset.images, X)
+            assert dataset.labels.tolist() == Y.tolist()
     assert refused > X.nbytes // 2
 
 
@@ -165,9 +169,9 @@ def test_array_with_a_huge_header_takes_no_memory(tmp_path):
 
 
 def test_arrays_in_fortran_order_are_loaded(tmp_path):
-    found = datasets.load(archive(tmp_path, x=np.asfortranarray(X), y=Y))
-    np.testing.assert_array_equal(found.images, X)
-    assert found.images.flags.c_contiguous, "so that an image is contiguous"
+    dataset = datasets.load(archive(tmp_path, x=np.asfortranarray(X), y=Y))
+    np.testing.assert_array_equal(dataset.images, X)
+    assert dataset.images.flags.c_contiguous, "so that an image is contiguous"
 
 
 def test_fingerprint_depends_on_pixels_and_sha256_does_not(tmp_path):
@@ -192,11 +196,11 @@ def test_fingerprint_depends_on_file_sizes(tmp_path):
 
 def test_bool_labels_with_one_per_row_are_single(tmp_path):
     y = np.eye(3, dtype=bool)[Y]
-    found = datasets.load(archive(tmp_path, x=X, y=y, classes=["cat", "dog", "eel"]))
+    dataset = datasets.load(archive(tmp_path, x=X, y=y, classes=["cat", "dog", "eel"]))
     assert (
-        found.labels.dtype == np.int64
-        and found.labels.tolist() == Y.tolist()
-        and found.classes == ["cat", "dog", "eel"]
+        dataset.labels.dtype == np.int64
+        and dataset.labels.tolist() == Y.tolist()
+        and dataset.classes == ["cat", "dog", "eel"]
     )
-    with raises(InvalidInputError, path=found.spec, expected=9):
-        protocols.split(found, SplitOptions(query_per_class=9))
+    with raises(InvalidInputError, path=dataset.spec, expected=9):
+        protocols.split(dataset, SplitOptions(query_per_class=9))

@@ -64,25 +64,25 @@ def official(root: Path, year: str = "2014", images: str = "") -> Path:
 @pytest.mark.parametrize("year", ["2014", "2017"])
 @pytest.mark.parametrize("images", ["", "images"])
 def test_official_coco_layout_is_read(tmp_path, year, images):
-    found = datasets.load(f"coco:{official(tmp_path, year, images)}")
-    assert found.classes == ["bird", "ship", "cat", "dog", "airplane"], "in the order of the category ids"
+    dataset = datasets.load(f"coco:{official(tmp_path, year, images)}")
+    assert dataset.classes == ["bird", "ship", "cat", "dog", "airplane"], "in the order of the category ids"
     below = f"{images}/" if images else ""
     files = [f"train{year}/1.png", f"train{year}/2.png", f"train{year}/4.png", f"val{year}/50.png", f"val{year}/51.png"]
-    assert found.keys == [below + file for file in files]
+    assert dataset.keys == [below + file for file in files]
     expected = [{"cat", "dog"}, {"ship"}, {"airplane", "bird", "ship"}, {"cat", "dog"}, {"bird"}]
-    assert [{found.classes[j] for j in np.flatnonzero(row)} for row in found.labels] == expected
-    assert found.multi_label and found.split == ["train"] * 3 + ["test"] * 2
-    assert found.note == "left out: 1 image without an annotation"
+    assert [{dataset.classes[j] for j in np.flatnonzero(row)} for row in dataset.labels] == expected
+    assert dataset.multi_label and dataset.split == ["train"] * 3 + ["test"] * 2
+    assert dataset.note == "left out: 1 image without an annotation"
     with Image.open(DEMO / "ship" / sorted(p.name for p in (DEMO / "ship").iterdir())[0]) as ship:
-        np.testing.assert_array_equal(found.image(1, Preprocess(32, 32)), np.asarray(ship.convert("RGB")))
+        np.testing.assert_array_equal(dataset.image(1, Preprocess(32, 32)), np.asarray(ship.convert("RGB")))
 
 
 def test_coco_2014_is_read_before_2017(tmp_path):
     official(official(tmp_path, "2017"))
     assert datasets.load(f"coco:{tmp_path}").keys[0] == "train2014/1.png"
     (tmp_path / "annotations" / "instances_train2014.json").unlink()
-    found = datasets.load(f"coco:{tmp_path}")
-    assert found.keys == ["val2014/50.png", "val2014/51.png"] and not found.has_split and found.note == ""
+    dataset = datasets.load(f"coco:{tmp_path}")
+    assert dataset.keys == ["val2014/50.png", "val2014/51.png"] and not dataset.has_split and dataset.note == ""
 
 
 @pytest.mark.parametrize("beside", ["", "images/"])
@@ -93,9 +93,9 @@ def test_one_coco_file_beside_the_images_is_read(tmp_path, beside):
         mosaic(VAL[i], tmp_path / f"{beside}deep/{i}.png")
     (tmp_path / "labels.json").write_text(json.dumps(content))
     for spec in (f"coco:{tmp_path}", f"coco:{tmp_path}/labels.json"):
-        found = datasets.load(spec)
-        assert found.keys == [f"{beside}deep/0.png", f"{beside}deep/1.png"] and found.split == ["", ""]
-        assert found.path(0) == tmp_path / beside / "deep" / "0.png" and found.path(0).is_file()
+        dataset = datasets.load(spec)
+        assert dataset.keys == [f"{beside}deep/0.png", f"{beside}deep/1.png"] and dataset.split == ["", ""]
+        assert dataset.path(0) == tmp_path / beside / "deep" / "0.png" and dataset.path(0).is_file()
 
 
 def with_one(part: str, **change: object):
@@ -184,9 +184,9 @@ def test_annotation_file_without_annotations_raises(tmp_path):
 def test_corrupt_image_is_an_error_when_it_is_read(tmp_path):
     official(tmp_path)
     (tmp_path / "train2014" / "2.png").write_text("hello")
-    found = datasets.load(f"coco:{tmp_path}")
+    dataset = datasets.load(f"coco:{tmp_path}")
     with raises(UnreadableImage, path=tmp_path / "train2014" / "2.png"):
-        found.image(1, Preprocess(8, 8))
+        dataset.image(1, Preprocess(8, 8))
 
 
 def test_coco_protocol_splits_a_small_dataset(tmp_path):

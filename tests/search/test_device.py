@@ -101,9 +101,9 @@ def test_cuda_that_fails_to_start_gives_the_cause(linear: Any, a_gpu: None, monk
 
 
 def test_cuda_is_not_blamed_for_a_broken_model(linear: Any, a_gpu: None) -> None:
-    made = linear.proto(12)
-    made.graph.node[0].op_type = "Unknown"
-    linear.path.write_bytes(made.SerializeToString())
+    result = linear.proto(12)
+    result.graph.node[0].op_type = "Unknown"
+    linear.path.write_bytes(result.SerializeToString())
     with raises(NotSupportedError, path=linear.path):
         Encoder(linear.path, device="cuda")
 

@@ -220,9 +220,9 @@ def test_encoder_of_another_file_names_it(linear: Any, tmp_path: Path) -> None:
 
 def test_encoder_of_a_later_onnx_is_not_supported(linear: Any) -> None:
     path = linear.write()
-    made = onnx.load(path)
-    made.ir_version = 99
-    path.write_bytes(made.SerializeToString())
+    encoder = onnx.load(path)
+    encoder.ir_version = 99
+    path.write_bytes(encoder.SerializeToString())
     with raises(NotSupportedError, path=path, problem="IR version: 99"):
         Encoder(path)
 
@@ -275,9 +275,9 @@ def test_encoder_with_float_images_is_invalid(linear: Any) -> None:
 
 
 def test_encoder_without_the_output_codes_is_invalid(linear: Any, tmp_path: Path) -> None:
-    made = linear.proto(12)
-    del made.graph.output[0]
-    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    encoder = linear.proto(12)
+    del encoder.graph.output[0]
+    (tmp_path / "m.onnx").write_bytes(encoder.SerializeToString())
     with raises(InvalidInputError, path=tmp_path / "m.onnx", found="['image'] and ['logits']"):
         Encoder(tmp_path / "m.onnx")
 
@@ -298,9 +298,9 @@ def test_encoder_of_a_changed_model_is_corrupt(linear: Any) -> None:
 
 
 def test_encoder_without_metadata_takes_preprocess(linear: Any, tmp_path: Path) -> None:
-    made = linear.proto(12)
-    del made.metadata_props[:]
-    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    result = linear.proto(12)
+    del result.metadata_props[:]
+    (tmp_path / "m.onnx").write_bytes(result.SerializeToString())
     with raises(CorruptFileError, path=tmp_path / "m.onnx") as caught:
         Encoder(tmp_path / "m.onnx")
     assert "--preprocess" in caught.value.hint
@@ -317,7 +317,7 @@ def test_encoder_without_metadata_takes_preprocess(linear: Any, tmp_path: Path) 
 def test_encoder_of_a_model_with_checksum_keeps_its_metadata(linear: Any) -> None:
     path = linear.write()
     path.write_bytes(model_file.with_checksum(path.read_bytes()))
-    assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "what it says itself"
+    assert Encoder(path, preprocess=Encoder(path).preprocess).info.precision == "fp32", "from the metadata"
     other = Preprocess(SIDE + 3, SIDE)
     with raises(ModelMismatchError, path=path, found=Preprocess(SIDE + 2, SIDE), expected=other):
         Encoder(path, preprocess=other)
@@ -326,11 +326,11 @@ def test_encoder_of_a_model_with_checksum_keeps_its_metadata(linear: Any) -> Non
 
 
 def test_encoder_with_logits_that_are_nan_is_corrupt(linear: Any, tmp_path: Path) -> None:
-    made = linear.proto(12)
-    weights = made.graph.initializer[0]
+    encoder = linear.proto(12)
+    weights = encoder.graph.initializer[0]
     assert weights.data_type == onnx.TensorProto.FLOAT
     weights.CopyFrom(onnx.numpy_helper.from_array(np.full(tuple(weights.dims), np.nan, np.float32), weights.name))
-    onnx.save(made, tmp_path / "nan.onnx")
+    onnx.save(encoder, tmp_path / "nan.onnx")
     with raises(CorruptFileError, path=tmp_path / "nan.onnx"):
         Encoder(tmp_path / "nan.onnx")
 
@@ -351,9 +351,9 @@ def test_encoder_with_an_argument_of_another_type_names_it(linear: Any) -> None:
 
 def test_encoder_with_codes_unlike_its_logits_is_corrupt(linear: Any) -> None:
     path = linear.write()
-    made = onnx.load(path)
-    made.graph.node[4].op_type = "Less"
-    path.write_bytes(made.SerializeToString())
+    encoder = onnx.load(path)
+    encoder.graph.node[4].op_type = "Less"
+    path.write_bytes(encoder.SerializeToString())
     with raises(CorruptFileError, path=path, found="other codes"):
         Encoder(path)
 

@@ -81,7 +81,7 @@ def test_radius_equals_faiss(bits, rng, code_maker):
 
 
 @pytest.mark.parametrize("bits", ONE_TO_300)
-def test_every_width_equals_numpy(bits, rng, code_maker):
+def test_searches_of_every_width_equal_numpy(bits, rng, code_maker):
     n = 400
     ids = rng.permutation(10 * n)[:n]
     mask = rng.random(n) < 0.3
@@ -92,23 +92,23 @@ def test_every_width_equals_numpy(bits, rng, code_maker):
             for chosen in (None, np.flatnonzero(mask)):
                 eligible = None if chosen is None else mask
                 expected_d, expected_i = code_maker.ranking(queries, codes, names, chosen)
-                distances, found = _core.topk(codes, bits, queries, 12, ids=names, rows=eligible)
+                distances, result = _core.topk(codes, bits, queries, 12, ids=names, rows=eligible)
                 np.testing.assert_array_equal(distances, expected_d[:, :12])
-                np.testing.assert_array_equal(found, expected_i[:, :12])
-                distances, found = _core.rank(codes, bits, queries, ids=names, rows=eligible)
+                np.testing.assert_array_equal(result, expected_i[:, :12])
+                distances, result = _core.rank(codes, bits, queries, ids=names, rows=eligible)
                 np.testing.assert_array_equal(distances, expected_d)
-                np.testing.assert_array_equal(found, expected_i)
+                np.testing.assert_array_equal(result, expected_i)
                 radius = int(expected_d[1, len(expected_d[1]) // 3])  # equal to a distance
-                lims, distances, found = _core.radius(codes, bits, queries, radius, ids=names, rows=eligible)
+                lims, distances, result = _core.radius(codes, bits, queries, radius, ids=names, rows=eligible)
                 for q in range(len(queries)):
                     within = int((expected_d[q] <= radius).sum())
                     assert lims[q + 1] - lims[q] == within
                     np.testing.assert_array_equal(distances[lims[q] : lims[q + 1]], expected_d[q, :within])
-                    np.testing.assert_array_equal(found[lims[q] : lims[q + 1]], expected_i[q, :within])
+                    np.testing.assert_array_equal(result[lims[q] : lims[q + 1]], expected_i[q, :within])
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 6, 7, 9, 12, 17, 20, 31, 33, 40, 63, 65, 100])
-def test_each_single_bit_counts(width):
+def test_distance_of_a_single_bit_is_1(width):
     """Codes with a single bit set, tail bytes included: distance 1 from zero, 8 * width - 1 from all ones."""
     bits = 8 * width
     codes = np.packbits(np.eye(bits, dtype=np.uint8), axis=1, bitorder="little")
@@ -126,7 +126,7 @@ def test_each_single_bit_counts(width):
 
 
 @pytest.mark.parametrize("bits", [120, 127, 128, 129, 248, 255, 256, 264, 500, 512, 1000, 1024, 4096, 65535])
-def test_all_ones_against_all_zeros(bits, code_maker):
+def test_distances_of_all_bits_do_not_overflow(bits, code_maker):
     """No sum overflows at the largest distance, in every operation, among nearer codes and alone."""
     ones = np.packbits(np.ones((1, bits), np.uint8), axis=1, bitorder="little")
     codes = np.zeros((100, ones.shape[1]), np.uint8)
@@ -144,7 +144,7 @@ def test_all_ones_against_all_zeros(bits, code_maker):
 
 @pytest.mark.parametrize("nq", [0, 1, 2, 3, 31, 32, 33, 100, 101, 300])
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_topk_with_any_queries_and_threads(nq, threads, rng, code_maker):
+def test_topk_with_any_queries_and_threads_equals_numpy(nq, threads, rng, code_maker):
     codes, queries = code_maker.random(rng, 1500, 48), code_maker.random(rng, nq, 48)
     expected_d, expected_i = code_maker.ranking(queries, codes)
     distances, ids = _core.topk(codes, 48, queries, 20, threads=threads)
@@ -159,7 +159,7 @@ def test_topk_with_any_queries_and_threads(nq, threads, rng, code_maker):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000])
-def test_topk_with_any_k(n, rng, code_maker):
+def test_topk_with_any_k_equals_numpy(n, rng, code_maker):
     codes, queries = code_maker.random(rng, n, 32), code_maker.random(rng, 3, 32)
     expected_d, expected_i = code_maker.ranking(queries, codes)
     for k in {0, 1, max(n - 1, 0), n, n + 1, 2**40}:
@@ -182,7 +182,7 @@ def test_identical_codes_are_in_id_order(rng):
                 np.testing.assert_array_equal(many, np.tile(np.arange(10_000), (nq, 1)))
 
 
-def test_masks_of_none_all_one_and_runs(rng, code_maker):
+def test_masks_of_none_all_and_runs_equal_numpy(rng, code_maker):
     codes, queries = code_maker.random(rng, 10_000, 64), code_maker.random(rng, 9, 64)
     run = np.zeros(10_000, np.uint8)
     run[3000:7000] = 200  # any non-zero byte selects

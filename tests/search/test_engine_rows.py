@@ -11,10 +11,10 @@ faiss = pytest.importorskip("faiss")
 def ways(mask: np.ndarray) -> list[np.ndarray | tuple[int, int]]:
     """Returns the same rows as a mask, as bytes, as a list and, if contiguous, as a range."""
     rows = np.flatnonzero(mask)
-    said: list[np.ndarray | tuple[int, int]] = [mask, mask.astype(np.uint8) * 200, rows]
+    output: list[np.ndarray | tuple[int, int]] = [mask, mask.astype(np.uint8) * 200, rows]
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        said.append((int(rows[0]), int(rows[-1]) + 1))
-    return said
+        output.append((int(rows[0]), int(rows[-1]) + 1))
+    return output
 
 
 def masks(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
@@ -49,16 +49,16 @@ def test_rows_of_every_kind_select_the_same(bits, nq, rng, code_maker):
             for rows in ways(mask):
                 told = f"{name} as {type(rows)}"
                 options = {"ids": ids, "rows": rows, "threads": 2}
-                distances, found = _core.topk(codes, bits, queries, 20, **options)
+                distances, result = _core.topk(codes, bits, queries, 20, **options)
                 np.testing.assert_array_equal(distances, expected_d[:, :20], err_msg=told)
-                np.testing.assert_array_equal(found, expected_i[:, :20], err_msg=told)
-                distances, found = _core.rank(codes, bits, queries, **options)
+                np.testing.assert_array_equal(result, expected_i[:, :20], err_msg=told)
+                distances, result = _core.rank(codes, bits, queries, **options)
                 np.testing.assert_array_equal(distances, expected_d, err_msg=told)
-                np.testing.assert_array_equal(found, expected_i, err_msg=told)
+                np.testing.assert_array_equal(result, expected_i, err_msg=told)
                 radius = bits // 2 - 2
-                lims, distances, found = _core.radius(codes, bits, queries, radius, **options)
+                lims, distances, result = _core.radius(codes, bits, queries, radius, **options)
                 np.testing.assert_array_equal(distances, expected_d[expected_d <= radius], err_msg=told)
-                np.testing.assert_array_equal(found, expected_i[expected_d <= radius], err_msg=told)
+                np.testing.assert_array_equal(result, expected_i[expected_d <= radius], err_msg=told)
                 within = (expected_d <= radius).sum(axis=1)
                 np.testing.assert_array_equal(np.diff(lims), within, err_msg=told)
         for rows in ways(mask):
@@ -106,12 +106,12 @@ def test_topk_ties_returns_every_tie(bits, threads, rng, code_maker):
         expected_d, expected_i = code_maker.ranking(queries, codes, ids)
         for k in (0, 1, 5, 60, 700, 2999, 3000, 5000):
             for nq in (1, 10):
-                lims, distances, found = _core.topk_ties(codes, bits, queries[:nq], k, ids=ids, threads=threads)
+                lims, distances, result = _core.topk_ties(codes, bits, queries[:nq], k, ids=ids, threads=threads)
                 for q in range(nq):
                     within = int((expected_d[q] <= expected_d[q, min(k, 3000) - 1]).sum()) if k else 0
                     assert lims[q + 1] - lims[q] == within >= min(k, 3000)
                     np.testing.assert_array_equal(distances[lims[q] : lims[q + 1]], expected_d[q, :within])
-                    np.testing.assert_array_equal(found[lims[q] : lims[q + 1]], expected_i[q, :within])
+                    np.testing.assert_array_equal(result[lims[q] : lims[q + 1]], expected_i[q, :within])
 
 
 def test_topk_ties_of_equal_codes_returns_all(code_maker):

@@ -75,7 +75,7 @@ def test_eval_prints_two_files_side_by_side(codes, commands):
     assert "MAP@1000" not in out  # the database has 300
 
 
-def test_eval_json_is_what_evaluate_returns(codes, commands):
+def test_eval_json_equals_evaluate(codes, commands):
     path = codes()
     out, err = commands(main, "--codes", path, "--json", "--top", "7", "50", "--radius", "1")
     content = json.loads(out)

@@ -37,21 +37,21 @@ Row = tuple[int, np.ndarray, str, str | None]
 
 def brute_force(rows: list[Row], query: Query, search: Search) -> tuple[list[tuple[Any, ...]], Any, list[int]]:
     """Returns hits as (distance, id, key, label), ties as (distance, items, shown), and the hits that are own files."""
-    found = []
+    hits = []
     for id_, code, key, label in rows:
         distance = sum(bin(int(a) ^ int(b)).count("1") for a, b in zip(code, query.code, strict=True))
-        own = any(key in names for names in query.files)
-        if (search.where is not None and id_ not in search.where) or (own and search.exclude_self):
+        is_own = any(key in names for names in query.files)
+        if (search.where is not None and id_ not in search.where) or (is_own and search.exclude_self):
             continue
         if search.radius is None or distance <= search.radius:
-            found.append((distance, not own, id_, key, label))
-    found.sort(key=lambda item: item[:3])
+            hits.append((distance, not is_own, id_, key, label))
+    hits.sort(key=lambda item: item[:3])
     top = 10 if search.top is None and search.radius is None else search.top
-    shown = found[:top]
+    shown = hits[:top]
     ties = None
-    if top is not None and len(found) > top and found[top][0] == shown[-1][0]:
+    if top is not None and len(hits) > top and hits[top][0] == shown[-1][0]:
         last = shown[-1][0]
-        ties = (last, sum(f[0] == last for f in found), sum(f[0] == last for f in shown))
+        ties = (last, sum(f[0] == last for f in hits), sum(f[0] == last for f in shown))
     return [(f[0], *f[2:]) for f in shown], ties, [f[2] for f in shown if not f[1]]
 
 
@@ -65,9 +65,11 @@ def test_search_equals_a_sort_with_own_files_first(
         where = np.sort(rng.choice(db.ids, 60, replace=False)) if filtered else None
         queries = [Query("bare", ih.pack(rng.integers(0, 2, (1, BITS)).astype(bool))[0])]
         for _ in range(8):
-            own, other = rng.integers(len(rows), size=2)  # the second as in a combined query
-            code = rows[own][1] if rng.random() < 0.7 else rows[0][1]
-            queries.append(Query("own", code, None, (frozenset({rows[own][2]}), frozenset({rows[other][2], "none"}))))
+            member, other = rng.integers(len(rows), size=2)  # the second as in a combined query
+            code = rows[member][1] if rng.random() < 0.7 else rows[0][1]
+            queries.append(
+                Query("own", code, None, (frozenset({rows[member][2]}), frozenset({rows[other][2], "none"})))
+            )
         for top, radius in itertools.product([None, 1, 3, 25, 1000], [None, 0, 1, BITS]):
             search = Search(top, radius, where, exclude_self, threads=1)
             for query, answer in zip(queries, search.run(db, queries), strict=True):
@@ -93,9 +95,9 @@ def test_select_by_label_takes_each_class_of_a_label(database: Path) -> None:
 def test_select_by_key_prefix_and_label_takes_both(database: Path) -> None:
     with ih.Database.open(database) as db:
         rows = list(zip(db.ids.tolist(), db.keys(), db.labels(), strict=True))
-        found = db.select(labels=["dog"], key_prefixes=["a/00", "b/"])
+        hits = db.select(labels=["dog"], key_prefixes=["a/00", "b/"])
         expected = [i for i, key, label in rows if key.startswith(("a/00", "b/")) and label in ("dog", "cat|dog")]
-        assert found.tolist() == expected != []
+        assert hits.tolist() == expected != []
         np.testing.assert_array_equal(db.select(), db.ids)
 
 

@@ -98,7 +98,7 @@ def test_warning_made_an_error_is_named_as_one(tmp_path: Path) -> None:
         load_image(tmp_path / "big.png", SMALL)
 
 
-def test_path_that_is_no_image_names_the_cause(tmp_path: Path) -> None:
+def test_path_without_an_image_names_the_cause(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("not an image\n" * 100)
     (tmp_path / "empty.jpg").touch()
     (tmp_path / "folder.jpg").mkdir()

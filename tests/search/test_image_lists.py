@@ -24,8 +24,8 @@ def touch(root: Path, *names: str) -> None:
 
 def test_folder_is_listed_recursively_in_order(tmp_path: Path) -> None:
     touch(tmp_path, "b/2.jpg", "b/10.JPG", "a.png", "b.webp", "b/c/x.tiff", "notes.txt", ".hidden.jpg", ".cache/y.jpg")
-    found = [os.path.relpath(path, tmp_path) for path in list_images(tmp_path)]
-    assert found == ["a.png", "b/10.JPG", "b/2.jpg", "b/c/x.tiff", "b.webp"]
+    listed = [os.path.relpath(path, tmp_path) for path in list_images(tmp_path)]
+    assert listed == ["a.png", "b/10.JPG", "b/2.jpg", "b/c/x.tiff", "b.webp"]
 
 
 def test_links_are_followed_once(tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_source_without_images_raises(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
 def test_list_in_utf16_names_the_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
-    content, found = "a.jpg\nb.jpg\n".encode(encoding), "UTF-16 text" if encoding == "utf-16" else "a NUL byte"
+    content, listed = "a.jpg\nb.jpg\n".encode(encoding), "UTF-16 text" if encoding == "utf-16" else "a NUL byte"
     (tmp_path / "list.txt").write_bytes(content)
-    with raises(InvalidInputError, path=tmp_path / "list.txt", found=found):
+    with raises(InvalidInputError, path=tmp_path / "list.txt", found=listed):
         list_images(tmp_path / "list.txt")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    with raises(InvalidInputError, path="standard input:1", found=found):
+    with raises(InvalidInputError, path="standard input:1", found=listed):
         list_images("-")

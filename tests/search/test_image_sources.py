@@ -56,12 +56,12 @@ def test_load_image_of_a_pipe_equals_the_file(tmp_path: Path) -> None:
     sender = threading.Thread(target=send)
     sender.start()
     with os.fdopen(read, "rb") as source:
-        found = ih.load_image(source, ih.Preprocess(10, 8))
+        result = ih.load_image(source, ih.Preprocess(10, 8))
     sender.join()
-    np.testing.assert_array_equal(found, ih.load_image(tmp_path / "a.png", ih.Preprocess(10, 8)))
+    np.testing.assert_array_equal(result, ih.load_image(tmp_path / "a.png", ih.Preprocess(10, 8)))
 
 
-def test_bytes_that_are_no_image_are_unreadable() -> None:
+def test_bytes_without_an_image_are_unreadable() -> None:
     whole = encoded("PNG")
     for content, reason in ((b"", "an empty file"), (b"a.png", "not an image"), (whole[: len(whole) // 2], "corrupt")):
         for source in (content, io.BytesIO(content)):
@@ -84,7 +84,7 @@ def test_file_opened_as_text_is_one_line(tmp_path: Path) -> None:
         ("PPM", "PNM"), ("ICO", "ICO"), ("JPEG2000", "JPEG 2000"), ("AVIF", "AVIF"), ("PDF", "PDF"),
     ],
 )  # fmt: skip
-def test_kind_of_what_pillow_writes(format: str, kind: str) -> None:
+def test_kind_of_files_of_pillow_is_found(format: str, kind: str) -> None:
     if format == "AVIF" and not features.check("avif"):
         pytest.skip("this Pillow has no AVIF")
     assert kind_of(encoded(format)[:HEAD]) == kind

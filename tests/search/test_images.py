@@ -75,7 +75,7 @@ def test_shrinking_is_antialiased() -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 10_000), (10_000, 1), (2, 3), (4000, 7)])
-def test_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
+def test_image_of_odd_size_has_the_size_of_the_crop(size: tuple[int, int], tmp_path: Path) -> None:
     Image.new("RGB", size, (10, 200, 30)).save(tmp_path / "odd.png")
     got = load_image(tmp_path / "odd.png", Preprocess())
     assert got.shape == (224, 224, 3) and (got == (10, 200, 30)).all()
@@ -369,9 +369,9 @@ def test_first_frame_is_decoded(suffix: str, tmp_path: Path) -> None:
 
 
 def test_preprocess_to_dict_and_back_is_equal() -> None:
-    made = Preprocess(64, 60, "bicubic")
-    assert Preprocess.from_dict(made.to_dict()) == made
-    assert Preprocess.from_dict({"crop": 60, "interpolation": "bicubic", "resize": 64}) == made
+    result = Preprocess(64, 60, "bicubic")
+    assert Preprocess.from_dict(result.to_dict()) == result
+    assert Preprocess.from_dict({"crop": 60, "interpolation": "bicubic", "resize": 64}) == result
 
 
 @pytest.mark.parametrize(

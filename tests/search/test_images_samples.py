@@ -219,5 +219,5 @@ def test_large_metadata_costs_no_pixels(suffix: str, name: str, tmp_path: Path) 
     options = {"lossless": True} if suffix == ".webp" else {}
     image().save(tmp_path / f"plain{suffix}", **options)
     image().save(tmp_path / f"large{suffix}", **options, **{name: large})
-    plain, found = (load_image(tmp_path / f"{which}{suffix}", PLAIN).tolist() for which in ("plain", "large"))
-    assert found == plain
+    plain, result = (load_image(tmp_path / f"{which}{suffix}", PLAIN).tolist() for which in ("plain", "large"))
+    assert result == plain

@@ -46,9 +46,9 @@ def test_ids_of_any_order_rank_by_id(order, rng, code_maker):
     index, queries = index_of(codes, 8, ids), codes[:3]
     expected_d, expected_i = code_maker.ranking(queries, codes, ids)
     for k in (1, 7, 300, 600):
-        distances, found = index.search(queries, k)
+        distances, result = index.search(queries, k)
         np.testing.assert_array_equal(distances, expected_d[:, :k])
-        np.testing.assert_array_equal(found, expected_i[:, :k])
+        np.testing.assert_array_equal(result, expected_i[:, :k])
     np.testing.assert_array_equal(index.rank(queries)[1], expected_i)
     np.testing.assert_array_equal(index.range_search(queries, 2)[2], expected_i[expected_d <= 2])
     for where in (
@@ -65,12 +65,12 @@ def test_ids_of_any_order_rank_by_id(order, rng, code_maker):
         else:
             rows = np.flatnonzero([number in set(where) for number in ids.tolist()])
         expected = code_maker.ranking(queries, codes, ids, rows)
-        for found in (index.search(queries, 600, where=where), index.rank(queries, where=where)):
-            np.testing.assert_array_equal(found[0], expected[0])
-            np.testing.assert_array_equal(found[1], expected[1])
-        lims, _, found = index.range_search(queries, 3, where=where)
-        np.testing.assert_array_equal(found, expected[1][expected[0] <= 3])
-        assert lims[-1] == len(found)
+        for result in (index.search(queries, 600, where=where), index.rank(queries, where=where)):
+            np.testing.assert_array_equal(result[0], expected[0])
+            np.testing.assert_array_equal(result[1], expected[1])
+        lims, _, result = index.range_search(queries, 3, where=where)
+        np.testing.assert_array_equal(result, expected[1][expected[0] <= 3])
+        assert lims[-1] == len(result)
 
 
 def test_default_ids_continue_and_are_never_reused(rng, code_maker):

@@ -53,17 +53,17 @@ def test_export_faiss_is_searched_by_faiss(bits, mapped, rng, code_maker, tmp_pa
     names = np.arange(450) if ids is None else ids
     if mapped:
         np.testing.assert_array_equal(faiss.vector_to_array(index.id_map), ids)
-    distances, found = index.search(queries, 450)
+    distances, result = index.search(queries, 450)
     expected = code_maker.distances(queries, codes)
     np.testing.assert_array_equal(distances, np.sort(expected, axis=1))
-    rows = np.argsort(names)[np.searchsorted(np.sort(names), found)]
-    np.testing.assert_array_equal(names[rows], found)
+    rows = np.argsort(names)[np.searchsorted(np.sort(names), result)]
+    np.testing.assert_array_equal(names[rows], result)
     np.testing.assert_array_equal(np.take_along_axis(expected, rows, axis=1), distances)
-    assert all(len(set(row)) == 450 for row in found.tolist())
+    assert all(len(set(row)) == 450 for row in result.tolist())
 
 
 @pytest.mark.parametrize("n", [0, 1, 33])
-def test_export_faiss_has_the_bytes_that_faiss_writes(n, rng, code_maker, tmp_path):
+def test_export_faiss_equals_the_bytes_of_faiss(n, rng, code_maker, tmp_path):
     codes, ids = code_maker.random(rng, n, 48), np.arange(n)[::-1] * 7 + 3
     for names in (None, ids):
         ours = export(make_database(tmp_path / f"{names is None}.bin", codes, 48, names), tmp_path / "a.faiss")
@@ -74,7 +74,7 @@ def test_export_faiss_has_the_bytes_that_faiss_writes(n, rng, code_maker, tmp_pa
 
 @pytest.mark.parametrize("kind", [None, "IDMap", "IDMap2"])
 @pytest.mark.parametrize("bits", [8, 20, 77, 128])
-def test_read_faiss_index_finds_what_faiss_finds(kind, bits, rng, code_maker, tmp_path, monkeypatch):
+def test_read_faiss_index_equals_searches_of_faiss(kind, bits, rng, code_maker, tmp_path, monkeypatch):
     monkeypatch.setattr(source, "BATCH", 100)
     codes, queries = code_maker.random(rng, 333, bits), code_maker.random(rng, 4, bits)
     ids = None if kind is None else rng.permutation(10**6)[:333]
@@ -84,10 +84,10 @@ def test_read_faiss_index_finds_what_faiss_finds(kind, bits, rng, code_maker, tm
     assert read.save(tmp_path / "codes.bin") == 333
     peer = faiss.read_index_binary(str(path))
     with ih.Database.open(tmp_path / "codes.bin") as db:
-        distances, found = db.search(queries, 333)
+        distances, result = db.search(queries, 333)
         np.testing.assert_array_equal(distances, peer.search(queries, 333)[0])
         expected = code_maker.ranking(queries, codes, ids)
-        np.testing.assert_array_equal(found, expected[1])
+        np.testing.assert_array_equal(result, expected[1])
         np.testing.assert_array_equal(db.ids, np.arange(333) if ids is None else ids)
 
 

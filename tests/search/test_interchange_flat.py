@@ -30,9 +30,9 @@ def test_export_npy_and_raw_are_read_by_numpy(bits, n, rng, code_maker, tmp_path
         lost = interchange.export(db, tmp_path / "codes.npy", ids=tmp_path / "ids.npy")
         assert lost == (["the code length"] if bits % 8 else [])
         interchange.export(db, tmp_path / "codes.raw")
-    found = np.load(tmp_path / "codes.npy")
-    assert found.dtype == np.uint8 and found.shape == codes.shape
-    np.testing.assert_array_equal(found, codes)
+    result = np.load(tmp_path / "codes.npy")
+    assert result.dtype == np.uint8 and result.shape == codes.shape
+    np.testing.assert_array_equal(result, codes)
     np.testing.assert_array_equal(np.load(tmp_path / "ids.npy"), ids)
     np.testing.assert_array_equal(np.fromfile(tmp_path / "codes.raw", np.uint8), codes.reshape(-1))
 

@@ -254,7 +254,7 @@ def test_read_table_with_other_bits_raises(suffix, rng, code_maker, tmp_path):
     loose = write(pa.table({"code": code_column(codes, pa.binary())}), tmp_path / f"loose{suffix}")
     with raises(InvalidInputError, path=loose, found="a code of 3 bytes", expected="codes of 2 bytes"):
         interchange.read(loose, bits=16).items()
-    for about, kind, found in [
+    for about, kind, result in [
         ('{"bits": 20, "model": {}}', MismatchError, 20),
         ('{"bits": 30, "model": {}}', MismatchError, 30),
         ('{"bits": "20", "model": {}}', CorruptFileError, None),
@@ -266,7 +266,7 @@ def test_read_table_with_other_bits_raises(suffix, rng, code_maker, tmp_path):
     ]:
         table = pa.table({"code": code_column(codes, pa.binary(3))}).replace_schema_metadata({"idcwh": about})
         path = write(table, tmp_path / f"with_metadata{suffix}")
-        with raises(kind, path=path, found=found):
+        with raises(kind, path=path, found=result):
             interchange.read(path, bits=24)
 
 
@@ -354,9 +354,9 @@ def test_read_arrow_views_and_dictionaries_of_polars(codes, stream, tmp_path):
     path = tmp_path / "polars.arrow"
     with (pa.ipc.new_stream if stream else pa.ipc.new_file)(str(path), table.schema) as file:
         file.write_table(table, max_chunksize=90)
-    found = interchange.read(path)
-    assert found.bits == 16
-    items = found.items()
+    result = interchange.read(path)
+    assert result.bits == 16
+    items = result.items()
     assert [bytes(row) for row in items.codes] == rows
     assert items.keys == keys
     assert items.labels == [None if i is None else names[i].as_py() for i in numbers]

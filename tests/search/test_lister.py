@@ -53,9 +53,9 @@ def test_link_to_parent_lists_each_file_once(tmp_path: Path) -> None:
     (tmp_path / "airplane" / "up").symlink_to("..")
     expected = ["airplane/0.png", "airplane/1.png", "airplane/2.png", "bird/0.png"]
     assert keys(tmp_path) == expected
-    found = datasets.load(str(tmp_path))
-    assert found.keys == expected and found.labels.tolist() == [0, 0, 0, 1]
-    assert found.left_out.links == [("airplane/up", "")]
+    listed = datasets.load(str(tmp_path))
+    assert listed.keys == expected and listed.labels.tolist() == [0, 0, 0, 1]
+    assert listed.left_out.links == [("airplane/up", "")]
 
 
 def test_linked_folder_keeps_its_own_name(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_split_of_links_into_an_ignored_folder(tmp_path: Path) -> None:
     for i, place in enumerate(("train/cat", "train/dog", "test/cat", "test/dog")):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "x.png").symlink_to(f"../../all/{i}.png")
-    found = datasets.load(str(tmp_path))
-    assert found.keys == ["train/cat/x.png", "train/dog/x.png", "test/cat/x.png", "test/dog/x.png"]
+    listed = datasets.load(str(tmp_path))
+    assert listed.keys == ["train/cat/x.png", "train/dog/x.png", "test/cat/x.png", "test/dog/x.png"]
 
 
 @pytest.mark.parametrize("name", ["bird", "sub"])
@@ -108,11 +108,11 @@ def test_unreadable_folder_raises_in_every_lister(tmp_path: Path, monkeypatch: p
 def test_extra_folder_beside_splits_is_ignored(tmp_path: Path, train: str, test: str) -> None:
     names = [f"{part}/{kind}/{i}.png" for part in (train, test) for kind in ("airplane", "bird") for i in range(2)]
     touch(tmp_path, *names, "annotations/bird/mask.png", "__MACOSX/train/bird/x.png", "cover.png")
-    found = datasets.load(str(tmp_path))
-    assert found.keys == names and found.split == ["train"] * 4 + ["test"] * 4
-    assert found.classes == ["airplane", "bird"]
-    assert found.note == f"ignored beside {train}/ and {test}/: __MACOSX/, annotations/, cover.png"
-    assert protocols.split(found).query.tolist() == [4, 5, 6, 7]
+    listed = datasets.load(str(tmp_path))
+    assert listed.keys == names and listed.split == ["train"] * 4 + ["test"] * 4
+    assert listed.classes == ["airplane", "bird"]
+    assert listed.note == f"ignored beside {train}/ and {test}/: __MACOSX/, annotations/, cover.png"
+    assert protocols.split(listed).query.tolist() == [4, 5, 6, 7]
     assert {image.label(inside=True) for image in find_images(tmp_path).images} == {
         "airplane",
         "bird",
@@ -144,9 +144,9 @@ def test_tar_in_class_folder_is_read(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         with tarfile.open(tmp_path / name, "w") as archive:
             archive.addfile(tarfile.TarInfo("x/1.png"))
-    found = datasets.load(str(tmp_path))
-    assert found.keys == ["cat/0.tar/x/1.png", "dog/1.png"] and found.classes == ["cat", "dog"]
-    assert found.left_out.others == {".tar": 1}
+    listed = datasets.load(str(tmp_path))
+    assert listed.keys == ["cat/0.tar/x/1.png", "dog/1.png"] and listed.classes == ["cat", "dog"]
+    assert listed.left_out.others == {".tar": 1}
     touch(tmp_path, "all.tar.gz", "cat/more.tgz")
     left_out = datasets.load(str(tmp_path)).left_out
     assert left_out.others == {".tar": 1, ".tar.gz": 1} and left_out.skipped == [("cat/more.tgz", ".tgz")]
@@ -196,14 +196,14 @@ def test_unsupported_types_are_counted_and_named(tmp_path: Path) -> None:
     (tmp_path / "photo").write_bytes(jpeg())
     (tmp_path / "README").write_text("no image")
     os.mkfifo(tmp_path / "pipe")
-    found = find_images(tmp_path)
-    assert [image.key for image in found.images] == ["1.jpg"]
-    assert found.left_out.to_dict() == {
+    listed = find_images(tmp_path)
+    assert [image.key for image in listed.images] == ["1.jpg"]
+    assert listed.left_out.to_dict() == {
         "skipped": {".heic": 3, ".jxl": 1, ".cr2": 1, ".tgz": 1, "JPEG without a suffix": 1},
         "links": 0,
         "others": {".txt": 1, ".db": 1, "without a suffix": 3},
     }
-    first, second = found.left_out.lines()
+    first, second = listed.left_out.lines()
     assert first.startswith("skipped 7 files of unsupported types: 3 .heic, ") and "(first: a/0.HEIC)" in first
     assert first.endswith("; pip install pillow-heif to read .heic; decompress archives to .tar")
     assert second == "ignored other files: 3 without a suffix, 1 .db, 1 .txt"
@@ -216,10 +216,10 @@ def test_unsupported_types_in_a_tar_are_counted(tmp_path: Path) -> None:
             member = tarfile.TarInfo(name)
             member.size = len(jpeg())
             archive.addfile(member, io.BytesIO(jpeg()))
-    found = find_images(tmp_path / "a.tar")
-    assert [image.key for image in found.images] == ["a.tar/1.png"]
-    assert found.left_out.skipped == [("a.tar/2.heic", ".heic"), ("a.tar/3", "JPEG without a suffix")]
-    assert found.left_out.others == {".json": 1}
+    listed = find_images(tmp_path / "a.tar")
+    assert [image.key for image in listed.images] == ["a.tar/1.png"]
+    assert listed.left_out.skipped == [("a.tar/2.heic", ".heic"), ("a.tar/3", "JPEG without a suffix")]
+    assert listed.left_out.others == {".json": 1}
 
 
 @pytest.mark.usefixtures("heif_missing")
@@ -254,12 +254,12 @@ def test_heic_is_read_with_pillow_heif(tmp_path: Path) -> None:
 def test_names_that_are_not_utf8_split_and_load(tmp_path: Path) -> None:
     folder, name = os.fsdecode(b"vog\xe9l"), os.fsdecode(b"caf\xe9.png")
     touch(tmp_path, f"{folder}/{name}", f"{folder}/1.png", "cat/1.png", f"cat/{name}")
-    found = datasets.load(str(tmp_path))
-    assert found.classes == ["cat", folder] and f"{folder}/{name}" in found.keys
-    split = protocols.split(found, SplitOptions(query_per_class=1))
-    split.save(tmp_path / "split.json", found)
+    listed = datasets.load(str(tmp_path))
+    assert listed.classes == ["cat", folder] and f"{folder}/{name}" in listed.keys
+    split = protocols.split(listed, SplitOptions(query_per_class=1))
+    split.save(tmp_path / "split.json", listed)
     (tmp_path / "split.json").read_text("utf-8")
-    loaded = protocols.load(tmp_path / "split.json", found)
+    loaded = protocols.load(tmp_path / "split.json", listed)
     assert loaded.query.tolist() == split.query.tolist()
     for text in (f"cat/{name},cat\n{folder}/{name},{'vogel'}\n", f'{{"path": "cat/{name}", "label": "cat"}}\n'):
         file = tmp_path / ("set.csv" if text[0] == "c" else "set.jsonl")
@@ -274,8 +274,8 @@ def test_label_file_with_the_full_stem_is_read(tmp_path: Path) -> None:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    found = {image.member: image.label(inside=False) for image in find_images(tmp_path / "a.tar").images}
-    assert found == {"22.05.png": "cat", "22.06.png": "dog", "3.left.png": "eel"}
+    listed = {image.member: image.label(inside=False) for image in find_images(tmp_path / "a.tar").images}
+    assert listed == {"22.05.png": "cat", "22.06.png": "dog", "3.left.png": "eel"}
     assert tar.label(f"{tmp_path}/a.tar/22.05.png") == "cat"
 
 
@@ -289,8 +289,8 @@ def test_label_is_that_of_the_nearest_source(tmp_path: Path) -> None:
                 header.size = len(content)
                 archive.addfile(header, io.BytesIO(content))
     touch(tmp_path, "Test/eel/d.png", "e.png")
-    found = {image.key: image.label(inside=True) for image in find_images(tmp_path).images}
-    assert found == {
+    listed = {image.key: image.label(inside=True) for image in find_images(tmp_path).images}
+    assert listed == {
         "1.tar/a.png": "cat",
         "1.tar/test/dog/b.png": "dog",
         "1.tar/c.png": None,

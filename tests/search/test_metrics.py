@@ -46,7 +46,7 @@ def mean(values):
     return sum(values, Fraction(0)) / len(values)
 
 
-def test_map_readings_equal_the_mean_over_all_orders_of_ties():
+def test_map_variants_equal_the_mean_over_orders_of_ties():
     rng = np.random.default_rng(1)
     for _ in range(150):
         n = int(rng.integers(1, 7))
@@ -62,11 +62,11 @@ def test_map_readings_equal_the_mean_over_all_orders_of_ties():
         assert r.map_pessimistic == pytest.approx(float(min(aps)), abs=1e-13)
         for k in CUTS:
             partial = mean(exact_ap_sum(x, k) for x in lists)
-            found = mean(Fraction(sum(x[:k])) for x in lists)
+            result = mean(Fraction(sum(x[:k])) for x in lists)
             assert r.map_at[k].relevant_tie_aware == pytest.approx(float(partial / relevant), abs=1e-13)
             assert r.map_at[k].min_relevant_k_tie_aware == pytest.approx(float(partial / min(relevant, k)), abs=1e-13)
-            assert r.precision_at[k] == pytest.approx(float(found / min(k, n)), abs=1e-13)
-            assert r.recall_at[k] == pytest.approx(float(found / relevant), abs=1e-13)
+            assert r.precision_at[k] == pytest.approx(float(result / min(k, n)), abs=1e-13)
+            assert r.recall_at[k] == pytest.approx(float(result / relevant), abs=1e-13)
 
 
 def sample(bits, nq=23, n=400, classes=4, noise=0.15, seed=0):
@@ -321,7 +321,7 @@ def test_constant_codes_of_one_class_are_measured():
     assert written["health"]["d_b"] is None and written["health"]["bit_correlation"] is None
 
 
-def test_cuts_beyond_the_database_mean_all_of_it():
+def test_cuts_beyond_the_database_equal_its_size():
     q, ql, x, xl = sample(24)
     r = ih.evaluate(pack(q), ql, pack(x), xl, bits=24, at=(10**9, len(x), 10**9))
     assert list(r.map_at) == [len(x), 10**9]

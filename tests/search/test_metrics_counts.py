@@ -60,13 +60,13 @@ def test_count_pairs_equals_numpy(bits, kind, form):
         ql[:3] = False
     expected = oracle(q, ql, x, xl, bits, CUTS)
     for threads in (1, 2, 7):
-        found = histograms(q, x, relevance(ql, xl), bits, CUTS, threads)
-        assert np.array_equal(found.items[found.row], expected[0])
-        assert np.array_equal(found.relevant[found.row], expected[1])
-        assert np.allclose(found.ranked_sum[found.row], expected[2], rtol=1e-12, atol=0)
-        assert np.array_equal(found.ranked_hits[found.row], expected[3])
+        result = histograms(q, x, relevance(ql, xl), bits, CUTS, threads)
+        assert np.array_equal(result.items[result.row], expected[0])
+        assert np.array_equal(result.relevant[result.row], expected[1])
+        assert np.allclose(result.ranked_sum[result.row], expected[2], rtol=1e-12, atol=0)
+        assert np.array_equal(result.ranked_hits[result.row], expected[3])
         pairs = {(bytes(code), label.tobytes()) for code, label in zip(q, ql, strict=True)}
-        assert len(found.items) == len(pairs)  # equal queries share a row
+        assert len(result.items) == len(pairs)  # equal queries share a row
 
 
 def test_count_pairs_without_ranks_has_the_same_counts():

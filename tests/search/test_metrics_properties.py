@@ -31,7 +31,7 @@ def cases(draw):
 
 @given(cases(), st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_bounds_order_and_permutation(case, random):
+def test_metrics_have_bounds_and_ignore_item_order(case, random):
     bits, q, ql, x, xl = case
     r = ih.evaluate(q, ql, x, xl, bits=bits, at=(1, 3, 50), threads=1)
     assert 0 <= r.map_pessimistic <= r.map + SLACK

@@ -21,16 +21,16 @@ def model(lines: dict[str, str] | None = None) -> onnx.ModelProto:
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3])
     out = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 3])
     graph = helper.make_graph([helper.make_node("Relu", ["image"], ["out"])], "g", [image], [out])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8, producer_name="p")
-    helper.set_model_props(made, LINES if lines is None else lines)
-    return made
+    result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8, producer_name="p")
+    helper.set_model_props(result, LINES if lines is None else lines)
+    return result
 
 
 def properties(content: bytes) -> dict[str, str]:
     return {line.key: line.value for line in onnx.load_from_string(content).metadata_props}
 
 
-def test_metadata_equals_what_onnx_reads() -> None:
+def test_metadata_equals_that_of_onnx() -> None:
     content = model().SerializeToString()
     assert model_file.metadata(content) == properties(content) == LINES
     assert model_file.metadata(model({}).SerializeToString()) == {}
@@ -65,14 +65,14 @@ def places(external: bool) -> dict[str, onnx.ModelProto]:
     """Returns models with a tensor at each place that ONNX allows."""
     one, inner = weights(external), helper.make_graph([], "inner", [], [], [weights(external)])
     sparse = helper.make_sparse_tensor(one, helper.make_tensor("i", TensorProto.INT64, [1], [0]), [1])
-    found = {name: model() for name in ("initializer", "sparse", "node", "nodes", "graph", "graphs", "function")}
-    found["initializer"].graph.initializer.append(one)
-    found["sparse"].graph.sparse_initializer.append(sparse)
+    result = {name: model() for name in ("initializer", "sparse", "node", "nodes", "graph", "graphs", "function")}
+    result["initializer"].graph.initializer.append(one)
+    result["sparse"].graph.sparse_initializer.append(sparse)
     for name, value in {"node": one, "nodes": [one], "graph": inner, "graphs": [inner]}.items():
-        found[name].graph.node.append(helper.make_node("Op", [], ["x"], value=value))
+        result[name].graph.node.append(helper.make_node("Op", [], ["x"], value=value))
     function = helper.make_function("d", "F", [], ["x"], [helper.make_node("Constant", [], ["x"], value=one)], [])
-    found["function"].functions.append(function)
-    return found
+    result["function"].functions.append(function)
+    return result
 
 
 @pytest.mark.parametrize("name", places(True))

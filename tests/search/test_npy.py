@@ -61,8 +61,8 @@ CORRUPT = {
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    with Database.create(tmp_path / "codes.bin", bits=24) as made:
-        made.add(CODES)
+    with Database.create(tmp_path / "codes.bin", bits=24) as result:
+        result.add(CODES)
     return tmp_path / "codes.bin"
 
 
@@ -114,9 +114,9 @@ def test_arrays_of_an_archive_equal_those_of_numpy(array: np.ndarray, tmp_path: 
     path = tmp_path / "some.npz"
     for save in (np.savez, np.savez_compressed):
         save(path, some=array)
-        found = npz.read(path, ["some", "other"], "some")[0]
-        assert list(found) == ["some"] and found["some"].dtype == np.load(path)["some"].dtype
-        np.testing.assert_array_equal(found["some"], np.load(path)["some"])
+        result = npz.read(path, ["some", "other"], "some")[0]
+        assert list(result) == ["some"] and result["some"].dtype == np.load(path)["some"].dtype
+        np.testing.assert_array_equal(result["some"], np.load(path)["some"])
 
 
 def test_archive_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_archive_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: pyte
         datasets.load(str(tmp_path / "bomb.npz"))
 
 
-def test_memory_is_that_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_follows_the_limit_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hardware.memory() > 1 << 28
     limits = [tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes", tmp_path / "missing"]
     limits[0].write_text("max\n")

@@ -18,13 +18,13 @@ EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["opt
 
 def names(extra: str) -> set[str]:
     """Returns the packages of an extra, including those of nested extras."""
-    found = set()
+    result = set()
     for requirement in EXTRAS[extra]:
         if inner := re.fullmatch(r"idcwh\[(.+)\]", requirement):
-            found |= {name for each in inner[1].split(",") for name in names(each)}
+            result |= {name for each in inner[1].split(",") for name in names(each)}
         else:
-            found.add(re.match(r"[\w-]+", requirement)[0])
-    return found
+            result.add(re.match(r"[\w-]+", requirement)[0])
+    return result
 
 
 @pytest.mark.parametrize(("extra", "package"), [("cpu", "onnxruntime"), ("gpu", "onnxruntime-gpu")])

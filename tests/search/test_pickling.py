@@ -81,13 +81,13 @@ def _fail(path: str) -> None:
 
 def test_spawned_process_searches_with_both_handles(linear: Any, tmp_path: Path) -> None:
     pixels = linear.images(6)
-    with ih.Database.create(tmp_path / "codes.bin", 12) as made:
-        made.add(linear.codes(pixels, 12))
+    with ih.Database.create(tmp_path / "codes.bin", 12) as result:
+        result.add(linear.codes(pixels, 12))
     encoder = ih.Encoder(linear.write(12))
     with ih.Database.open(tmp_path / "codes.bin") as database:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(_search, (database, encoder, pixels))
+            results = pool.apply(_search, (database, encoder, pixels))
             with pytest.raises(UnreadableImage) as caught:
                 pool.apply(_fail, ("a.png",))
-        np.testing.assert_array_equal(found, database.search(linear.codes(pixels, 12), 2))
+        np.testing.assert_array_equal(results, database.search(linear.codes(pixels, 12), 2))
     assert (caught.value.path, caught.value.reason) == ("a.png", "an empty file")

@@ -250,36 +250,36 @@ def family(data: LabelledImages, **options: object) -> dict[str, protocols.Split
 def test_unseen_classes_never_train(options):
     data = labelled(np.arange(400) % 8)
     whole = split_of(data, seed=6, **options)
-    found = family(data, seed=6, **options)
-    names = found["unseen"].unseen
-    assert len(names) == 2 and {split.unseen for split in found.values()} == {names}, "a quarter"
+    result = family(data, seed=6, **options)
+    names = result["unseen"].unseen
+    assert len(names) == 2 and {split.unseen for split in result.values()} == {names}, "a quarter"
     hidden = {i for i in range(400) if data.classes[data.labels[i]] in names}
     query, train, database = rows_of(whole)
-    assert rows_of(found["unseen"]) == (query & hidden, train - hidden, database & hidden)
-    assert rows_of(found["unseen-all"]) == (query & hidden, train - hidden, database)
-    assert rows_of(found["seen-all"]) == (query - hidden, train - hidden, database)
-    assert f"; 2 classes unseen: {names[0]}, {names[1]}" in found["unseen"].describe()
+    assert rows_of(result["unseen"]) == (query & hidden, train - hidden, database & hidden)
+    assert rows_of(result["unseen-all"]) == (query & hidden, train - hidden, database)
+    assert rows_of(result["seen-all"]) == (query - hidden, train - hidden, database)
+    assert f"; 2 classes unseen: {names[0]}, {names[1]}" in result["unseen"].describe()
 
 
 def test_unseen_classes_of_the_own_split_have_its_sizes(cifar):
-    found = family(cifar, unseen_classes=3, seed=1)
-    assert [len(split.query) for split in found.values()] == [3_000, 3_000, 7_000]
-    assert [len(split.train) for split in found.values()] == [35_000] * 3
-    assert [len(split.database) for split in found.values()] == [15_000, 50_000, 50_000]
+    result = family(cifar, unseen_classes=3, seed=1)
+    assert [len(split.query) for split in result.values()] == [3_000, 3_000, 7_000]
+    assert [len(split.train) for split in result.values()] == [35_000] * 3
+    assert [len(split.database) for split in result.values()] == [15_000, 50_000, 50_000]
     assert family(cifar, seed=2)["unseen"].unseen != family(cifar, seed=3)["unseen"].unseen
 
 
 def test_image_of_seen_and_unseen_classes_is_not_a_query():
     data = multi()
-    found = family(data, query=200, unseen_classes=3)
-    hidden = {data.classes.index(name) for name in found["unseen"].unseen}
+    result = family(data, query=200, unseen_classes=3)
+    hidden = {data.classes.index(name) for name in result["unseen"].unseen}
     labels = [set(np.flatnonzero(row)) for row in data.labels]
-    for name, split in found.items():
+    for name, split in result.items():
         assert all(labels[i] and not labels[i] & hidden for i in split.train), name
         assert all(labels[i] and (labels[i] <= hidden) != (name == "seen-all") for i in split.query), name
-    assert all(labels[i] and labels[i] <= hidden for i in found["unseen"].database)
+    assert all(labels[i] and labels[i] <= hidden for i in result["unseen"].database)
     mixed = {i for i in range(400) if labels[i] & hidden and labels[i] - hidden}
-    assert len(mixed & set(found["unseen-all"].database)) > 50
+    assert len(mixed & set(result["unseen-all"].database)) > 50
 
 
 def test_unseen_split_without_queries_raises():
@@ -298,13 +298,13 @@ def test_unseen_split_of_one_class_raises():
 def test_variants_share_their_training_images(tmp_path):
     data = labelled(np.arange(100) % 5)
     options = {"query_per_class": 4, "unseen_classes": 2, "database_without_train": True, "seed": 7}
-    found = family(data, **options)
-    found["seen-all"].save(tmp_path / "p.json", data)
-    for made in (*found.values(), protocols.load(tmp_path / "p.json", data)):
-        again = protocols.variants(data, made)
+    variants = family(data, **options)
+    variants["seen-all"].save(tmp_path / "p.json", data)
+    for variant in (*variants.values(), protocols.load(tmp_path / "p.json", data)):
+        again = protocols.variants(data, variant)
         assert list(again) == ["unseen@unseen", "unseen@all", "seen@all"]
-        for split, name in zip(again.values(), found, strict=True):
-            assert (split.name, split.sha256()) == (name, found[name].sha256())
+        for split, name in zip(again.values(), variants, strict=True):
+            assert (split.name, split.sha256()) == (name, variants[name].sha256())
     plain = split_of(data, query_per_class=4)
     assert protocols.variants(data, plain) == {"per-class": plain}
 
@@ -312,7 +312,7 @@ def test_variants_share_their_training_images(tmp_path):
 # -------------------------------------------------------------------------------------------- unusual sets of classes
 
 
-def test_class_with_one_image_is_remarked_on():
+def test_class_with_one_image_has_a_remark():
     data = labelled([0] * 9 + [1] + [2] * 9)
     with raises(InvalidInputError, problem="class b", found=1, expected=2):
         split_of(data, query_per_class=2)

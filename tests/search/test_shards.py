@@ -47,8 +47,8 @@ def test_image_in_an_archive_equals_the_file(tmp_path, format):
     images = [f"{archive}/{name}" for name in files if name.endswith(".png")]
     assert list_images(archive) == images
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda path: load_image(path, SMALL), images * 20))
-    for i, pixels in enumerate(found):
+        result = list(pool.map(lambda path: load_image(path, SMALL), images * 20))
+    for i, pixels in enumerate(result):
         (tmp_path / "outside.png").write_bytes(png(i % 3))
         np.testing.assert_array_equal(pixels, load_image(tmp_path / "outside.png", SMALL))
 
@@ -160,7 +160,7 @@ def test_changed_archive_is_read_again(tmp_path):
     write(archive, {"x.png": png(2), "0.png": png(1)})
     assert tar.stat(f"{archive}/0.png") != before
     size = archive.stat().st_size
-    write(archive, {"y.png": png(1), "0.png": png(2)})  # of the same size
+    write(archive, {"y.png": png(1), "0.png": png(2)})  # the same size
     os.utime(archive, ns=(1, 1))
     assert archive.stat().st_size == size
     assert tar.exists(f"{archive}/y.png") and not tar.exists(f"{archive}/x.png")
@@ -175,13 +175,13 @@ def test_archive_cut_anywhere_raises_or_gives_whole_images(tmp_path):
     for size in range(0, 4 * 3000, 137):
         cut.write_bytes(whole[:size])
         try:
-            found = list_images(cut)
+            result = list_images(cut)
         except IdcwhError as error:
             refused += 1
             assert error.path == str(cut)
         else:
-            assert set(found) <= names
-            for path in found:
+            assert set(result) <= names
+            for path in result:
                 np.testing.assert_array_equal(
                     load_image(path, SMALL), load_image(f"{tmp_path}/whole.tar/{path[-5:]}", SMALL)
                 )

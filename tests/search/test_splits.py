@@ -37,7 +37,7 @@ def test_split_with_rows_out_of_order_is_an_error(rows):
         protocols.Split(np.array(rows), np.array([5]), np.array([6]))
 
 
-def test_save_and_load(tmp_path):
+def test_split_saved_and_loaded_is_equal(tmp_path):
     data = labelled([0, 1] * 8)
     split = protocols.split(data, SplitOptions(query_per_class=2, train_per_class=3), seed=5)
     path = tmp_path / "protocol.json"

@@ -17,7 +17,7 @@ def bits(rng: np.random.Generator) -> np.ndarray:
     return rng.integers(0, 2, (60, 20)).astype(bool)
 
 
-def test_index_of_uint8_tensors_searches_as_of_arrays(bits: np.ndarray) -> None:
+def test_index_of_uint8_tensors_equals_that_of_arrays(bits: np.ndarray) -> None:
     codes = ih.pack(bits)
     of_arrays, of_tensors = ih.HammingIndex(20), ih.HammingIndex(20)
     of_arrays.add(codes)
@@ -61,7 +61,7 @@ class Exchanged:
         return self._array.__dlpack_device__()
 
 
-def test_codes_by_dlpack_search_as_arrays_do(bits: np.ndarray) -> None:
+def test_codes_by_dlpack_equal_arrays(bits: np.ndarray) -> None:
     codes = ih.pack(bits)
     index = ih.HammingIndex(20)
     index.add(Exchanged(codes))  # type: ignore[arg-type]

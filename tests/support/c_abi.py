@@ -89,10 +89,10 @@ class Cpp:
         crop = self.library.idcwh_preprocess_crop(handle)
 
         def run(pixels: np.ndarray) -> np.ndarray:
-            made = np.empty((crop, crop, 3), np.uint8)
+            result = np.empty((crop, crop, 3), np.uint8)
             image = Image.of(pixels)
-            self.call("idcwh_preprocess_run", handle, ctypes.byref(image), ctypes.c_void_p(made.ctypes.data))
-            return made
+            self.call("idcwh_preprocess_run", handle, ctypes.byref(image), ctypes.c_void_p(result.ctypes.data))
+            return result
 
         return run
 

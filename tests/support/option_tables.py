@@ -35,8 +35,8 @@ def training() -> str:
             continue
         cells = [shown(one.default) or one.unset]
         for recipe in names[1:]:
-            found = values[recipe].of_method(48).get(name, getattr(values[recipe], name, one.default))
-            cells.append("" if found == one.default else shown(found))
+            result = values[recipe].of_method(48).get(name, getattr(values[recipe], name, one.default))
+            cells.append("" if result == one.default else shown(result))
         choices = "" if one.metavar or one.type.metavar[:1] != "{" else f" ({one.type.words.removeprefix('one of ')})"
         rows.append([_flag(name) if one.group else name, one.help + choices, *cells])
     return _markdown(rows)

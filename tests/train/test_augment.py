@@ -26,27 +26,28 @@ def held(n: int, h: int, w: int) -> LabelledImages:
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos", "box"])
 @pytest.mark.parametrize(("h", "w", "resize", "crop"), [(32, 32, 32, 32), (32, 32, 32, 28), (20, 36, 20, 16)])
-def test_arrays_that_need_no_scaling_are_what_pillow_gives(h, w, resize, crop, interpolation):
+def test_loader_arrays_of_matching_size_equal_pillow(h, w, resize, crop, interpolation):
     data, preprocess = held(6, h, w), Preprocess(resize, crop, interpolation)
     rows = np.array([4, 0, 5])
     expected = np.stack([data.image(i, preprocess) for i in rows])
-    found = pixels(data, rows, preprocess)
-    assert found.shape == (3, crop, crop, 3) and found.flags.c_contiguous and not np.shares_memory(found, data.images)
-    np.testing.assert_array_equal(found, expected)
+    result = pixels(data, rows, preprocess)
+    assert result.shape == (3, crop, crop, 3) and result.flags.c_contiguous
+    assert not np.shares_memory(result, data.images)
+    np.testing.assert_array_equal(result, expected)
     batch = read_one(data, rows, preprocess)
     assert batch.rows.tolist() == [4, 0, 5] and batch.failed == {}
     np.testing.assert_array_equal(batch.pixels.permute(0, 2, 3, 1).numpy(), expected)
 
 
 @pytest.mark.parametrize(("h", "w", "resize", "crop"), [(32, 32, 36, 32), (32, 32, 32, 27), (33, 32, 32, 32)])
-def test_others_are_scaled_one_by_one(h, w, resize, crop):
+def test_loader_arrays_of_other_sizes_are_scaled_singly(h, w, resize, crop):
     data, preprocess = held(3, h, w), Preprocess(resize, crop)
     assert pixels(data, np.arange(3), preprocess) is None
     batch = read_one(data, np.arange(3), preprocess)
     np.testing.assert_array_equal(batch.pixels[2].permute(1, 2, 0).numpy(), data.image(2, preprocess))
 
 
-def test_files_are_augmented_as_arrays_are(tmp_path):
+def test_augment_of_files_equals_that_of_arrays(tmp_path):
     data, rows = held(5, 24, 24), np.array([3, 1, 4, 0])
     paths = [tmp_path / f"{i}.png" for i in range(5)]
     for path, image in zip(paths, data.images, strict=True):
@@ -81,30 +82,30 @@ def lots(seed: int, epoch: int, row: int) -> list[int]:
     return [mix((state + i * golden) % M) for i in range(1, 6)]
 
 
-def test_the_generator_is_splitmix64():
+def test_generator_equals_splitmix64():
     """First outputs for seed 1234567, as published with the reference implementation."""
-    state, found = 1234567, []
+    state, result = 1234567, []
     for _ in range(3):
         state = (state + 0x9E3779B97F4A7C15) % M
-        found.append(mix(state))
-    assert found == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+        result.append(mix(state))
+    assert result == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
 @pytest.mark.parametrize(("seed", "epoch"), [(0, 1), (7, 150), (2**63, 3), (2**64 - 1, 0)])
-def test_numbers_follow_from_seed_epoch_and_row(seed, epoch):
+def test_random_numbers_follow_seed_epoch_and_row(seed, epoch):
     rows = np.array([0, 5, 59_999, 2**40])
     assert draw(seed, epoch, rows).tolist() == [lots(seed, epoch, int(row)) for row in rows]
 
 
 @pytest.mark.parametrize("side", [32, 33])
-def test_a_batch_is_augmented_as_each_image_by_itself(side):
+def test_augment_of_a_batch_equals_single_images(side):
     crop, pad, hole, seed, epoch = 28, 3, 9, 11, 4
     data, rows = RNG.integers(0, 256, (40, side, side + 4, 3), dtype=np.uint8), np.arange(100, 140)
     before = data.copy()
-    found = augment(data, rows, seed, epoch, crop=crop, pad=pad, flip=True, hole=hole, fill=7)
+    actual = augment(data, rows, seed, epoch, crop=crop, pad=pad, flip=True, hole=hole, fill=7)
     np.testing.assert_array_equal(data, before)
     flipped = 0
-    for image, row, result in zip(data, rows, found, strict=True):
+    for image, row, result in zip(data, rows, actual, strict=True):
         top, left, mirror, y, x = lots(seed, epoch, int(row))
         border = np.pad(image, ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
         top = (top >> 32) * (side + 2 * pad - crop + 1) >> 32
@@ -119,7 +120,7 @@ def test_a_batch_is_augmented_as_each_image_by_itself(side):
     assert 5 < flipped < 35
 
 
-def test_neither_the_batch_nor_the_other_changes_matter():
+def test_augment_does_not_depend_on_batch_or_other_options():
     data, rows = RNG.integers(0, 256, (30, 16, 16, 3), dtype=np.uint8), RNG.permutation(1000)[:30]
     some = RNG.permutation(30)[:7]
     whole_batch = augment(data, rows, 1, 2, crop=16, pad=2, flip=True)
@@ -131,7 +132,7 @@ def test_neither_the_batch_nor_the_other_changes_matter():
     assert not np.array_equal(augment(data, rows, 2, 2, crop=16, pad=2), plain)
 
 
-def test_alternate_mirrors_every_other_epoch():
+def test_augment_alternate_mirrors_every_other_epoch():
     data, rows = RNG.integers(0, 256, (50, 8, 8, 3), dtype=np.uint8), np.arange(50)
     odd, even, third = (augment(data, rows, 5, e, crop=8, flip=True, alternate=True) for e in (1, 2, 3))
     np.testing.assert_array_equal(odd, even[:, :, ::-1])
@@ -139,14 +140,14 @@ def test_alternate_mirrors_every_other_epoch():
     assert 10 < np.count_nonzero((odd == data).all(axis=(1, 2, 3))) < 40
 
 
-def test_nothing_to_change_changes_nothing():
+def test_augment_without_options_changes_nothing():
     data = RNG.integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
     np.testing.assert_array_equal(augment(data, np.arange(4), 0, 0, crop=8), data)
     assert augment(data[:0], np.arange(0), 0, 0, crop=6, pad=1, flip=True, hole=2).shape == (0, 6, 6, 3)
 
 
 @pytest.mark.parametrize("limit", [2, 9, 17])
-def test_numbers_are_even(limit):
+def test_random_numbers_are_uniform(limit):
     """Chi-square over rows, and over epochs of one row: within five deviations of its mean, for each column."""
     n = 200_000
     rows = draw(3, 1, np.arange(n))

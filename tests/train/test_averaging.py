@@ -14,11 +14,11 @@ from idcwh_train.engine.checkpoint import load_model
 @pytest.mark.parametrize(
     ("limit", "steps", "expected"), [(0.99, 0, 0.1), (0.99, 8, 0.5), (0.99, 890, 0.99), (0.3, 8, 0.3)]
 )
-def test_what_is_kept_of_a_mean(limit, steps, expected):
+def test_decay_follows_limit_and_steps(limit, steps, expected):
     assert averaging.decay(limit, steps) == pytest.approx(expected)
 
 
-def test_batch_norm_forgets_what_it_starts_with():
+def test_batch_norm_warmup_forgets_initial_statistics():
     layers = nn.Sequential(nn.BatchNorm1d(2, momentum=0.01), nn.BatchNorm1d(2, momentum=None))
     fresh = averaging.BatchNormWarmup(layers)
     expected = torch.tensor([0.0, 0.0], dtype=torch.float64)
@@ -30,12 +30,12 @@ def test_batch_norm_forgets_what_it_starts_with():
         expected = (1 - added) * expected + added * x.double().mean(dim=0)
     torch.testing.assert_close(layers[0].running_mean.double(), expected, rtol=1e-6, atol=1e-6)
     assert layers[0].running_mean[0] > 8, "the last steps' means are 8.2 to 8.9; with momentum 0.01 it would be 2"
-    assert layers[1].momentum is None, "one that takes the mean of all batches goes on doing so"
+    assert layers[1].momentum is None, "a mean over all batches stays one"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--average", "0.995"]])
-def test_few_steps_of_a_network_that_remembers_long(images, tmp_path, cached, capsys, more):
+def test_train_few_steps_with_slow_batch_norm_succeeds(images, tmp_path, cached, capsys, more):
     """MobileNetV3 keeps 0.99 of batch norm's statistics per step. After twelve steps these were nearly the initial
     ones, and every image got the same code.
     """

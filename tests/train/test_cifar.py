@@ -30,12 +30,12 @@ class Fake:
 @pytest.mark.parametrize(("source", "name"), [(cifar10, "CIFAR10"), (cifar100, "CIFAR100")])
 def test_cifar_has_the_official_order_split_and_labels(source, name, monkeypatch):
     monkeypatch.setattr(torchvision.datasets, name, Fake)
-    found = source("data")
-    assert found.keys == ["train/00000", "train/00001", "train/00002", "train/00003", "test/00000", "test/00001"]
-    assert found.split == ["train"] * 4 + ["test"] * 2
-    assert found.labels.tolist() == [0, 1, 0, 1, 0, 1] and found.classes == ["plane", "car"]
-    assert found.image(5, Preprocess(36, 32)).tolist() == np.full((32, 32, 3), 200).tolist()
-    assert found.spec == f"{name.lower()}:data"
+    dataset = source("data")
+    assert dataset.keys == ["train/00000", "train/00001", "train/00002", "train/00003", "test/00000", "test/00001"]
+    assert dataset.split == ["train"] * 4 + ["test"] * 2
+    assert dataset.labels.tolist() == [0, 1, 0, 1, 0, 1] and dataset.classes == ["plane", "car"]
+    assert dataset.image(5, Preprocess(36, 32)).tolist() == np.full((32, 32, 3), 200).tolist()
+    assert dataset.spec == f"{name.lower()}:data"
 
 
 def test_cifar_that_cannot_be_downloaded_is_not_found(monkeypatch, tmp_path):

@@ -31,9 +31,9 @@ def test_whitened_patches_have_no_correlation():
 
 @pytest.mark.parametrize("side", [16, 32, 45])
 def test_compact_accepts_any_size_and_has_no_weights(side):
-    found = backbones.create("compact", crop=side)
-    assert found.weights == "none" and found.features == compact.WIDTHS[-1]
-    assert found.network.eval()(torch.zeros(2, 3, side, side)).shape == (2, found.features)
+    result = backbones.create("compact", crop=side)
+    assert result.weights == "none" and result.features == compact.WIDTHS[-1]
+    assert result.network.eval()(torch.zeros(2, 3, side, side)).shape == (2, result.features)
 
 
 def test_compact_with_too_small_images_is_not_supported():

@@ -59,9 +59,11 @@ def test_features_of_an_interrupted_run_are_kept(tmp_path, monkeypatch, capsys, 
         features.extract(*given, cache)
     assert read == list(range(8)) and len(list(cache.glob("*.part.npz"))) == (1 if seconds > 0 else 2)
     until[0] = 99
-    found = features.extract(*given, cache)
+    weights = features.extract(*given, cache)
     assert read == list(range(11)) and "7 images" in capsys.readouterr().err
-    assert torch.equal(found.x, true.x) and found.rows.tolist() == true.rows.tolist() and found.failed == true.failed
+    assert (
+        torch.equal(weights.x, true.x) and weights.rows.tolist() == true.rows.tolist() and weights.failed == true.failed
+    )
     assert [file.suffixes for file in cache.iterdir()] == [[".npz"]]
     assert torch.equal(features.extract(*given, cache).x, true.x) and len(read) == 11
 
@@ -96,10 +98,10 @@ class Cached:
         )
 
     def check(self) -> None:
-        found = self.extract()
-        assert torch.equal(found.x, self.true.x) and found.x.dtype == torch.float32
-        assert found.rows.tolist() == [0, 1, 2] and found.rows.dtype == np.int64
-        assert found.failed == self.true.failed and list(found.failed) == ["a/9.png"]
+        result = self.extract()
+        assert torch.equal(result.x, self.true.x) and result.x.dtype == torch.float32
+        assert result.rows.tolist() == [0, 1, 2] and result.rows.dtype == np.int64
+        assert result.failed == self.true.failed and list(result.failed) == ["a/9.png"]
 
 
 @pytest.fixture
@@ -180,8 +182,8 @@ def test_weights_with_a_flipped_bit_fail_or_are_equal(tmp_path, kind):
             assert error.path == str(path) and "\n" not in str(error)
             refused += 1
         else:
-            found = network.state_dict()
-            assert kind != "zip" or all(torch.equal(found[key], true[key]) for key in true)
+            weights = network.state_dict()
+            assert kind != "zip" or all(torch.equal(weights[key], true[key]) for key in true)
         network.load_state_dict(true)
     assert refused > 100
     fill(network, path)
@@ -276,7 +278,7 @@ def test_weights_that_are_text_are_corrupt(tmp_path, name, content):
 
 def test_weights_from_a_safetensors_file(tmp_path):
     save_file = pytest.importorskip("safetensors.torch").save_file
-    made = compact.Compact().state_dict()
-    save_file(made, tmp_path / "w.safetensors")
-    found = backbones.create("compact", str(tmp_path / "w.safetensors"), 32).network.state_dict()
-    assert all(torch.equal(found[key], made[key]) for key in made)
+    expected = compact.Compact().state_dict()
+    save_file(expected, tmp_path / "w.safetensors")
+    weights = backbones.create("compact", str(tmp_path / "w.safetensors"), 32).network.state_dict()
+    assert all(torch.equal(weights[key], expected[key]) for key in expected)

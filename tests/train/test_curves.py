@@ -30,7 +30,7 @@ def lines(axes) -> list[tuple[list[float], list[float]]]:
     return [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines if len(line.get_xdata())]
 
 
-def test_one_code_length():
+def test_curves_of_one_code_length_equal_the_log():
     loss, codes, validation = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
     assert lines(loss) == [([1, 2], [4.0, 2.0]), ([1, 2], [3.0, 1.5]), ([1, 2], [1.0, 0.5])]
     assert lines(codes) == [([1, 2], [0.5, 0.25]), ([1, 2], [0.5, 0.8])]
@@ -38,7 +38,7 @@ def test_one_code_length():
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["loss", "L1", "Q"]
 
 
-def test_what_a_line_is_can_be_seen():
+def test_curves_have_distinct_lines_and_whole_epochs():
     """In a short run too, terms differ by colour and dashes, and epochs are whole numbers."""
     loss, codes, _ = training_curves.plot([training_curves.with_share(record) for record in ONE]).axes
     for axes in (loss, codes):
@@ -51,14 +51,14 @@ def test_what_a_line_is_can_be_seen():
         assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
-def test_several_code_lengths():
+def test_curves_of_several_code_lengths_equal_the_log():
     loss, codes, validation = training_curves.plot(SEVERAL).axes
     assert lines(loss) == [([1, 2, 3], [1.0, 0.5, 1 / 3]), ([1, 2, 3], [2.0, 1.0, 2 / 3])]
     assert lines(codes) == []
     assert [text.get_text() for text in validation.get_legend().get_texts()] == ["12 bits", "48 bits"]
 
 
-def test_files(tmp_path):
+def test_curves_are_drawn_from_a_valid_log(tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps(ONE[0]) + "\n")
     assert training_curves.draw(tmp_path) is None, "nothing to connect"

@@ -72,7 +72,7 @@ def method_with(centers: np.ndarray, **options) -> IDCWH:
 @pytest.mark.parametrize("l2_reduction", ["sum/Z", "sum", "sum/ZC", "sum/n"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("multi", [False, True])
-def test_equals_the_formula(l2_reduction, reduction, multi):
+def test_loss_equals_the_formula(l2_reduction, reduction, multi):
     options = {"sigma2": 3.0, "gamma": 0.7, "beta": 0.2, "l2_reduction": l2_reduction, "reduction": reduction}
     for seed in range(3):
         h, centers, y = batch(seed, 9, 4, 6, multi)
@@ -91,7 +91,7 @@ def test_equals_the_formula(l2_reduction, reduction, multi):
             np.testing.assert_array_equal(method.votes.numpy(), votes)
 
 
-def test_gradients_equal_finite_differences():
+def test_loss_gradients_equal_finite_differences():
     h, centers, y = batch(5, 6, 3, 4, multi=False)
     options = {"sigma2": 2.0, "gamma": 0.9, "beta": 0.3}
     x = torch.from_numpy(h).float().requires_grad_()
@@ -129,7 +129,7 @@ def test_l2_moves_only_centers_and_not_binary_centers():
 
 @pytest.mark.parametrize("bits", [1, 12, 48, 512])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
-def test_extreme_logits_stay_finite(bits, scale):
+def test_loss_of_extreme_logits_is_finite(bits, scale):
     """Covers ||h - mu||^2 up to 512 * 1e8, and outputs that are constant or exactly zero."""
     method = create("idcwh", 7, bits, 32, {})
     h = torch.full((32, bits), scale, requires_grad=True)
@@ -140,7 +140,7 @@ def test_extreme_logits_stay_finite(bits, scale):
     assert torch.isfinite(h.grad).all() and torch.isfinite(method.centers.grad).all()
 
 
-def test_own_center_far_away_still_has_a_gradient():
+def test_loss_of_a_far_center_has_a_gradient():
     """exp before log would lose the gradient: exp(-1e4 / 8) is 0."""
     method = create("idcwh", 2, 100, 1, {"gamma": 0.0, "beta": 0.0})
     with torch.no_grad():
@@ -152,7 +152,7 @@ def test_own_center_far_away_still_has_a_gradient():
     assert h.grad.abs().min() > 1
 
 
-def test_zero_centers_are_finite():
+def test_loss_of_zero_centers_is_finite():
     method = method_with(np.zeros((3, 8)))
     loss = method(torch.randn(4, 8), torch.eye(3).bool()[[0, 1, 2, 0]], torch.arange(4))
     loss.total.backward()
@@ -174,7 +174,7 @@ def test_rows_without_a_label_are_skipped_and_counted():
     assert none.skipped == 6 and none.total.item() == 0 and not none.terms
 
 
-def test_votes_start_again_every_epoch():
+def test_votes_are_reset_every_epoch():
     h, centers, y = batch(3, 5, 3, 4, multi=False)
     method = method_with(centers)
     method(torch.from_numpy(h).float(), torch.from_numpy(y), torch.arange(5))
@@ -185,7 +185,7 @@ def test_votes_start_again_every_epoch():
 
 
 @pytest.mark.parametrize(("classes", "n"), [(1, 4), (3, 4)])
-def test_one_class_and_a_batch_of_one_class(classes, n):
+def test_loss_of_one_class_is_finite(classes, n):
     method = create("idcwh", classes, 8, n, {})
     before = method.centers.detach().clone()
     optimizer = torch.optim.SGD(method.parameters(), lr=0.1)
@@ -198,7 +198,7 @@ def test_one_class_and_a_batch_of_one_class(classes, n):
     assert not torch.equal(before[0], method.centers[0]), "centers have to move in the first step"
 
 
-def test_forty_thousand_classes_more_than_codes():
+def test_loss_of_more_classes_than_codes_is_finite():
     method = create("idcwh", 40_000, 12, 128, {})
     y = torch.zeros(128, 40_000, dtype=torch.bool)
     y[torch.arange(128), torch.arange(128) * 300] = True
@@ -208,7 +208,7 @@ def test_forty_thousand_classes_more_than_codes():
 
 
 @pytest.mark.parametrize("multi", [False, True])
-def test_smoothed_labels(multi):
+def test_loss_of_smoothed_labels_equals_the_formula(multi):
     """A label counts 1 - s, and s is spread over all classes: written as sums over classes."""
     h, centers, y = batch(6, 9, 4, 6, multi)
     y[0] = True
@@ -224,7 +224,7 @@ def test_smoothed_labels(multi):
     assert loss.terms["L1"].item() == pytest.approx(total / rows, rel=2e-5)
 
 
-def test_centers_that_start_far_apart():
+def test_centers_with_start_far_are_far_apart():
     torch.manual_seed(0)
     method = create("idcwh", 10, 48, 6, {"start": "far"})
     assert method.centers.abs().unique().tolist() == [1.0] and method.options()["start"] == "far"
@@ -233,7 +233,7 @@ def test_centers_that_start_far_apart():
     assert create("idcwh", 10, 48, 6, {}).options()["start"] == "normal"
 
 
-def test_single_is_gamma_zero():
+def test_idcwh_single_equals_gamma_0():
     h, centers, y = batch(4, 6, 3, 4, multi=False)
     single = create("idcwh-single", 3, 4, 6, {})
     with torch.no_grad():
@@ -250,7 +250,7 @@ def test_single_is_gamma_zero():
     [{"sigma2": 0.0}, {"sigma2": -1.0}, {"gamma": -1.0}, {"beta": -0.1}, {"l2_reduction": "?"}, {"reduction": "max"},
      {"smoothing": 1.0}, {"smoothing": -0.1}, {"start": "near"}],
 )  # fmt: skip
-def test_options_out_of_range(options):
+def test_options_out_of_range_are_invalid(options):
     with pytest.raises(ValueError, match=f"^idcwh: {next(iter(options))}: expected "):
         create("idcwh", 3, 4, 6, options)
 

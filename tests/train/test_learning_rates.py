@@ -19,7 +19,7 @@ from idcwh_train.options import Options
     ("method", "given", "factor"),
     [("idcwh", {}, 1), ("dhn", {}, 10), ("dhn", {"freeze": True}, 1), ("dhn", {"head_lr": 0.03}, 3)],
 )
-def test_learning_rate_of_the_head(method, given, factor):
+def test_learning_rate_of_the_head_has_its_factor(method, given, factor):
     of = create(method, 3, 4, 10, {})
     network = Network(nn.Linear(5, 5), 5, (0, 0, 0), (1, 1, 1), {4: of.head(5)})
     groups = optim.optimizer(network, [of], Options(bits=4, lr=0.01, **given)).param_groups
@@ -73,6 +73,6 @@ ROOT_2, ROOT_3 = 2**0.5, 3**0.5
 def test_every_rate_follows_the_schedule(epochs, given, factors):
     steps, records = rates(epochs, **given)
     assert len(steps) == 2 * epochs
-    for found, factor in zip(steps, factors, strict=True):
-        assert found == pytest.approx([0.04 * factor, 0.02 * factor, 0.005 * factor])
+    for result, factor in zip(steps, factors, strict=True):
+        assert result == pytest.approx([0.04 * factor, 0.02 * factor, 0.005 * factor])
     assert records == [backbone for backbone, _, _ in steps[1::2]], "a record has the rate of the epoch's last step"

@@ -42,9 +42,9 @@ def test_descent_never_raises_the_objective(seed):
 
     values = [objective(b)]
     for sweeps in range(1, 6):
-        found = descend(torch.from_numpy(b), torch.from_numpy(y @ w.T + nu * f), torch.from_numpy(w), sweeps).numpy()
-        assert set(np.unique(found)) == {-1, 1}
-        values.append(objective(found))
+        result = descend(torch.from_numpy(b), torch.from_numpy(y @ w.T + nu * f), torch.from_numpy(w), sweeps).numpy()
+        assert set(np.unique(result)) == {-1, 1}
+        values.append(objective(result))
     assert all(after <= before + 1e-9 for before, after in itertools.pairwise(values))
     assert values[1] < values[0]
     last = descend(torch.from_numpy(b), torch.from_numpy(y @ w.T + nu * f), torch.from_numpy(w), 100).numpy()
@@ -54,7 +54,7 @@ def test_descent_never_raises_the_objective(seed):
         assert objective(other) >= objective(last) - 1e-9
 
 
-def test_ridge_is_least_squares():
+def test_ridge_equals_least_squares():
     rng = np.random.default_rng(0)
     a, c = rng.standard_normal((30, 5)), rng.standard_normal((30, 3))
     for weight in (0.0, 0.7):
@@ -69,7 +69,7 @@ def test_ridge_is_least_squares():
 
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("name", ["sdh", "fsdh"])
-def test_fit_is_the_algorithm_in_numpy(name, multi_label):
+def test_fit_equals_the_algorithm_in_numpy(name, multi_label):
     rng = np.random.default_rng(4)
     n, features, classes, bits, anchors = 60, 7, 3, 5, 11
     x = rng.standard_normal((n, features)).astype(np.float32)
@@ -120,7 +120,7 @@ def test_fit_is_the_algorithm_in_numpy(name, multi_label):
 
 
 @pytest.mark.parametrize("name", ["sdh", "fsdh"])
-def test_few_images_equal_images_no_labels(name):
+def test_fit_of_few_or_equal_images_is_finite(name):
     method = create(name, 3, 8, 1, {"lam": 0.0, "shrink": 0.0})
     y = torch.eye(3, dtype=torch.bool)
     for x, labels in ((torch.randn(1, 6), y[:1]), (torch.ones(5, 6), y[[0, 0, 1, 2, 2]])):
@@ -134,7 +134,7 @@ def test_few_images_equal_images_no_labels(name):
 
 
 @pytest.mark.parametrize("order", [1, 2, 8, 64])
-def test_hadamard(order):
+def test_hadamard_rows_are_orthogonal(order):
     h = hadamard_rows(torch.arange(order), order).long().numpy()
     np.testing.assert_array_equal(h @ h.T, order * np.eye(order))
 
@@ -142,7 +142,7 @@ def test_hadamard(order):
 @pytest.mark.parametrize(
     ("classes", "bits", "possible"), [(10, 16, True), (32, 16, True), (33, 16, False), (3, 12, False)]
 )
-def test_rows_of_hadamard(classes, bits, possible):
+def test_rows_of_hadamard_have_no_positive_products(classes, bits, possible):
     rows = rows_of_hadamard(classes, bits)
     assert (rows is not None) == possible
     if rows is not None:
@@ -154,7 +154,7 @@ def test_rows_of_hadamard(classes, bits, possible):
     ("classes", "bits", "least"),
     [(1, 7, 7), (2, 12, 12), (10, 12, 5), (10, 48, 20), (100, 48, 14), (80, 64, 22), (4, 2, 1)],
 )
-def test_codes_are_far_apart(classes, bits, least):
+def test_class_codes_are_far_apart(classes, bits, least):
     torch.manual_seed(0)
     codes = spread(classes, bits).long()
     assert codes.shape == (classes, bits) and set(codes.unique().tolist()) <= {-1, 1}
@@ -163,7 +163,7 @@ def test_codes_are_far_apart(classes, bits, least):
 
 
 @pytest.mark.parametrize(("classes", "bits"), [(5, 1), (9, 2), (40_000, 12), (40_000, 15)])
-def test_more_classes_than_codes_share_them_evenly(classes, bits):
+def test_more_classes_than_codes_use_them_evenly(classes, bits):
     numbers = (spread(classes, bits) > 0).long() @ (2 ** torch.arange(bits))
     counts = torch.bincount(numbers, minlength=2**bits)
     assert counts.max() - counts.min() <= 1

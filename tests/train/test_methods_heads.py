@@ -42,7 +42,7 @@ KINDS = ["linear", "sliced", "normed", "rbf", "class-code", "multi_label"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stored_and_built_again(kind):
+def test_head_stored_and_built_again_is_equal(kind):
     head = drawn(kind).eval()
     again = heads.build(heads.config(head), FEATURES, BITS)
     again.load_state_dict(head.state_dict())
@@ -52,13 +52,13 @@ def test_stored_and_built_again(kind):
     assert head(x).shape == (50, BITS) and head(x).dtype == torch.float32
 
 
-def test_class_code_is_built_from_its_key_until_0_1():
+def test_class_code_head_is_built_from_its_key_until_0_1():
     head = heads.build({"kind": "class-code", "classes": 5, "several": True}, FEATURES, BITS)
     assert isinstance(head, heads.ClassCode) and head.multi_label
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_is_the_head_in_eval_mode(kind):
+def test_plain_head_equals_the_head_in_eval_mode(kind):
     head = drawn(kind).train()
     exported = heads.plain(head)
     assert not exported.training
@@ -69,7 +69,7 @@ def test_plain_is_the_head_in_eval_mode(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rbf", "class-code", "multi_label"])  # the others are linear by then
-def test_the_exported_graph_gives_the_same(kind):
+def test_exported_head_equals_the_head(kind):
     onnxruntime = pytest.importorskip("onnxruntime")
     graph = pytest.importorskip("idcwh_export.graph")
 
@@ -93,7 +93,7 @@ def test_the_exported_graph_gives_the_same(kind):
 
 
 @pytest.mark.parametrize(("features", "bits", "widths"), [(12, 4, [3, 3, 3, 3]), (10, 3, [3, 3, 4]), (5, 5, [1] * 5)])
-def test_a_bit_sees_its_slice(features, bits, widths):
+def test_sliced_head_bit_uses_its_slice(features, bits, widths):
     head = heads.Sliced(features, bits)
     nn.init.uniform_(head.weight, 0.5, 1)
     seen = torch.stack([head(row[None])[0] - head(torch.zeros(1, features))[0] for row in torch.eye(features)]) != 0
@@ -101,7 +101,7 @@ def test_a_bit_sees_its_slice(features, bits, widths):
     np.testing.assert_array_equal(seen.numpy(), np.eye(bits, dtype=bool)[owner])
 
 
-def test_batch_norm_of_one_image():
+def test_normed_head_of_one_image_is_finite():
     head = heads.Normed(FEATURES, BITS).train()
     h = head(torch.randn(1, FEATURES))
     h.sum().backward()
@@ -110,7 +110,7 @@ def test_batch_norm_of_one_image():
     torch.testing.assert_close(balanced.mean(dim=0), torch.zeros(BITS), atol=1e-5, rtol=0)
 
 
-def test_rbf_is_the_formula():
+def test_rbf_head_equals_the_formula():
     head = drawn("rbf").eval()
     x = torch.randn(4, FEATURES)
     for i in range(4):
@@ -119,7 +119,7 @@ def test_rbf_is_the_formula():
         np.testing.assert_allclose(head(x[i : i + 1])[0].detach().numpy(), h, rtol=1e-4, atol=1e-5)
 
 
-def test_class_codes():
+def test_class_code_head_equals_loops():
     one, multi = drawn("class-code"), drawn("multi_label")
     assert torch.equal(one.codes, multi.codes)
     x = torch.randn(100, FEATURES)
@@ -129,9 +129,9 @@ def test_class_codes():
     for i, row in enumerate(scores):
         best = max(range(5), key=lambda j: row[j])
         assert one.eval()(x[i : i + 1])[0].tolist() == one.codes[best].tolist()
-        found = {j for j in range(5) if row[j] >= 0} | {best}
-        numbers.add(len(found))
-        total = [sum(int(multi.codes[j, v]) for j in found) for v in range(BITS)]
+        result = {j for j in range(5) if row[j] >= 0} | {best}
+        numbers.add(len(result))
+        total = [sum(int(multi.codes[j, v]) for j in result) for v in range(BITS)]
         assert multi.eval()(x[i : i + 1])[0].tolist() == total
     assert len(numbers) > 2 and any((row < 0).all() for row in scores)
 
@@ -150,13 +150,13 @@ def test_unknown_head_is_not_supported(config):
         heads.build(config, 4, 4)
 
 
-def test_only_heads_are_stored():
+def test_config_of_another_module_is_a_type_error():
     with pytest.raises(TypeError, match="Conv2d"):
         heads.config(nn.Conv2d(1, 1, 1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_moved_takes_the_center_of_the_features_into_the_head(kind):
+def test_moved_head_includes_the_center_of_the_features(kind):
     head = heads.plain(drawn(kind))
     before = [tensor.clone() for tensor in head.state_dict().values()]
     center, x = 2 * torch.randn(FEATURES), torch.randn(50, FEATURES)
@@ -166,7 +166,7 @@ def test_moved_takes_the_center_of_the_features_into_the_head(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_moved_takes_the_scale_of_the_features_into_the_head(kind):
+def test_moved_head_includes_the_scale_of_the_features(kind):
     head = heads.plain(drawn(kind))
     center, x = 2 * torch.randn(FEATURES), torch.randn(50, FEATURES)
     torch.testing.assert_close(heads.moved(head, center, 4.0)(x / 4 + center), head(x), rtol=1e-4, atol=1e-4)

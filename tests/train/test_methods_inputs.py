@@ -34,7 +34,7 @@ def finite(method, h, loss):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_options_are_plain_and_make_the_same_method(name):
+def test_method_options_are_plain_and_rebuild_the_method(name):
     method = create(name, 5, 12, 20, {})
     options = method.options()
     assert list(options) == [*declared(type(method))]
@@ -51,7 +51,7 @@ NOBODYS = [-1, float("nan"), float("inf"), "abc", None, [1]]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_values_that_an_option_does_not_take(name):
+def test_method_option_with_an_invalid_value_is_refused(name):
     """The error names method, option and value. An option for whole numbers above 0 refuses 0.5."""
     for option, value in find(name)(5, 12, 20).options().items():
         wrong = {bool: ["maybe", "no", 0], int: [0, 0.5, 2.5, True], float: [True], str: [True]}[type(value)]
@@ -72,7 +72,7 @@ def test_fsdh_has_no_sweeps():
 
 @pytest.mark.parametrize("name", STEPPED)
 @pytest.mark.parametrize("bits", [1, 512])
-def test_extreme_outputs_are_finite(name, bits):
+def test_method_with_extreme_outputs_is_finite(name, bits):
     """Covers ||h - mu||^2 = 512 * 1e8, and outputs that are constant or exactly zero."""
     classes, n = 7, 32
     for scale in (0.0, 1.0, 100.0, 1e4):
@@ -90,7 +90,7 @@ def test_extreme_outputs_are_finite(name, bits):
 
 @pytest.mark.parametrize("name", STEPPED)
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_rows_without_a_label_do_not_count(name, multi_label):
+def test_method_ignores_rows_without_a_label(name, multi_label):
     h, y, rows = batch(name, 12, 4, 8, multi_label=multi_label)
     y[3] = y[7] = False
     kept = y.any(dim=1)
@@ -113,7 +113,7 @@ def test_rows_without_a_label_do_not_count(name, multi_label):
 
 @pytest.mark.parametrize("name", STEPPED)
 @pytest.mark.parametrize(("classes", "n"), [(1, 1), (1, 6), (3, 1), (3, 6)])
-def test_one_image_one_class(name, classes, n):
+def test_method_with_one_class_is_finite(name, classes, n):
     """Without another image, a triplet or another class, undefined terms are zero."""
     method = create(name, classes, 8, n, {})
     h, _, rows = batch(name, n, classes, 8)
@@ -131,7 +131,7 @@ def test_one_image_one_class(name, classes, n):
 
 
 @pytest.mark.parametrize("name", STEPPED)
-def test_state_taken_up_again(name):
+def test_method_with_restored_state_gives_the_same_losses(name):
     """After state_dict and load_state_dict, the next losses are the same, bit for bit."""
 
     def steps(method, seeds):
@@ -155,7 +155,7 @@ def test_state_taken_up_again(name):
 
 
 @pytest.mark.parametrize("name", STEPPED)
-def test_half_precision_is_taken_as_float32(name):
+def test_method_of_half_precision_equals_float32(name):
     torch.manual_seed(0)
     method = create(name, 4, 8, 10, {})
     h, y, rows = batch(name, 10, 4, 8)
@@ -166,7 +166,7 @@ def test_half_precision_is_taken_as_float32(name):
 
 
 @pytest.mark.parametrize("name", STEPPED)
-def test_forty_thousand_classes(name):
+def test_method_with_forty_thousand_classes_is_finite(name):
     """Covers memory and time: a batch of 16 at 12 bits has more classes than codes."""
     method = create(name, 40_000, 12, 100, {}, multi_label=False)
     h, y, rows = batch(name, 16, 40_000, 12)
@@ -175,6 +175,6 @@ def test_forty_thousand_classes(name):
     method.start_epoch()
 
 
-def test_dnnh_needs_a_feature_a_bit():
+def test_dnnh_with_fewer_features_than_bits_is_refused():
     with raises(IdcwhError, found="16 features"):
         create("dnnh", 3, 24, 10, {}).head(16)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("name", list(MODULES))
-def test_learns(name, multi_label):
+def test_method_learns_a_small_dataset(name, multi_label):
     """Checks the MAP of new images of Gaussian classes in 40 dimensions at 12 bits.
 
     A multi-label image is the sum of its classes.
@@ -45,5 +45,5 @@ def test_learns(name, multi_label):
                 optimizer.step()
     with torch.inference_mode():
         codes = ih.pack(head.eval()(x[train:]).numpy())
-    found = ih.evaluate(codes[:50], y[train : train + 50], codes[50:], y[train + 50 :], bits=12, at=()).map
-    assert found > (0.8 if multi_label else 0.9)  # by chance 0.51 and 0.2
+    score = ih.evaluate(codes[:50], y[train : train + 50], codes[50:], y[train + 50 :], bits=12, at=()).map
+    assert score > (0.8 if multi_label else 0.9)  # by chance 0.51 and 0.2

@@ -73,9 +73,9 @@ class DCWH(Reference):
     def epoch(self):
         if self.epochs and self.epochs % self.m.every == 0:
             for j in range(len(self.centers)):
-                own = [h for h, labels in self.seen if labels[j]]
-                if own:
-                    self.centers[j] = [sum(h[v] for h in own) / len(own) for v in range(len(own[0]))]
+                members = [h for h, labels in self.seen if labels[j]]
+                if members:
+                    self.centers[j] = [sum(h[v] for h in members) / len(members) for v in range(len(members[0]))]
         self.seen = []
         self.epochs += 1
 
@@ -168,12 +168,12 @@ def all_triplets(y):
 
 class DTSH(Reference):
     def loss(self, h, y, rows):
-        found = all_triplets(y)
+        result = all_triplets(y)
         total = 0.0
-        for q, p, n in found:
+        for q, p, n in result:
             x = dot(h[q], h[p]) / 2 - dot(h[q], h[n]) / 2 - self.m.margin * self.m.bits
             total -= x - log1p_exp(x)
-        return {"triplets": total / max(1, len(found)), "Q": self.m.eta * self.mean_q(h)}
+        return {"triplets": total / max(1, len(result)), "Q": self.m.eta * self.mean_q(h)}
 
 
 class DNNH(Reference):
@@ -186,11 +186,11 @@ class DNNH(Reference):
 
     def loss(self, h, y, rows):
         g = np.array([[sigmoid(x) for x in row] for row in h]) + self.added
-        found = all_triplets(y)
+        result = all_triplets(y)
         total = 0.0
-        for q, p, n in found:
+        for q, p, n in result:
             total += max(0.0, self.m.margin + np.sum((g[q] - g[p]) ** 2) - np.sum((g[q] - g[n]) ** 2))
-        return {"triplets": total / max(1, len(found))}
+        return {"triplets": total / max(1, len(result))}
 
 
 class HashNet(Reference):
@@ -294,7 +294,7 @@ def batches(name, multi_label):
 
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize(("name", "reference", "options"), CASES)
-def test_loss_and_gradient(name, reference, options, multi_label):
+def test_loss_and_gradient_equal_the_formula(name, reference, options, multi_label):
     torch.manual_seed(3)
     method = create(
         name, CLASSES, BITS, IMAGES, options, multi_label=None if "multi_label" in options else multi_label
@@ -315,18 +315,18 @@ def test_loss_and_gradient(name, reference, options, multi_label):
         assert {k: v.item() for k, v in loss.terms.items()} == pytest.approx(terms, rel=1e-9, abs=1e-12)
         assert loss.total.item() == pytest.approx(sum(terms.values()), rel=1e-9)
         assert x.grad[~torch.from_numpy(kept)].abs().sum() == 0
-        found, step = x.grad[torch.from_numpy(kept)].numpy(), 1e-5
+        result, step = x.grad[torch.from_numpy(kept)].numpy(), 1e-5
         for i, v in np.ndindex(h.shape):
             sides = []
             for d in (step, -step):
                 moved = h.copy()
                 moved[i, v] += d
                 sides.append(sum(expected.loss(moved, y, rows).values()))
-            assert found[i, v] == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-5, abs=1e-8)
+            assert result[i, v] == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-5, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", ["dpsh", "dsdh"])
-def test_memory_of_single_labels_equals_the_multi_label_one(name):
+def test_memory_bank_of_single_labels_equals_multi_label(name):
     torch.manual_seed(0)
     one, multi = (create(name, CLASSES, BITS, IMAGES, {}, multi_label=flag).double() for flag in (False, True))
     assert one.memory.labels.ndim == 1 and multi.memory.labels.ndim == 2
@@ -338,13 +338,13 @@ def test_memory_of_single_labels_equals_the_multi_label_one(name):
         assert a.item() == pytest.approx(b.item(), rel=1e-12)
 
 
-def test_memory_stays_small():
+def test_memory_bank_of_many_classes_is_small():
     """With 50,000 images and 40,000 classes, the labels of single-label images must not become a matrix."""
     method = create("dpsh", 40_000, 48, 50_000, {}, multi_label=False)
     assert sum(b.numel() * b.element_size() for b in method.buffers()) == 50_000 * (4 * 48 + 8)
 
 
-def test_triplets_taken_by_chance_are_triplets():
+def test_sampled_triplets_are_triplets():
     from idcwh_train.methods.pairwise import similar, triplets
 
     rng = np.random.default_rng(1)

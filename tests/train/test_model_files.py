@@ -47,7 +47,7 @@ def tiny(bits: int = 12) -> tuple[HashModel, dict]:
     return model, content
 
 
-def test_model_file_round_trip(tmp_path):
+def test_model_file_saved_and_loaded_is_equal(tmp_path):
     model, content = tiny()
     path = tmp_path / "model.pt"
     checkpoint.save_model(path, model, content)
@@ -63,7 +63,7 @@ def test_model_file_round_trip(tmp_path):
     }  # fmt: skip
 
 
-def test_hash_layer_starts_as_the_paper_says():
+def test_hash_layer_has_the_initial_weights_of_the_paper():
     model, _ = tiny(64)
     bound = (6 / (model.features + 64)) ** 0.5  # Glorot, uniform
     assert model.hash.weight.abs().max() <= bound and model.hash.weight.abs().max() > 0.9 * bound
@@ -150,7 +150,7 @@ def test_load_model_of_a_missing_file_is_not_found():
         checkpoint.load_model("nowhere.pt")
 
 
-def test_nothing_is_left_when_saving_fails(tmp_path):
+def test_save_model_that_fails_leaves_no_file(tmp_path):
     model, content = tiny()
     path = tmp_path / "model.pt"
     checkpoint.save_model(path, model, content)
@@ -163,7 +163,7 @@ def test_nothing_is_left_when_saving_fails(tmp_path):
 # -------------------------------------------------------------------------------------------------------- backbones
 
 
-def test_weights_from_a_file(tmp_path):
+def test_weights_from_a_file_are_loaded(tmp_path):
     import torchvision
 
     whole = torchvision.models.resnet18(weights=None)
@@ -199,7 +199,7 @@ def test_pickled_weights_are_refused(tmp_path):
         backbones.create(TINY, str(tmp_path / "w.pt"), 32)
 
 
-def test_weights_that_cannot_be_downloaded(monkeypatch):
+def test_weights_without_a_network_are_invalid(monkeypatch):
     import torchvision
 
     def fail(self, **_):
@@ -216,13 +216,13 @@ def test_backbone_with_a_fixed_image_size_is_not_supported():
         backbones.create("vit_b_16", "none", 64)
 
 
-def test_a_network_whose_layers_have_versions_comes_back(tmp_path):
+def test_model_file_keeps_the_versions_of_layers(tmp_path):
     """MNASNet refuses a state_dict without its version."""
-    made = backbones.create("mnasnet0_5", "none", 64, seed=0)
-    model = HashModel(made.network, made.features, 8, made.mean, made.std).eval()
+    result = backbones.create("mnasnet0_5", "none", 64, seed=0)
+    model = HashModel(result.network, result.features, 8, result.mean, result.std).eval()
     content = {
-        "classes": ["a"], "backbone": made.config, "method": {"name": "idcwh"}, "centers": None, "training": {},
-        "preprocess": Preprocess(64, 64).to_dict(), "normalize": {"mean": list(made.mean), "std": list(made.std)},
+        "classes": ["a"], "backbone": result.config, "method": {"name": "idcwh"}, "centers": None, "training": {},
+        "preprocess": Preprocess(64, 64).to_dict(), "normalize": {"mean": list(result.mean), "std": list(result.std)},
         "sample": {},
     }  # fmt: skip
     checkpoint.save_model(tmp_path / "model.pt", model, content)
@@ -230,23 +230,23 @@ def test_a_network_whose_layers_have_versions_comes_back(tmp_path):
     pixels = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
     with torch.inference_mode():
         assert torch.equal(again(pixels), model(pixels))
-    torch.save(made.network.state_dict() | {"classifier.1.weight": torch.zeros(1)}, tmp_path / "weights.pt")
-    assert backbones.create("mnasnet0_5", str(tmp_path / "weights.pt"), 64).features == made.features
+    torch.save(result.network.state_dict() | {"classifier.1.weight": torch.zeros(1)}, tmp_path / "weights.pt")
+    assert backbones.create("mnasnet0_5", str(tmp_path / "weights.pt"), 64).features == result.features
 
 
 @pytest.mark.parametrize(("name", "features"), [("squeezenet1_1", 512), ("inception_v3", 2048)])
 def test_backbone_without_a_final_linear_layer_gives_features(name, features, monkeypatch):
     """The features are the pooled inputs of the classifier."""
-    made = backbones.create(name, "none", 96 if name == "inception_v3" else 64, seed=0)
-    assert made.features == features
-    again = backbones.build(made.config)
-    again.load_state_dict(made.network.state_dict())
+    result = backbones.create(name, "none", 96 if name == "inception_v3" else 64, seed=0)
+    assert result.features == features
+    again = backbones.build(result.config)
+    again.load_state_dict(result.network.state_dict())
     x = torch.rand(2, 3, 96, 96)
     seen = []
-    layer = made.network.features if name == "squeezenet1_1" else made.network.avgpool
+    layer = result.network.features if name == "squeezenet1_1" else result.network.avgpool
     layer.register_forward_hook(lambda module, given, out: seen.append(out))
     with torch.inference_mode():
-        out = made.network.eval()(x)
+        out = result.network.eval()(x)
         expected = seen[0].mean((2, 3)) if name == "squeezenet1_1" else seen[0].flatten(1)
         assert torch.allclose(out, expected, atol=1e-6) and torch.equal(again.eval()(x), out)
 
@@ -328,8 +328,8 @@ def test_cache_follows_images_weights_and_preprocessing(tmp_path, capsys):
     model, _ = tiny()
 
     def run(resize: int = 36) -> tuple[features.Features, bool]:
-        found = features.extract(model, data, rows, Preprocess(resize, 32), cpu, cache)
-        return found, "from " in capsys.readouterr().err
+        result = features.extract(model, data, rows, Preprocess(resize, 32), cpu, cache)
+        return result, "from " in capsys.readouterr().err
 
     first, cached = run()
     assert not cached and first.rows.tolist() == [0, 1, 2, 3, 4]
@@ -380,7 +380,7 @@ class Given:
         return positions, self.h[positions]
 
 
-def test_map_of_validation_images():
+def test_validation_map_of_perfect_codes_is_1():
     labels = np.arange(20) % 2
     h = torch.from_numpy(np.where(labels[:, None] == 0, 1.0, -1.0) * np.ones((20, 8))).float()
     source = Given(h)
@@ -390,7 +390,7 @@ def test_map_of_validation_images():
     assert validation_map(source, source.network, torch.arange(16), torch.arange(16, 20), labels) == {}
 
 
-def test_collapse_is_seen_in_what_the_network_puts_out():
+def test_code_statistics_report_collapse():
     def summary(h: torch.Tensor, classes: int) -> dict:
         codes = Codes(h.shape[1])
         for batch in h.split(7):
@@ -410,7 +410,7 @@ def test_collapse_is_seen_in_what_the_network_puts_out():
     assert Codes(8).summary(3) == {}
 
 
-def test_names_of_backbones_that_are_known():
+def test_unknown_backbone_is_named():
     for name in ("googlenet", "compact", "timm:test_resnet", "timm:resnet50.a1_in1k", "timm:hf-hub:somebody/some"):
         assert backbones.unknown(name) is None
     for name in ("nope", "", "timm:nope", "timm:", "fcn_resnet50"):

@@ -94,8 +94,8 @@ def test_options_are_all_declared() -> None:
     ],
 )
 def test_option_type_reads_texts(name: str, text: str, value: Any) -> None:
-    found = OPTIONS[name].type.read(name, text)
-    assert found == value and type(found) is type(value)
+    result = OPTIONS[name].type.read(name, text)
+    assert result == value and type(result) is type(value)
 
 
 @pytest.mark.parametrize(

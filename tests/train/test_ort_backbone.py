@@ -20,7 +20,7 @@ from idcwh_train.models.hash_model import Embedder
 pytestmark = pytest.mark.slow
 
 
-def test_any_number_of_images_in_any_thread_alone():
+def test_ort_backbone_of_any_batch_size_equals_pytorch():
     torch.manual_seed(0)
     network = backbones.create("timm:test_resnet", "none", 32, seed=0).network.eval()
     run = ort_backbone.session(network, torch.randn(2, 3, 32, 32))
@@ -45,17 +45,17 @@ class Choice(nn.Module):
 
 
 @pytest.mark.parametrize("network", [Changed(), Choice()])
-def test_what_is_not_the_network_is_not_used(network):
+def test_ort_backbone_that_differs_is_not_used(network):
     assert ort_backbone.session(network, torch.rand(2, 4)) is None
 
 
-def test_without_onnxruntime_it_is_pytorch(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
+def test_backbone_without_onnxruntime_uses_pytorch(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find_spec(name))
     assert ort_backbone.session(nn.Identity(), torch.rand(2, 4)) is None
 
 
-def test_features_are_the_same_both_ways(tmp_path, monkeypatch):
+def test_features_of_onnxruntime_equal_pytorch(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", x=rng.integers(0, 256, (30, 32, 32, 3), np.uint8), y=np.arange(30) % 3)
     backbone = backbones.create("timm:test_resnet", "none", 32, seed=0)
@@ -93,7 +93,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def test_memory_does_not_grow_with_the_images():
+def test_memory_does_not_depend_on_the_number_of_images():
     """In float32, 224 x 224 pixels of 800 more images are half a gigabyte, and their features 2 MB."""
     few, many = (
         int(subprocess.run([sys.executable, "-c", _PEAK, n], capture_output=True, text=True, check=True).stdout) / 1024
@@ -102,7 +102,7 @@ def test_memory_does_not_grow_with_the_images():
     assert many - few < 150
 
 
-def test_the_cache_knows_what_computed(tmp_path, monkeypatch):
+def test_feature_cache_depends_on_onnxruntime(tmp_path, monkeypatch):
     """Features are computed again if ONNX Runtime is installed or removed, because their last bits differ."""
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", x=rng.integers(0, 256, (6, 32, 32, 3), np.uint8), y=np.arange(6) % 3)
@@ -112,8 +112,8 @@ def test_the_cache_knows_what_computed(tmp_path, monkeypatch):
     given = (model, load(str(tmp_path / "a.npz")), np.arange(6), Preprocess(32, 32), torch.device("cpu"), cache)
     monkeypatch.setattr(ort_backbone, "ENOUGH", 1)
     fast = features.extract(*given)
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find_spec(name))
     plain = features.extract(*given)
     assert len(list(cache.iterdir())) == 2
     assert torch.equal(plain.x, features.compute(*given[:-1]).x)

@@ -27,10 +27,10 @@ def test_recipe_given_options_win_over_method_and_recipe() -> None:
 
 
 def test_recipe_method_options_are_merged_one_by_one() -> None:
-    own = recipes.options("scratch", {"bits": 24}).of_method(24)
-    assert own == {"sigma2": 8.0, "beta": 0.01, "start": "far", "smoothing": 0.1}
+    scratch = recipes.options("scratch", {"bits": 24}).of_method(24)
+    assert scratch == {"sigma2": 8.0, "beta": 0.01, "start": "far", "smoothing": 0.1}
     changed = recipes.options("scratch", {"bits": 24, "method_options": {"start": "normal"}}).of_method(24)
-    assert changed == {**own, "start": "normal"}
+    assert changed == {**scratch, "start": "normal"}
 
 
 @pytest.mark.parametrize("recipe", recipes.RECIPES)
@@ -60,8 +60,8 @@ def test_recipe_fine_tuning_quantizes_weakly(recipe, method):
     """Holds at every code length, whatever options the recipes have per length."""
     options = recipes.options(recipe, {"method": method, "bits": (12, 48)})
     for bits in (12, 48):
-        found = options.of_method(bits)
-        assert (found["beta"], found["start"], found["smoothing"], found["sigma2"]) == (0.01, "far", 0.1, bits / 3)
+        result = options.of_method(bits)
+        assert (result["beta"], result["start"], result["smoothing"], result["sigma2"]) == (0.01, "far", 0.1, bits / 3)
     frozen = recipes.options("frozen", {"method": method, "bits": (12,)}).of_method(12)
     assert (frozen["beta"], frozen["start"], frozen["sigma2"]) == (pytest.approx(0.05), "far", 7)
 
@@ -79,15 +79,15 @@ def test_recipe_given_epochs_are_not_raised():
 
 def test_recipe_frozen_options_are_those_of_the_results():
     """Every option but min_steps is that of the tables in docs/results.md."""
-    found = recipes.options("frozen", {"bits": (12, 48)}).to_dict()
-    assert found.pop("min_steps") == 2_800
+    options = recipes.options("frozen", {"bits": (12, 48)}).to_dict()
+    assert options.pop("min_steps") == 2_800
     expected = {
         **Options(bits=(12, 48)).to_dict(), "validation": 0.1, "epochs": 80, "schedule": "cosine", "lr": 0.05,
         "center_lr": 0.05, "weight_decay": 1.5e-3, "dropout": 0.3, "method_options": {"start": "far", "smoothing": 0.1},
         "length_options": {"12": {"sigma2": 7.0, "beta": 0.6 / 12}, "48": {"sigma2": 16.0, "beta": 0.6 / 48}},
     }  # fmt: skip
     del expected["min_steps"]
-    assert found == expected
+    assert options == expected
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_recipe_frozen_options_are_those_of_the_results():
     ],
 )
 def test_recipe_sizes_not_given_follow_those_given(recipe, given, expected):
-    found = recipes.options(recipe, given).to_dict()
-    assert {name: found[name] for name in expected} == expected
+    options = recipes.options(recipe, given).to_dict()
+    assert {name: options[name] for name in expected} == expected
 
 
 def test_recipe_sizes_given_must_fit():

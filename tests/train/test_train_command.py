@@ -35,10 +35,10 @@ def test_train_frozen_writes_a_consistent_model(images, net, tmp_path, cached, c
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "12", "--json", "--out", str(out), *cached]
     assert cli.main(command) == 0
-    said = capsys.readouterr()
-    record = json.loads(said.out)
+    output = capsys.readouterr()
+    record = json.loads(output.out)
     assert record["epoch"] == 12 and record["finished"] and record["unreadable"] == {}
-    assert "9 queries, 33 training, 33 database, of which 33 are also training" in said.err
+    assert "9 queries, 33 training, 33 database, of which 33 are also training" in output.err
     model, content = load_model(out / "model.pt")
     assert content["format"] == "idcwh-model" and content["version"] == 1 and content["bits"] == 12
     assert content["classes"] == ["class0", "class1", "class2"]
@@ -68,10 +68,10 @@ def test_model_outputs_are_those_of_the_trained_hash_layer(images, net, tmp_path
     model, _ = load_model(out / "model.pt")
     dataset, pre = datasets.load(str(images)), Preprocess(36, 32)
     rows = np.arange(len(dataset))
-    found = features.extract(model, dataset, rows, pre, torch.device("cpu"), None)
+    result = features.extract(model, dataset, rows, pre, torch.device("cpu"), None)
     pixels = torch.from_numpy(np.stack([dataset.image(i, pre) for i in rows])).permute(0, 3, 1, 2)
     with torch.inference_mode():
-        torch.testing.assert_close(model.head(found.x), model(pixels), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(model.head(result.x), model(pixels), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("how", [["--freeze"], ["--lr", "0.001", "--validation", "0.2"]])
@@ -195,9 +195,9 @@ def test_train_unreadable_images_are_skipped_and_named(make_images, net, tmp_pat
         out = tmp_path / how[0]
         command = ["--data", str(data), *net, *how, "--epochs", "2", "--batch-size", "9", "--out", str(out), *cached]
         assert cli.main(command) == 3
-        said = capsys.readouterr().err
-        assert all(f"skipped train/class1/{name}.png: " in said for name in ("05", "06"))
-        assert "unreadable images skipped: 2" in said
+        output = capsys.readouterr().err
+        assert all(f"skipped train/class1/{name}.png: " in output for name in ("05", "06"))
+        assert "unreadable images skipped: 2" in output
         assert "train/class1/05.png" not in load_model(out / "model.pt")[1]["sample"]["keys"]
 
 
@@ -212,7 +212,7 @@ def test_train_one_image_of_a_class_and_a_small_dataset(make_images, net, tmp_pa
 
 
 @pytest.mark.parametrize("method", ["idcwh", "idcwh-single"])
-def test_one_image_one_class_one_bit(make_images, net, tmp_path, cached, method):
+def test_train_one_image_of_one_class_at_one_bit(make_images, net, tmp_path, cached, method):
     data = make_images(tmp_path / "data", classes=1, each=4)  # one of them trains
     out = tmp_path / "one"
     command = ["--data", str(data), *net, "--freeze", "--epochs", "2", "--bits", "1", "--method", method, *cached]
@@ -237,7 +237,7 @@ def test_multi_label_manifest_with_an_unlabelled_line(images, net, tmp_path, cac
     assert load_model(out / "model.pt")[1]["classes"] == ["bright", "class0", "class1", "class2"]
 
 
-def test_help_does_not_wait_for_torch():
+def test_help_imports_no_torch():
     code = "import sys; from idcwh_train import cli; cli.parser(); print('torch' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout == "False\n"
@@ -250,7 +250,7 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, net, tmp_path, 
     assert cli.main([*command, "--out", str(tmp_path / "plain")]) == 0
     capsys.readouterr()
     assert cli.main([*command, "--out", str(tmp_path / "scored"), "--evaluate", "--json"]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (tmp_path / "plain" / "model.pt").read_bytes() == (tmp_path / "scored" / "model.pt").read_bytes()
 
     model, content = load_model(tmp_path / "scored" / "model.pt")
@@ -266,12 +266,12 @@ def test_evaluate_scores_the_queries_and_changes_nothing(images, net, tmp_path, 
     expected = evaluate(
         codes(split.query), dataset.labels[split.query], codes(split.database), dataset.labels[split.database], bits=12
     )
-    found = json.loads(said.out)["evaluations"]["12"]
-    assert found["map"] == expected.map and found["queries"] == 9 and found["database"] == 33
-    assert f"MAP {expected.map:.4f}" in said.err
+    result = json.loads(output.out)["evaluations"]["12"]
+    assert result["map"] == expected.map and result["queries"] == 9 and result["database"] == 33
+    assert f"MAP {expected.map:.4f}" in output.err
 
 
-def test_evaluate_does_not_change_what_computes_the_features(images, net, tmp_path, monkeypatch):
+def test_evaluate_keeps_the_library_of_the_features(images, net, tmp_path, monkeypatch):
     """With the queries, 42 instead of 33 images would select ONNX Runtime, whose last bits differ."""
     monkeypatch.setattr(ort_backbone, "ENOUGH", 40)
     command = ["--data", str(images), *net, "--freeze", "--epochs", "2", "--device", "cpu"]

@@ -41,8 +41,10 @@ def test_train_model_of_one_code_is_reported(images, net, tmp_path, cached, caps
 
     monkeypatch.setattr(model_writer, "encode", constant)
     assert cli.main([*command, "--out", str(tmp_path / "bad")]) == 0
-    said = capsys.readouterr().err
-    assert any(line.startswith("warning: ") and "12 bits" in line and "30 images" in line for line in said.splitlines())
+    output = capsys.readouterr().err
+    assert any(
+        line.startswith("warning: ") and "12 bits" in line and "30 images" in line for line in output.splitlines()
+    )
     assert len(seen[-1].unique()) == 30, "all that are not held out"
 
 
@@ -60,9 +62,9 @@ def test_train_loss_not_finite_stops_and_keeps_the_checkpoint(images, net, tmp_p
         patch.setattr(IDCWH, "terms", broken)
         patch.setattr(checkpoint, "SECONDS_BETWEEN_CHECKPOINTS", -1)
         assert cli.main([*command, "--out", str(out)]) == 1
-    kept, said = capsys.readouterr().err.splitlines()[-2:]
+    kept, output = capsys.readouterr().err.splitlines()[-2:]
     assert "checkpoint.pt" in kept and "2 epochs and 1 step" in kept
-    assert all(word in said for word in ("error: ", "epoch 3, step 2", "loss nan", "--lr", "--resume"))
+    assert all(word in output for word in ("error: ", "epoch 3, step 2", "loss nan", "--lr", "--resume"))
     assert not (out / "model.pt").exists() and len(log(out)) == 2
     saved = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]
     assert saved["position"]["epoch"] == 2 and saved["position"]["step"] == 1
@@ -77,13 +79,13 @@ def test_train_weights_not_finite_are_not_saved(images, net, tmp_path, cached, c
     out = tmp_path / "run"
     command = ["--data", str(images), *net, *how, "--epochs", "1", "--batch-size", "200", "--lr", "1e38", *cached]
     assert cli.main([*command, "--out", str(out)]) == 1
-    kept, said = capsys.readouterr().err.splitlines()[-2:]
+    kept, output = capsys.readouterr().err.splitlines()[-2:]
     assert "checkpoint.pt" not in kept
-    assert "step 1 of epoch 1" in said and "--lr" in said and "--resume" not in said
+    assert "step 1 of epoch 1" in output and "--lr" in output and "--resume" not in output
     assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "protocol.json"] and not log(out)
 
 
-def test_train_that_diverges_keeps_sound_weights(images, net, tmp_path, cached, capsys, monkeypatch, log):
+def test_train_that_diverges_keeps_finite_weights(images, net, tmp_path, cached, capsys, monkeypatch, log):
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN_CHECKPOINTS", -1)
     out = tmp_path / "run"
     command = ["--data", str(images), *net, "--freeze", "--epochs", "50", "--batch-size", "12", "--lr", "1e5", *cached]
@@ -120,7 +122,7 @@ def test_train_model_outputs_not_finite_are_not_written(images, net, tmp_path, c
         (["--train-per-class", "100"], "found 11, expected 100"),
     ],
 )
-def test_mistakes_are_one_line(images, net, tmp_path, cached, capsys, extra, message):
+def test_train_mistake_is_one_line(images, net, tmp_path, cached, capsys, extra, message):
     command = ["--data", str(images), *net, "--freeze", "--epochs", "1", "--out", str(tmp_path / "run"), *cached]
     assert cli.main([*command, *extra]) == 1
     last = capsys.readouterr().err.strip().splitlines()[-1]

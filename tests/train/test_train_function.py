@@ -72,7 +72,7 @@ def test_train_resume_takes_the_options_of_the_run_only(options, tmp_path, image
         ({"backbone": "nope"}, "nope"),
     ],
 )
-def test_train_with_options_that_cannot_be_is_wrong_usage(options, tmp_path, given, name):
+def test_train_with_invalid_options_is_wrong_usage(options, tmp_path, given, name):
     with raises(UsageError, problem=name):
         run(replace(options, **given), tmp_path / "run")
     assert not (tmp_path / "run").exists()

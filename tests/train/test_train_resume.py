@@ -77,7 +77,7 @@ def test_resume_checkpoint_of_an_older_version_continues(images, net, tmp_path, 
 
 
 @pytest.mark.slow
-def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
+def test_train_process_with_ctrl_c_writes_the_model(images, net, tmp_path, cached, log):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "idcwh_train", "--data", str(images), *net, "--freeze", "--epochs", "1000000"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -86,10 +86,10 @@ def test_ctrl_c_on_a_real_process(images, net, tmp_path, cached, log):
     while process.poll() is None and not (log_file.exists() and log_file.stat().st_size > 2000):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said and "--resume" in said
-    assert "\n\n" in said, "a line of its own below ^C"
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output and "--resume" in output
+    assert "\n\n" in output, "a line of its own below ^C"
     model, content = load_model(out / "model.pt")
     assert content["training"]["finished"] is False and content["training"]["epochs"] > 1
     position = checkpoint.read(out / "checkpoint.pt", checkpoint.CHECKPOINT)["trainer"]["position"]
@@ -135,13 +135,13 @@ def test_resume_with_another_protocol_is_refused(images, net, tmp_path, cached, 
     for name, seed in (("a", "0"), ("b", "7")):
         command = ["--data", str(images), *net, "--freeze", "--query-per-class", "2", "--epochs", "2", "--seed", seed]
         assert cli.main([*command, "--out", str(tmp_path / name), *cached]) == 0
-    model, own = (tmp_path / "a" / "model.pt").read_bytes(), (tmp_path / "a" / "protocol.json").read_bytes()
+    model, protocol = (tmp_path / "a" / "model.pt").read_bytes(), (tmp_path / "a" / "protocol.json").read_bytes()
     (tmp_path / "a" / "protocol.json").write_bytes((tmp_path / "b" / "protocol.json").read_bytes())
     capsys.readouterr()
     assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {tmp_path}/a/protocol.json: ")
     assert (tmp_path / "a" / "model.pt").read_bytes() == model
-    (tmp_path / "a" / "protocol.json").write_bytes(own)
+    (tmp_path / "a" / "protocol.json").write_bytes(protocol)
     assert cli.main(["--out", str(tmp_path / "a"), "--resume", "--evaluate", *cached]) == 0
     assert (tmp_path / "a" / "model.pt").read_bytes() == model
 
@@ -164,8 +164,8 @@ def test_resume_corrupt_or_incomplete_checkpoint_is_refused(finished, cached, ca
     ):
         checkpoint.write(path, content)
         assert cli.main(["--out", str(out), "--resume", *cached]) == 1
-        said = capsys.readouterr().err.strip()
-        assert said.startswith(f"error: {path}: ") and lacking in said and "\n" not in said
+        output = capsys.readouterr().err.strip()
+        assert output.startswith(f"error: {path}: ") and lacking in output and "\n" not in output
 
 
 def test_checkpoint_option_of_a_newer_version_is_not_supported(finished, cached, capsys):
@@ -319,9 +319,9 @@ def test_resume_with_an_invalid_log_draws_no_curves(finished, cached, capsys):
         (out / "log.jsonl").write_bytes(b"".join([first.ljust(len(lines[0]) - 1) + b"\n", *lines[1:]]))
         capsys.readouterr()
         assert cli.main(["--out", str(out), "--resume", *cached]) == 0
-        said = capsys.readouterr().err
-        assert f"wrote {out / 'model.pt'}" in said
-        assert f"warning: curves.png is not written: {out / 'log.jsonl'}: " in said
+        output = capsys.readouterr().err
+        assert f"wrote {out / 'model.pt'}" in output
+        assert f"warning: curves.png is not written: {out / 'log.jsonl'}: " in output
         assert (out / "model.pt").read_bytes() == model
 
 
@@ -364,7 +364,7 @@ def test_resume_with_a_moved_dataset_needs_its_path(make_images, images, net, tm
     (here / "there").symlink_to(images)
     for data in (str(images), "there", "./there"):
         assert cli.main([*resume, "--data", data]) == 0
-        assert (out / "model.pt").read_bytes() == model, "wherever the set lies"
+        assert (out / "model.pt").read_bytes() == model, "the model does not depend on the path of the dataset"
     other = make_images(tmp_path / "other", each=13)
     assert cli.main([*resume, "--data", str(other)]) == 1
     assert "protocol.json: " in capsys.readouterr().err

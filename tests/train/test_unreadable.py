@@ -143,5 +143,5 @@ def test_evaluate_that_fails_at_the_end_keeps_the_model(make_images, net, tmp_pa
     assert cli.main(command) == 3
     printed = capsys.readouterr()
     assert "class0/00.png" in printed.err and load_model(out / "model.pt")[0].bits == 12
-    found = json.loads(printed.out)
-    assert list(found["unmeasured"]) == ["own"] and not found["evaluations"] and len(found["unreadable"]) == 1
+    result = json.loads(printed.out)
+    assert list(result["unmeasured"]) == ["own"] and not result["evaluations"] and len(result["unreadable"]) == 1

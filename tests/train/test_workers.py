@@ -28,7 +28,7 @@ step = trainer.Trainer._step
 def interrupted(self, own, x):
     step(self, own, x)
     if (self.position.epoch, self.position.step, self.workers.rank) == (1, 1, 1):
-        os.kill(os.getpid(), signal.SIGTERM)  # one of the two is told, both have to stop
+        os.kill(os.getpid(), signal.SIGTERM)  # a signal to one process must stop both
 
 for command in json.load(open(sys.argv[1])):
     trainer.Trainer._step = interrupted if "interrupt" in command else step
