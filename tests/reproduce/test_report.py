@@ -301,7 +301,7 @@ def test_ablation_of_equal_values_has_the_same(tmp_path):
     def ablation() -> dict[str, list[str]]:
         text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
         part = text[text.index("### Ablation") :]
-        titles = {"single": "no centers similarity", "sigma2": "the paper's σ²", "smoothing": "labels not smoothed",
+        titles = {"single": "no centers similarity", "sigma2": "the paper's σ²", "smoothing": "no label smoothing",
                   "whole": "all of the paper's settings"}  # fmt: skip
         return {name: row_of(part, title) for name, title in titles.items() if f"| {title}" in part}
 

@@ -1,1 +1,1 @@
-"""idcwh-reproduce: the paper's tables and figures, from trained models to a report."""
+"""Reproduction of the paper's tables and figures, from trained models to a report."""

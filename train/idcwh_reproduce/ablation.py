@@ -1,4 +1,4 @@
-"""The ablation: MAP without the centers similarity, and without each setting of the recipe."""
+"""The ablation, MAP without the centers similarity and without each setting of the recipe."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TITLES = {
     grid.WHOLE: "all of the paper's settings",
     "sigma2": "the paper's σ²",
     "beta": "the paper's β",
-    "smoothing": "labels not smoothed",
-    "start": "centers begin at random",
+    "smoothing": "no label smoothing",
+    "start": "random initial centers",
     "dropout": "no dropout",
     "lr": "the paper's learning rate",
     "center_lr": "the paper's learning rate of centers",
-    "schedule": "learning rate in steps",
+    "schedule": "step schedule of the learning rate",
     "validation": "no validation images",
     "flip": "no flips",
 }
@@ -28,9 +28,9 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Row:
-    """Runs by code length, and the paper's numbers.
+    """A row of the table: the runs by code length, and the paper's values.
 
-    same: code lengths without runs of this row, because IDCWH as it is has the paper's value already.
+    same: code lengths without runs of this row, because the recipe already has the paper's value.
     """
 
     title: str
@@ -40,16 +40,16 @@ class Row:
 
 
 def rows(table: Table, results: Results) -> list[Row]:
-    """Returns IDCWH, IDCWH-Single, single settings, all settings. Empty without IDCWH or without anything else."""
+    """Returns the rows: IDCWH, IDCWH-Single, one per setting, and all settings. IDCWH alone gives no rows."""
     base, single, variants = (
         results.measured("idcwh"), results.measured("idcwh-single"), results.variants(grid.ABLATION)
     )  # fmt: skip
     if not base or not (single or variants):
         return []
-    found = [Row("IDCWH", base, table.by_bits(table.ablation.get("IDCWH", "")))]
+    table_rows = [Row("IDCWH", base, table.by_bits(table.ablation.get("IDCWH", "")))]
     if single:
         numbers = table.by_bits(table.ablation.get("IDCWH-Single", ""))
-        found.append(Row("no centers similarity (IDCWH-Single)", single, numbers))
+        table_rows.append(Row("no centers similarity (IDCWH-Single)", single, numbers))
 
     def loss(variant: Variant) -> tuple[bool, float]:
         both = results.measured("idcwh", variant).items()
@@ -60,27 +60,27 @@ def rows(table: Table, results: Results) -> list[Row]:
         name, lengths = str(variant.value), variants[variant]
         runs = {bits: results.runs("idcwh", bits, variant) for bits in lengths}
         title = _TITLES.get(name, f"the paper's {name.replace('_', ' ')}")
-        found.append(Row(title, runs, {}, _same(results, variant, set(base) - set(lengths))))
-    return found
+        table_rows.append(Row(title, runs, {}, _same(results, variant, set(base) - set(lengths))))
+    return table_rows
 
 
 def lengths(rows: list[Row]) -> list[int]:
-    """Returns the code lengths that any row has."""
+    """Returns the code lengths of all rows."""
     return sorted({bits for row in rows for bits in row.runs})
 
 
 def blocks(table: Table, results: Results) -> list[str]:
     """Returns the text and the table, or nothing without an ablation."""
-    found = rows(table, results)
-    if not found:
+    table_rows = rows(table, results)
+    if not table_rows:
         return []
     text = (
-        "MAP without one part of IDCWH, and below it the difference to the first row, seed by seed. A setting that is "
-        'taken back has the value of `--recipe paper` ("the same": the first row has it, too). Number of epochs, size '
-        "of the images and precision stay, so that all rows cost the same."
+        "MAP without one part of IDCWH, and below it the mean difference to the first row over the common seeds. Each "
+        'row sets one setting to its value in `--recipe paper`. "the same" means that the first row has this value as '
+        "well. The number of epochs, the image size and the precision do not change, so all rows have the same cost."
     )
-    head = ["", *(f"{bits} bits" for bits in lengths(found))]
-    body = [[row.title, *(_entry(row, found[0], bits) for bits in lengths(found))] for row in found]
+    head = ["", *(f"{bits} bits" for bits in lengths(table_rows))]
+    body = [[row.title, *(_entry(row, table_rows[0], bits) for bits in lengths(table_rows))] for row in table_rows]
     return ["### Ablation", text, markup.table(head, body)]
 
 
@@ -99,15 +99,15 @@ def _entry(row: Row, base: Row, bits: int) -> str:
 
 
 def _same(results: Results, variant: Variant, lengths: set[int]) -> frozenset[int]:
-    """Returns the lengths at which IDCWH as it is was trained with the value that the variant takes back."""
-    # The paper has no options by code length, so an experiment of any length shows its values.
-    taken_back = next((_options(one) for one in results.experiments if one.variant == variant), None)
+    """Returns the code lengths at which the table's IDCWH has the value of the variant."""
+    # The paper's options do not depend on the code length, so an experiment of any length has its values.
+    varied = next((_options(one) for one in results.experiments if one.variant == variant), None)
 
     def differs(one: Result) -> bool:
-        own = _options(one)
-        if own is None or taken_back is None:
+        options = _options(one)
+        if options is None or varied is None:
             return True
-        names = grid.differences(own, taken_back)
+        names = grid.differences(options, varied)
         return bool(names) if variant.value == grid.WHOLE else variant.value in names
 
     main = [one for one in results.main() if one.method == "idcwh"]
@@ -115,7 +115,7 @@ def _same(results: Results, variant: Variant, lengths: set[int]) -> frozenset[in
 
 
 def _options(one: Result) -> Options | None:
-    """Returns the recorded options, or None if they are of another version."""
+    """Returns the recorded options, or None if they are not valid in this version."""
     try:
         return Options(**one.content["options"])
     except (TypeError, ValueError):

@@ -1,10 +1,11 @@
-"""idcwh-reproduce: a table of the paper, trained, evaluated and reported."""
+"""The command idcwh-reproduce, which trains, evaluates and reports a table of the paper."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +22,65 @@ from .experiments import Planned, Setup
 
 _EPILOG = """\
 examples:
-  idcwh-reproduce cifar10-mini --data cifar10:data --freeze --backbone timm:tf_efficientnet_lite0 --out mini
-  idcwh-reproduce cifar10-mini --data cifar10:data --device cuda --bits 48 --methods idcwh dcwh --out mini
+  idcwh-reproduce cifar10-mini --data cifar10:data --freeze --out mini
+  idcwh-reproduce cifar10-mini --data cifar10:data --bits 48 --methods idcwh dcwh --out mini
   idcwh-reproduce cifar10-mini --report-only --out mini
   idcwh-reproduce --list --out mini
 
-Each combination of method, code length and seed is an experiment: one training and one evaluation of the queries. A
-finished experiment is a file in DIR/experiments, and is not trained again with the same settings. DIR/report.md,
-DIR/report.html and DIR/results.json, which has all numbers, are written at the end.
+Each combination of method, code length and seed is an experiment, with one training and one
+evaluation of the queries. A finished experiment is a file in DIR/experiments and is not trained
+again with the same settings. DIR/report.md, DIR/report.html and DIR/results.json are written at the
+end.
 
-exit codes: 0 done, 1 failed, 2 usage, 3 done but some experiments failed or some images could not be read,
-130 interrupted (the same command continues)
+NAME of --set is one of
+{settable}.
+
+exit codes: 0 done, 1 failed, 2 usage, 3 done but some experiments failed or some images could not be
+read, 130 interrupted (the same command continues)
 """
 _NOT_SET = ("data", "seed", "method", "backbone", "freeze", "bits", "method_options", "length_options")
 _SETTABLE = [name for name in OPTIONS if name not in _NOT_SET]
 
 
 def parser() -> common.Parser:
+    """Returns the parser of the command."""
+    settable = textwrap.fill(", ".join(_SETTABLE), 98)
     p = common.Parser(
-        prog="idcwh-reproduce", description="Reproduce a table of the paper, with its figures.", epilog=_EPILOG
-    ).with_version()
+        prog="idcwh-reproduce", description="Reproduce a table of the paper, with its figures.",
+        epilog=_EPILOG.format(settable=settable),
+    ).with_version()  # fmt: skip
     p.add_argument("table", nargs="?", choices=tables.TABLES, help="table of the paper")
 
     add = p.add_argument_group("experiments").add_argument
-    add("--data", type=common.path, metavar="DATA", help="dataset of the table; --list names it")
-    add("--methods", nargs="+", metavar="M", help="default: the paper's rows and csq, orthohash, class-code; or: all")
+    add("--data", type=common.path, metavar="DATA", help="dataset of the table, see --list")
+    add("--methods", nargs="+", metavar="M", help="methods, or all (default: the paper's, csq, orthohash, class-code)")
     add("--bits", nargs="+", type=common.bits, metavar="L", help="code lengths (default: the paper's four)")
-    add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default 3 with --freeze, else 1)")
-    add("--sweeps", action="store_true", help="also IDCWH over sigma^2 and beta")
+    add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default: 3 with --freeze, else 1)")
+    add("--sweeps", action="store_true", help="also IDCWH with other values of sigma^2 and beta")
     add("--ablation", action="store_true", help="also IDCWH without each setting of the recipe")
 
     add = p.add_argument_group("training").add_argument
-    add("--backbone", metavar="NAME", help="as idcwh-train's (default the recipe's: googlenet, for scratch compact)")
-    add("--recipe", choices=recipes.RECIPES, help="settings to start from (default: frozen with --freeze, else paper)")
-    add("--freeze", action="store_true", help="train hash layers only, on features computed once")
-    add("--joint", action="store_true", help="all code lengths in one training; with --freeze that changes nothing")
+    add("--backbone", metavar="NAME", help="backbone of idcwh-train (default: googlenet; compact for scratch)")
+    add("--recipe", choices=recipes.RECIPES, help="set of defaults (default: frozen with --freeze, else paper)")
+    add("--freeze", action="store_true", help="frozen backbone: only the hash layers train, on cached features")
+    add("--joint", action="store_true", help="one training for all code lengths; no effect with --freeze")
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_setting,
-        help=f"another value than the recipe's, of: {', '.join(_SETTABLE)}")  # fmt: skip
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    add("--cache", type=common.path, metavar="DIR", help="folder of cached features (default: the user's cache folder)")
+        help="option that differs from the recipe, see below")  # fmt: skip
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="training device (default: auto)")
+    add("--cache", type=common.path, metavar="DIR", help="feature cache (default: ~/.cache/idcwh/features)")
 
     add = p.add_argument_group("output").add_argument
     add("--out", metavar="DIR", type=common.path, help="folder of the experiments and the report")
-    add("--figures", action=argparse.BooleanOptionalAction, default=True, help="draw figures (default)")
-    add("--report-only", action="store_true", help="train nothing: report the experiments that are there")
-    add("--retry-failed", action="store_true", help="train failed experiments again")
-    add("--keep-models", action="store_true", help="keep model.pt and log of each experiment in DIR/runs")
-    add("--list", action="store_true", help="datasets of the tables, and the time of each experiment in DIR")
+    add("--figures", action=argparse.BooleanOptionalAction, default=True, help="figures in the report (default: on)")
+    add("--report-only", action="store_true", help="report of the existing experiments, without training")
+    add("--retry-failed", action="store_true", help="new training of failed experiments")
+    add("--keep-models", action="store_true", help="model.pt and log of each experiment in DIR/runs")
+    add("--list", action="store_true", help="datasets of the tables, and times of the experiments in DIR")
     return p
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """argparse type: NAME=VALUE, with the value converted to the option's type."""
+    """Returns name and value of an argument NAME=VALUE, with the value converted to the option's type."""
     name, equals, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or name not in _SETTABLE:
@@ -85,7 +93,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; see the epilog for its exit codes."""
+    """Runs the command and returns its exit code, see `_EPILOG`."""
     p = parser()
     arguments = p.parse_args(argv)
     arguments.out = arguments.out and Path(arguments.out)
@@ -93,17 +101,17 @@ def main(argv: list[str] | None = None) -> int:
         print("\n".join(map(one_line, _listing(arguments.out))))
         return common.DONE
     if arguments.out is None:
-        p.error("--out DIR is missing")
+        p.error("--out: is missing; expected a folder")
     out: Path = arguments.out
     run_dir.check_folder(out)
     report.check(out)
     kept = report.remembered(out) or {}
     name = arguments.table or (kept.get("table") if arguments.report_only else None)
     if name is None:
-        p.error(f"which table? one of {', '.join(tables.TABLES)}")
+        p.error(f"table: is missing; expected one of {', '.join(tables.TABLES)}")
     if kept.get("table", name) != name and _has_experiments(out):
         raise MismatchError(
-            "has experiments of another table",
+            "does not match the table",
             path=out,
             found=kept["table"],
             expected=name,
@@ -114,11 +122,11 @@ def main(argv: list[str] | None = None) -> int:
         _report(out, table, kept.get("unavailable"), arguments.figures)
         return common.DONE
     if not arguments.data:
-        p.error(f"--data is missing; {name} needs {table.needs}")
+        p.error(f"--data: is missing; expected {table.needs}")
     with p.checking():  # before the dataset is read
         planned = plan(arguments, table)
 
-        from idcwh_train.engine import session  # which needs torch
+        from idcwh_train.engine import session  # imports torch
 
         session.check(planned[0].options)
     return _run(arguments, table, planned, shlex.join(["idcwh-reproduce", *(sys.argv[1:] if argv is None else argv)]))
@@ -148,13 +156,13 @@ def _run(arguments: Any, table: tables.Table, planned: list[Planned], command: s
         runner = Runner(out, dataset, runs_on, cache, command)
         tally = runner.run(planned, arguments.retry_failed, arguments.keep_models)
         if tally.interrupted:
-            note(f"interrupted: {tally.done:,} of {len(planned):,} experiments are done; the same command continues")
+            note(f"interrupted: {tally.done:,} of {len(planned):,} experiments done; the same command continues")
             return common.INTERRUPTED
         _report(out, table, None, arguments.figures)
     if tally.failed:
-        note(f"failed: {tally.failed:,} of {len(planned):,} experiments; the report has the reasons")
+        note(f"failed: {tally.failed:,} of {len(planned):,} experiments; the report lists the reasons")
     if tally.unreadable:
-        note(f"images that could not be read: {tally.unreadable:,}")
+        note(f"unreadable images skipped: {tally.unreadable:,}")
     return common.SKIPPED if tally.failed or tally.unreadable or dataset.left_out.skipped else common.DONE
 
 
@@ -170,11 +178,11 @@ def plan(arguments: Any, table: tables.Table) -> list[Planned]:
         bits=Options(bits=tuple(arguments.bits or table.bits)).bits,
         seeds=arguments.seeds or (3 if arguments.freeze else 1),
         joint=arguments.joint,
-        # All training images of the protocol train: nothing is chosen by validation images.
+        # No choice depends on validation images, so all training images of the protocol train.
         given={"data": arguments.data or "", "protocol": table.name, "validation": 0.0, **dict(arguments.set)},
     )
     if (arguments.sweeps or arguments.ablation) and "idcwh" not in requested.methods:
-        raise ValueError("--methods: --sweeps and --ablation compare with idcwh; add it")
+        raise ValueError("--methods: idcwh is missing; add it, since --sweeps and --ablation compare with it")
     planned = list(grid.table(requested))
     if arguments.sweeps:
         planned += grid.sweeps(requested)
@@ -188,7 +196,7 @@ def _methods(names: list[str] | None, table: tables.Table, freeze: bool) -> tupl
         if name != "all" and name not in methods.MODULES:
             raise ValueError(f"--methods: expected some of {', '.join(methods.MODULES)}, or all; not {name!r}")
         if name in tables.CLOSED_FORM and not freeze:
-            raise ValueError(f"--methods: {name} needs the features of a frozen backbone; add --freeze")
+            raise ValueError(f"--methods: {name} is not supported without a frozen backbone; add --freeze")
     if names and "all" not in names:
         return tuple(dict.fromkeys(names))
     every = methods.MODULES if names else table.all_methods
@@ -200,14 +208,14 @@ def _has_experiments(out: Path) -> bool:
 
 
 def _check_figures(out: Path) -> None:
-    """Raises IdcwhError before the long work if matplotlib or scikit-learn is missing."""
+    """Raises IdcwhError if matplotlib or scikit-learn is not installed, before the experiments start."""
     import importlib.util
 
     from idcwh_search.metrics import plots
 
     plots.prepare(out / "figures")
     if importlib.util.find_spec("sklearn") is None:
-        hint = "t-SNE needs it: pip install 'idcwh[train]', or pass --no-figures"
+        hint = "pip install 'idcwh[train]', or pass --no-figures"
         raise NotInstalledError(path="scikit-learn", hint=hint)
 
 
@@ -217,22 +225,22 @@ def _report(out: Path, table: tables.Table, unavailable: str | None, figures: bo
 
 
 def _listing(out: Path | None) -> list[str]:
-    """Returns the output of --list: what each table needs, and the time of each experiment in a folder."""
+    """Returns the output of --list: the dataset of each table, and the time of each experiment in a folder."""
     lines = []
     for table in tables.TABLES.values():
         lines += [
             f"{table.name}: {table.label}",
-            f"  needs    {table.needs}",
-            f"  lengths  {', '.join(map(str, table.bits))} bits",
+            f"  dataset  {table.needs}",
+            f"  bits     {', '.join(map(str, table.bits))}",
             f"  methods  {', '.join(table.all_methods)}",
         ]
     if out is None:
         return lines
     results = list(experiments.read_all(out / "experiments"))
     if not results:
-        return [*lines, "", f"{out}: no experiments yet"]
+        return [*lines, "", f"{out}: no experiments"]
     kept = report.remembered(out) or {"table": "experiments"}
-    lines += ["", f"{out}: {kept['table']}, seconds in all (of which training)"]
+    lines += ["", f"{out}: {kept['table']}, seconds in total (training)"]
     width = max(len(result.name) for result in results)
     for result in results:
         seconds = result.content["seconds"]

@@ -1,4 +1,4 @@
-"""Logits of queries, kept beside an experiment for t-SNE."""
+"""The logits of queries that are stored with an experiment for t-SNE."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from idcwh_train.engine.run_dir import PROTOCOL
 from idcwh_train.frozen import features
 
 _CLASSES, _QUERIES = 10, 2000
-"""The paper draws ten classes of CIFAR-100; more colours cannot be told apart."""
+"""Largest numbers of classes and queries. The paper plots ten classes of CIFAR-100."""
 
 
 def query_logits(
     model_file: Path, dataset: LabelledImages, device: torch.device, cache: Path | None
 ) -> dict[str, np.ndarray]:
-    """Returns h float32 [m, bits], labels int64 [m] and classes str [C], of a model in its run's folder."""
+    """Returns h float32 [m, bits], labels int64 [m] and classes str [C] for a model in the folder of its run."""
     split = protocols.load(model_file.parent / PROTOCOL, dataset)
     model, content = checkpoint.load_model(model_file)
     rows, labels, classes = pick(dataset, split.query)
     preprocess = Preprocess.from_dict(content["preprocess"])
-    # The features of a frozen backbone are the same for every method; others are never read again.
+    # Only the features of a frozen backbone are cached, since they are the same for every method.
     frozen = bool(content["training"]["options"]["freeze"])
-    found = features.extract(model, dataset, rows, preprocess, device, cache if frozen else None)
+    computed = features.extract(model, dataset, rows, preprocess, device, cache if frozen else None)
     with torch.inference_mode():
-        h = model.head(found.x).float().numpy()
-    return {"h": h, "labels": labels[np.isin(rows, found.rows)], "classes": np.array(classes)}
+        h = model.head(computed.x).float().numpy()
+    return {"h": h, "labels": labels[np.isin(rows, computed.rows)], "classes": np.array(classes)}
 
 
 def pick(dataset: LabelledImages, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Returns at most 2,000 queries of at most ten classes: rows, labels 0, 1, ..., and the names of the classes.
+    """Returns rows, labels 0, 1, ... and class names of at most 2,000 queries of at most ten classes.
 
-    Classes are drawn by their names. Of a multi-label dataset they are the most frequent ones, and only images with
-    one label are used.
+    The choice of classes depends on their names. In a multi-label dataset they are the most frequent classes, and only
+    images with one label are used.
     """
     labels = dataset.labels[queries]
     if dataset.multi_label:

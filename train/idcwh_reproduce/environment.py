@@ -1,4 +1,4 @@
-"""The machine and the versions of an experiment: processor, packages, revision of the source."""
+"""The environment of an experiment: processor, package versions and source revision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from idcwh_search._util.hardware import processor, version
 
 
 def describe(device: torch.device) -> dict[str, Any]:
-    """Returns machine, versions and revision as an experiment's file records them."""
+    """Returns machine, versions and revision for the file of an experiment."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     packages = {name: version(name) for name in ("torch", "torchvision", "timm", "numpy")}
     return {
@@ -25,7 +25,7 @@ def describe(device: torch.device) -> dict[str, Any]:
 
 
 def _revision() -> str | None:
-    """Returns the commit of the source tree, with "-dirty" for one with changes; None outside of a tree."""
+    """Returns the commit of the source tree, with "-dirty" after changes, or None outside of a git tree."""
     here = Path(__file__)
 
     def git(*arguments: str) -> str:

@@ -1,7 +1,7 @@
-"""Experiments, each one training and its evaluation, and their files DIR/experiments/NAME.json.
+"""Experiments, which are one training and its evaluation, and their files DIR/experiments/NAME.json.
 
-A file is written whole when its experiment is done or has failed, and holds everything that the report needs. Beside
-some is NAME.npz, the logits of queries for t-SNE.
+A file is written atomically when its experiment is done or has failed, and has everything that the report needs. Some
+experiments also have a file NAME.npz with the logits of queries for t-SNE.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Variant:
-    """The difference between an experiment of a sweep or the ablation and that of the table, such as sigma2 = 8."""
+    """The setting in which an experiment of a sweep or the ablation differs from the table, such as sigma2 = 8."""
 
     kind: str
     value: str | float
@@ -61,7 +61,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The identity of an experiment. Several `bits` are code lengths that one training yields together."""
+    """The identity of an experiment. `bits` are the code lengths of its training."""
 
     setup: Setup
     method: str
@@ -71,14 +71,14 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """The name of its files."""
+        """The stem of its file names."""
         lengths = "+".join(f"{bits:02d}" for bits in self.bits)
         parts = [self.setup.slug, self.method, f"{lengths}bits", f"seed{self.seed}"]
         return "--".join(parts + ([self.variant.slug] if self.variant else []))
 
     @property
     def title(self) -> str:
-        """Its name in messages and in the report."""
+        """The name of the experiment in messages and in the report."""
         varied = f", {self.variant.kind} {self.variant.value}" if self.variant else ""
         return f"{self.method}{varied}, {', '.join(map(str, self.bits))} bits, seed {self.seed}"
 
@@ -92,7 +92,11 @@ class Planned(Experiment):
 
 @dataclass(frozen=True, eq=False)
 class Result(Experiment):
-    """An experiment's file as read. `content` is the JSON without the evaluations, which are by code length."""
+    """The result of an experiment, from its file.
+
+    evaluations: the evaluations by code length.
+    content: the JSON without the evaluations.
+    """
 
     evaluations: dict[int, Evaluation]
     content: dict[str, Any]
@@ -108,18 +112,18 @@ class Result(Experiment):
         return self.content["reason"] or "unknown"
 
     def method_options(self, bits: int) -> dict[str, Any]:
-        """Returns the options of its method at one of its code lengths."""
+        """Returns the options of the method for one code length."""
         options = self.content["options"]
         return {**options["length_options"].get(str(bits), {}), **options["method_options"]}
 
     def fits(self, options: Options, dataset: str) -> bool:
-        """Returns whether it is of these options and of the dataset with this SHA-256, wherever that is stored."""
+        """Returns True if the options and the SHA-256 of the dataset match. The path of the dataset may differ."""
         return same_options(self.content["options"], options.to_dict()) and self.content["dataset"]["sha256"] == dataset
 
     def logits(self) -> dict[str, np.ndarray] | None:
-        """Returns h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, or None.
+        """Returns h float32 [m, bits], labels int64 [m] and classes str [C] of some queries, or None without them.
 
-        The checksums of the archive are the only check of its arrays.
+        Only the checksums of the archive are checked.
         """
         try:
             arrays, _ = npz.read(self.path.with_suffix(".npz"), ("h", "labels", "classes"), "logits")
@@ -129,13 +133,13 @@ class Result(Experiment):
 
 
 def same_options(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Returns whether two dictionaries of Options are of the same training, wherever the data is stored."""
+    """Returns True if two dictionaries of Options are equal. The path of the dataset may differ."""
     first, second = (json.loads(json.dumps({**options, "data": ""})) for options in (a, b))
     return bool(first == second)
 
 
 def write(folder: Path, planned: Planned, content: dict[str, Any]) -> None:
-    """Writes an experiment's file. `content`: everything but its identity and options."""
+    """Writes the file of an experiment. `content` is everything except its identity and options."""
     whole = {
         "format": FORMAT,
         "version": VERSION,
@@ -147,13 +151,13 @@ def write(folder: Path, planned: Planned, content: dict[str, Any]) -> None:
         "options": planned.options.to_dict(),
         **content,
     }
-    whole = json.loads(json.dumps(whole, allow_nan=False))  # as it will be read
+    whole = json.loads(json.dumps(whole, allow_nan=False))  # the checksum is of the content as it is read
     with replacing(folder / f"{planned.name}.json", OWN_NAME) as file:
         file.write(json.dumps(whole | {"crc32": _checksum(whole)}, indent=1).encode())
 
 
 def write_logits(folder: Path, experiment: Experiment, **arrays: np.ndarray) -> None:
-    """Writes NAME.npz, before NAME.json."""
+    """Writes the logits to NAME.npz. NAME.json is written afterwards."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     with replacing(folder / f"{experiment.name}.npz", OWN_NAME) as file:
@@ -161,10 +165,10 @@ def write_logits(folder: Path, experiment: Experiment, **arrays: np.ndarray) -> 
 
 
 def read(path: Path) -> Result | None:
-    """Reads an experiment's file. Returns None where there is none, or none that can be used, which is reported.
+    """Returns the result in an experiment's file, or None if it is missing or unusable. Reports an unusable file.
 
-    The checksum in the file is the only check of its contents: what `write` wrote is complete. A file of an earlier
-    version has no checksum and is trusted.
+    Only the checksum of the content is checked, since `write` writes complete files. Files of earlier versions have no
+    checksum and are not checked.
     """
     try:
         return _parsed(path, json.loads(path.read_bytes()))
@@ -176,7 +180,7 @@ def read(path: Path) -> Result | None:
         reason = str(error)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         reason = f"is corrupt ({error or type(error).__name__})"
-    note(f"{path}: {reason[:200]}; ignored")
+    note(f"{path}: {reason[:200]}; it is ignored")
     return None
 
 
@@ -184,11 +188,11 @@ def _parsed(path: Path, content: Any) -> Result:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CorruptFileError("is not an experiment")
     if content.get("version") != VERSION:
-        raise NotSupportedError("has another version", found=content.get("version"), expected=VERSION)
+        raise NotSupportedError("version is not supported", found=content.get("version"), expected=VERSION)
     if content.pop("crc32", None) not in (None, _checksum(content)):
-        raise CorruptFileError("has a wrong checksum")
+        raise CorruptFileError("is corrupt: its checksum does not match")
     settings = {name: content[name] for name in ("backbone", "freeze", "method", "bits", "seed")}
-    recipes.options(content["recipe"], settings)  # raises for a method or recipe of a later version
+    recipes.options(content["recipe"], settings)  # raises an error for a method or recipe of a later version
     return Result(
         setup=Setup(content["recipe"], content["backbone"], content["freeze"]),
         method=content["method"],
@@ -202,13 +206,13 @@ def _parsed(path: Path, content: Any) -> Result:
 
 
 def read_all(folder: Path) -> Iterator[Result]:
-    """Yields every experiment of a folder, in the order of their names."""
+    """Yields the results of all experiments in a folder, in the order of their names."""
     for path in sorted(folder.glob("*.json")):
         if (result := read(path)) is not None:
             if path.stem == result.name:
                 yield result
-            else:  # it would count twice
-                note(f"{path}: is a copy of {result.name}.json; ignored")
+            else:  # the result would count twice
+                note(f"{path}: is a copy of {result.name}.json; it is ignored")
 
 
 def _checksum(content: dict[str, Any]) -> int:

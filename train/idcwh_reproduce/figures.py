@@ -1,4 +1,4 @@
-"""The figures of the report, PNG files drawn from experiments: the paper's figures and the ablation.
+"""The figures of the report, which are PNG files: the paper's figures and the ablation.
 
 The colour, dashes and marker of a method are the same in every figure.
 """
@@ -21,18 +21,22 @@ from .tables import NAMES, Table, display
 
 MARKERS = "osD^vP*X<>phd8"
 EMBEDDED = ("idcwh", "idcwh-single", "dcwh", "dtsh")
-"""Methods that t-SNE shows where their experiments keep logits."""
+"""The methods in the t-SNE figure, if their experiments have logits."""
 
 
 class Figure(NamedTuple):
+    """A figure in the report."""
+
     path: Path
     title: str
     caption: str
 
 
 def draw(folder: Path, table: Table, results: Results) -> list[Figure]:
-    """Writes every figure that has experiments, and returns them in reading order. Raises IdcwhError without
-    matplotlib."""
+    """Writes every figure that has experiments, and returns them in the order of the report.
+
+    Raises IdcwhError if matplotlib is not installed.
+    """
     from matplotlib import rc_context
 
     prepare(folder)
@@ -48,7 +52,7 @@ def draw(folder: Path, table: Table, results: Results) -> list[Figure]:
 
 
 def lookup(table: Table, results: Results) -> Any:
-    """Returns P@H<=2 and R@H<=2 against the code length."""
+    """Returns the figure of P@H<=2 and R@H<=2 against the code length."""
     measured = {method: by_bits for method in results.methods() if (by_bits := results.measured(method))}
     if not measured or len(results.bits()) < 2:
         return None
@@ -64,7 +68,7 @@ def lookup(table: Table, results: Results) -> Any:
 
 
 def curves(table: Table, results: Results) -> Any:
-    """Returns P@N and the precision-recall curve at one code length, of the first seed."""
+    """Returns the figure of P@N and the precision-recall curve at one code length, of the first seed."""
     bits = results.shown_bits()
     first = {method: runs.first for method in results.methods() if (runs := results.runs(method, bits)).evaluations}
     if not first:
@@ -75,7 +79,7 @@ def curves(table: Table, results: Results) -> Any:
         left.plot(e.ranking.n, e.ranking.precision, label=display(method), **look)
         right.plot(e.pr_curve.recall, e.pr_curve.precision, **look)
     left.set(xlabel="N, images returned", ylabel="P@N", xscale="log", ylim=(0, 1.02))
-    left.set_title(f"Precision of the first N, {bits} bits")
+    left.set_title(f"Precision of the first N images, {bits} bits")
     left.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     right.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02), title=f"Precision-recall, {bits} bits")
     _legend_below(figure)
@@ -83,7 +87,7 @@ def curves(table: Table, results: Results) -> Any:
 
 
 def tsne(table: Table, results: Results) -> Any:
-    """Returns t-SNE of the logits h above and of the codes below, one column per method."""
+    """Returns the figure of t-SNE, with the logits h above and the codes below, and one column per method."""
     columns = list(_logits(results))
     if not columns:
         return None
@@ -106,7 +110,7 @@ def tsne(table: Table, results: Results) -> Any:
 
 
 def _logits(results: Results) -> Iterator[tuple[str, np.ndarray, np.ndarray, list[str], Any]]:
-    """Yields method, logits, labels, names of the classes and code statistics, of the first seed of each method."""
+    """Yields method, logits, labels, class names and code statistics of the first seed of each method."""
     bits = results.shown_bits()
     for method in EMBEDDED:
         ones = [one for one in results.main() if one.method == method and bits in one.evaluations]
@@ -123,16 +127,16 @@ def embed(x: np.ndarray, metric: str) -> np.ndarray:
         from threadpoolctl import threadpool_limits
     except ImportError as error:
         raise not_installed(error) from None
-    # scikit-learn scales the first coordinates of "pca" itself, which fails for constant columns
+    # scikit-learn divides the initial coordinates of "pca" by their deviation, which fails for constant columns
     start = "pca" if np.linalg.matrix_rank(x - x.mean(axis=0)) >= 2 else "random"
     model = TSNE(perplexity=min(30, (len(x) - 1) / 3), metric=metric, init=start, random_state=0)
-    with threadpool_limits(1):  # more threads wait for each other, and add up in another order
+    with threadpool_limits(1):  # more threads are slower, and sum in another order
         xy: np.ndarray = model.fit_transform(x)
     return xy
 
 
 def distances(h: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Returns the mean Euclidean distance of different images of the same class, and of images of two classes."""
+    """Returns the mean Euclidean distances of image pairs of the same class, and of image pairs of two classes."""
     from sklearn.metrics import pairwise_distances
 
     d = pairwise_distances(h.astype(np.float64))
@@ -142,7 +146,7 @@ def distances(h: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 
 
 def sweeps(table: Table, results: Results) -> Any:
-    """Returns MAP of IDCWH over sigma^2 and over beta, one line per code length; the recipe's own value is ringed."""
+    """Returns the figure of IDCWH's MAP over sigma^2 and over beta, with the recipe's values circled."""
     swept = {kind: results.variants(kind) for kind in grid.SWEEPS}
     if not any(swept.values()):
         return None
@@ -156,8 +160,8 @@ def sweeps(table: Table, results: Results) -> Any:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         for number, bits in enumerate(sorted({bits for lengths in variants.values() for bits in lengths})):
             points = {float(v.value): runs for v in variants if (runs := results.runs("idcwh", bits, v)).evaluations}
-            own = [one for one in results.main() if one.method == "idcwh" and bits in one.evaluations]
-            recipe = float(own[0].method_options(bits).get(kind, grid.DEFAULTS[kind])) if own else None
+            main = [one for one in results.main() if one.method == "idcwh" and bits in one.evaluations]
+            recipe = float(main[0].method_options(bits).get(kind, grid.DEFAULTS[kind])) if main else None
             if recipe is not None:
                 points[recipe] = results.runs("idcwh", bits)
             points = with_common_seeds(dict(sorted(points.items())))
@@ -171,9 +175,9 @@ def sweeps(table: Table, results: Results) -> Any:
 
 
 def bars(table: Table, results: Results) -> Any:
-    """Returns the difference in MAP of each row of the ablation to IDCWH as it is."""
+    """Returns the figure of the differences in MAP between each row of the ablation and IDCWH."""
     rows = ablation.rows(table, results)
-    if len(rows) < 3:  # the table is enough for IDCWH and IDCWH-Single alone
+    if len(rows) < 3:  # without settings, the table is enough
         return None
     base, *rows = rows
     lengths = ablation.lengths(rows[1:])
@@ -207,39 +211,39 @@ _FIGURES: dict[str, tuple[Callable[[Table, Results], Any], str, str]] = {
     "lookup": (
         lookup,
         "Hash lookup within radius 2",
-        "P@H≤2 and R@H≤2 against the code length: mean over seeds, bars of one standard deviation. A query that finds "
-        "nothing counts as 0.",
+        "P@H≤2 and R@H≤2 against the code length: mean over seeds, bars of one standard deviation. A query without "
+        "results counts as 0.",
     ),
     "curves": (
         curves,
         "P@N and precision-recall",
-        "Precision of the first N images and precision-recall curve of the Hamming ranking at {bits} bits, ties "
-        "averaged; first seed.",
+        "Precision of the first N images, and precision-recall curve of the Hamming ranking, at {bits} bits for the "
+        "first seed. Ties are averaged.",
     ),
     "tsne": (
         tsne,
         "t-SNE of outputs and codes",
-        "t-SNE of queries at {bits} bits, first seed. Top: the real-valued outputs h, with the mean Euclidean distance "
-        "of the drawn pairs of the same class (d_w) and of different classes (d_b). Bottom: the codes, with the mean "
-        "Hamming distance of queries to database images.",
+        "t-SNE of queries at {bits} bits for the first seed. Top: the real-valued outputs h, with the mean Euclidean "
+        "distance of plotted pairs of the same class (d_w) and of different classes (d_b). Bottom: the codes, with the "
+        "mean Hamming distances of queries to database images.",
     ),
     "sweeps": (
         sweeps,
         "Sensitivity to σ² and β",
-        "MAP of IDCWH with other values of σ² and β, everything else as in the recipe; ringed: the recipe's "
-        "own value. It was not chosen here.",
+        "MAP of IDCWH with other values of σ² and β, and the other settings of the recipe. The recipe's value is "
+        "circled. It was not chosen from these results.",
     ),
     "ablation": (
         bars,
         "Differences of the ablation",
-        "Difference in MAP without one part of IDCWH or of its recipe: mean over seeds, bars of one standard deviation "
-        "of the difference.",
+        "Difference in MAP without one part of IDCWH or of its recipe: mean over seeds, bars of one standard "
+        "deviation.",
     ),
 }
 
 
 def _style(method: str) -> dict[str, Any]:
-    """Returns colour, dashes and marker of a method; IDCWH has a thicker line above the others."""
+    """Returns colour, dashes and marker of a method. IDCWH has a thicker line above the others."""
     number = list(NAMES).index(method) if method in NAMES else len(NAMES)
     look = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
     first = {"linewidth": 3, "zorder": 3} if method == "idcwh" else {"linewidth": 1.6, "zorder": 2}
@@ -247,7 +251,7 @@ def _style(method: str) -> dict[str, Any]:
 
 
 def _line(axes: Any, points: dict[Any, Runs], number: Callable[[Any], float], **look: Any) -> None:
-    """Draws means, with bars of a standard deviation where all points have several seeds."""
+    """Draws the means, with bars of one standard deviation if all points have several seeds."""
     spread = [runs.spread(number) for runs in points.values()]
     deviations = [deviation for _, deviation in spread if deviation is not None]
     errors = deviations if len(deviations) == len(spread) > 0 else None

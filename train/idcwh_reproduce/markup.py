@@ -1,6 +1,6 @@
-"""The report's Markdown, and the HTML page that is made from it.
+"""The Markdown of the report, and its conversion to an HTML page.
 
-Each function returns the Markdown of one block. A report is a list of blocks, joined by blank lines.
+Most functions return the Markdown of one block. A report is a list of blocks, joined by blank lines.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ details { margin: 1rem 0 } summary { cursor: pointer; color: #0a58a6 }
 
 
 def text(value: str) -> str:
-    """Escapes text that is not ours, such as an error message, so that none of it is markup."""
+    """Returns text from elsewhere, such as an error message, with all markup escaped."""
     return re.sub(
         r"([\\`*\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", html.escape(one_line(value), quote=False)
     )
 
 
 def code(value: str) -> str:
-    """Returns a code span. Characters that a code span in a table cannot hold become character references."""
+    """Returns a code span. Characters that are not possible in a table become character references."""
     value = one_line(value)
     if not re.search(r"[`|]", value):
         return f"`{value}`"
@@ -49,34 +49,34 @@ def code(value: str) -> str:
 
 
 def plus_minus(mean: float, deviation: float | None, sign: str = "") -> str:
-    """Returns a mean and its standard deviation, if there is one."""
+    """Returns a mean with its standard deviation, if there is one."""
     return f"{mean:{sign}.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
 
 
 def entry(first: str, *others: str, best: bool = False) -> str:
-    """Returns the entry of a table: the first line, bold where it is the best of its column, and smaller lines."""
+    """Returns the entry of a table: the first line, bold if it is the best of its column, and smaller lines."""
     return "<br>".join([f"**{first}**" if best else first, *(f"<sub>{line}</sub>" for line in others)])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], words: bool = False) -> str:
-    """Returns a table whose first column names each row. Columns of words are aligned left, of numbers right."""
+    """Returns a table whose first column has the row titles. The others are aligned left for words, else right."""
     rule = ["---"] + ["---" if words else "---:"] * (len(head) - 1)
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rows))
 
 
 def figure(path: Path, caption: str, folder: Path) -> str:
-    """Returns an image with its caption, which is also its alternative text. `folder`: where the report is written."""
+    """Returns an image with its caption, which is also its alternative text. `folder` is that of the report."""
     return f"![{caption}]({path.relative_to(folder).as_posix()})\n\n*{caption}*"
 
 
 def folded(summary: str, blocks: Sequence[str]) -> str:
-    """Returns blocks that open by a click."""
+    """Returns blocks that are hidden until the reader opens them."""
     inside = "\n\n".join(blocks)
     return f'<details markdown="1"><summary>{html.escape(summary)}</summary>\n\n{inside}\n\n</details>'
 
 
 def page(title: str, blocks: Sequence[str], folder: Path) -> str:
-    """Returns the report as one HTML file with its images inside. `folder`: that of the images' paths."""
+    """Returns the report as one HTML page with embedded images, whose paths are relative to `folder`."""
     body = markdown("\n\n".join(blocks), extensions=["tables", "md_in_html"], output_format="html")
 
     def embed(found: re.Match[str]) -> str:

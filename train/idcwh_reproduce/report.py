@@ -1,4 +1,4 @@
-"""The report of a folder: report.md, report.html and results.json, made from its experiments and nothing else."""
+"""The report of a folder, in report.md, report.html and results.json. It depends only on the experiments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     """Writes report.md, report.html and results.json, and returns their paths.
 
     Args:
-        unavailable: the reason why the table's data could not be read; ignored where there are experiments.
+        unavailable: the reason why the table's dataset could not be read; ignored if there are experiments.
     """
     done = list(experiments.read_all(out / "experiments"))
     blocks = [f"# {table.title}: the paper's table, reproduced", *_opening(table, done)]
@@ -50,26 +50,26 @@ def write(out: Path, table: tables.Table, unavailable: str | None, figures: bool
     }
     for name, text in texts.items():
         with replacing(out / name, _KINDS[name]) as file:
-            file.write(text.encode(errors="backslashreplace"))  # a command may name a file that is not UTF-8
+            file.write(text.encode(errors="backslashreplace"))  # a path in a command may not be UTF-8
     return [out / name for name in texts]
 
 
 def check(out: Path) -> None:
-    """Raises IdcwhError where a file of a report would replace one of another kind."""
+    """Raises IdcwhError if a file of the report would replace a file of another type."""
     for name, kind in _KINDS.items():
-        if name != _TABLE and os.path.lexists(out / name):  # `remember` checks the other, before any work too
+        if name != _TABLE and os.path.lexists(out / name):  # `remember` checks _TABLE
             check_target(out / name, kind)
 
 
 def _opening(table: tables.Table, done: Sequence[Result]) -> list[str]:
-    epoch = "Every number is of the last epoch"
+    epoch = "All values are of the last epoch"
     if any(one.content["options"].get("keep", "last") != "last" for one in done):
-        epoch = "Numbers are of the last epoch, or of the best on validation images where `keep` says so"
+        epoch = "Values are of the last epoch, or with `keep best` of the epoch with the best validation MAP"
     trained = sum(one.done for one in done)
-    failed = f", {len(done) - trained:,} that failed" if trained < len(done) else ""
+    failed = f", {len(done) - trained:,} failed" if trained < len(done) else ""
     return [
-        f"MAP by Hamming ranking, measured as docs/metrics.md defines it, beside {table.label} of Zhang and Yan, arXiv "
-        f"2103.09442. {epoch}; nothing was chosen by looking at the queries.",
+        f"MAP by Hamming ranking as in docs/metrics.md, compared with {table.label} of Zhang and Yan, arXiv "
+        f"2103.09442. {epoch}. No choice was made by evaluating the queries.",
         f"{trained:,} trained experiment{'s' * (trained != 1)}{failed}.",
     ]
 
@@ -121,14 +121,14 @@ def _printed(table: tables.Table) -> str:
             rows = [[markup.text(name), *numbers.split()] for name, numbers in printed.items()]
             blocks.append(markup.table([title, *(f"{bits} bits" for bits in table.bits)], rows))
     blocks.append(r"\* with the GoogLeNet backbone, run by the paper's authors.")
-    return markup.folded("All rows, with the originals of the baselines", blocks)
+    return markup.folded("All rows, with the original baselines", blocks)
 
 
 def _numbers(table: str, done: Sequence[Result]) -> str:
-    """Returns results.json: every experiment without its curves, small enough to keep and to compare.
+    """Returns the content of results.json, which has all experiments without their curves.
 
-    `groups` hold what their experiments share (settings, protocol per seed, machine, versions, command) and
-    `experiments`, one per line, with the numbers of each code length.
+    A group has the common values of its experiments: settings, protocol per seed, machine, versions and command. Its
+    `experiments` are one per line, with the metrics of each code length.
     """
     groups: dict[str, dict[str, Any]] = {}
     for one in done:
@@ -148,20 +148,20 @@ def _numbers(table: str, done: Sequence[Result]) -> str:
 
 
 def _single(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Returns the numbers that are one number each, and the precision at a few ranks."""
+    """Returns the single values of an evaluation, and the precision at a few ranks."""
     whole = {**evaluation, "health": _single(evaluation["health"])} if evaluation.get("health") else evaluation
     kept = ("precision_at", "health")
     return {name: v for name, v in whole.items() if v is None or isinstance(v, int | float) or name in kept}
 
 
 def remember(out: Path, table: str, unavailable: str | None) -> None:
-    """Writes which table a folder is of, and why its data is missing, for a report without a run."""
+    """Writes the table of a folder, and the reason why its dataset is not available, for --report-only."""
     with replacing(out / _TABLE, _KINDS[_TABLE]) as file:
         file.write(json.dumps({"table": table, "unavailable": unavailable}).encode())
 
 
 def remembered(out: Path) -> dict[str, Any] | None:
-    """Returns what `remember` wrote, or None; reports a file that is not usable."""
+    """Returns the content that `remember` wrote, or None. Reports a file that is not usable."""
     path = out / _TABLE
     try:
         content = json.loads(path.read_bytes())
@@ -174,5 +174,5 @@ def remembered(out: Path) -> dict[str, Any] | None:
         reason = error.strerror or str(error)
     except (ValueError, KeyError, TypeError, RecursionError):
         reason = "is corrupt"
-    note(f"{path}: does not say which table the folder is of ({reason}); name the table")
+    note(f"{path}: is invalid ({reason}); name the table on the command line")
     return None

@@ -1,4 +1,4 @@
-"""Experiments gathered: the runs of a method at a code length, with their mean and deviation over seeds."""
+"""Experiments grouped by setup, method and code length, with means and deviations over seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number = Callable[[Evaluation], float]
 
 
 def _mean_and_deviation(numbers: list[float]) -> tuple[float, float | None]:
-    """Returns the mean and the standard deviation of the sample (n - 1), which is None for a single number."""
+    """Returns the mean and the sample standard deviation (n - 1), which is None for a single value."""
     return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
 
@@ -36,15 +36,15 @@ class Runs:
         return _mean_and_deviation(list(map(number, self.evaluations.values())))
 
     def against(self, base: Runs) -> tuple[float, float | None]:
-        """Returns the difference in MAP to `base` and its standard deviation, over the seeds that both have.
+        """Returns the mean difference in MAP to `base` and its standard deviation, over the common seeds.
 
-        Differences are taken seed by seed, since a seed makes both easier or harder. Without a seed in common it is
-        the difference of the means.
+        Differences are computed per seed, because a seed affects both. Without common seeds, the result is the
+        difference of the means.
         """
-        both = sorted(self.evaluations.keys() & base.evaluations.keys())
-        if not both:
+        common = sorted(self.evaluations.keys() & base.evaluations.keys())
+        if not common:
             return self.mean() - base.mean(), None
-        return _mean_and_deviation([self.evaluations[seed].map - base.evaluations[seed].map for seed in both])
+        return _mean_and_deviation([self.evaluations[seed].map - base.evaluations[seed].map for seed in common])
 
     @property
     def first(self) -> Evaluation:
@@ -53,8 +53,7 @@ class Runs:
 
 
 def with_common_seeds(points: dict[float, Runs]) -> dict[float, Runs]:
-    """Returns the runs of the seeds that all points have, since a seed makes all of them easier or harder; all runs if
-    no seed is common."""
+    """Returns the runs of the seeds that all points have, or all runs if there is no common seed."""
     common = set.intersection(*(set(runs.evaluations) for runs in points.values())) if points else set()
     if not common:
         return points
@@ -72,21 +71,21 @@ class Results:
                 runs = self._runs.setdefault((one.method, bits, one.variant), Runs())
                 if bits in one.evaluations:
                     runs.evaluations[one.seed] = one.evaluations[bits]
-                    # The code lengths of one training get equal shares of its time.
+                    # The time of a training is divided equally among its code lengths.
                     runs.seconds.append(one.content["seconds"]["training"] / len(one.bits))
                 else:
                     runs.reasons[one.seed] = one.reason
 
     def runs(self, method: str, bits: int, variant: Variant | None = None) -> Runs:
-        """Returns the runs, which may be empty."""
+        """Returns the runs of a method at a code length, which may be empty."""
         return self._runs.get((method, bits, variant), Runs())
 
     def measured(self, method: str, variant: Variant | None = None) -> dict[int, Runs]:
-        """Returns the runs by code length, where there is an evaluation."""
+        """Returns the runs with an evaluation, by code length."""
         return {bits: runs for bits in self.bits() if (runs := self.runs(method, bits, variant)).evaluations}
 
     def main(self) -> list[Result]:
-        """Returns the experiments of the table itself."""
+        """Returns the experiments of the table, without sweeps and ablation."""
         return [one for one in self.experiments if one.variant is None]
 
     def methods(self) -> list[str]:
@@ -99,20 +98,20 @@ class Results:
         return sorted({bits for one in self.main() for bits in one.bits})
 
     def shown_bits(self) -> int:
-        """Returns the code length of curves and t-SNE: SHOWN_BITS, or the longest where it was not trained."""
+        """Returns the code length of curves and t-SNE, which is SHOWN_BITS if it was trained, else the longest."""
         return SHOWN_BITS if SHOWN_BITS in self.bits() else max(self.bits(), default=SHOWN_BITS)
 
     def variants(self, kind: str) -> dict[Variant, list[int]]:
         """Returns the variants of a kind with their code lengths."""
-        found: dict[Variant, set[int]] = {}
+        lengths: dict[Variant, set[int]] = {}
         for one in self.experiments:
             if one.variant is not None and one.variant.kind == kind:
-                found.setdefault(one.variant, set()).update(one.bits)
-        return {variant: sorted(bits) for variant, bits in found.items()}
+                lengths.setdefault(one.variant, set()).update(one.bits)
+        return {variant: sorted(bits) for variant, bits in lengths.items()}
 
 
 def gather(experiments: Iterable[Result]) -> list[Results]:
-    """Returns the experiments by setup, in the order of their names."""
+    """Returns the results per setup, in the order of their names."""
     by_setup: dict[Setup, list[Result]] = {}
     for one in experiments:
         by_setup.setdefault(one.setup, []).append(one)

@@ -1,7 +1,7 @@
-"""Trains the missing experiments one after the other. It can be stopped at any time and continues later.
+"""The runner, which trains the missing experiments one after the other and can be interrupted and continued.
 
 DIR/experiments/NAME.json   a finished experiment, see experiments.py
-DIR/runs/NAME/               the files of idcwh-train while it runs; deleted at its end, unless they are to be kept
+DIR/runs/NAME/              the files of its training; deleted at the end, except with --keep-models
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ from .experiments import Planned, Result
 from .tables import SHOWN_BITS
 
 _FAILURES = (IdcwhError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError)
-"""Exceptions that are recorded as the failure of an experiment. An OSError and NotWrittenError (a full disk) end the
-run instead; the same command continues it when there is space."""
+"""The exceptions that are recorded as the failure of an experiment. OSError and NotWrittenError (a full disk) end the
+command instead, and the same command continues."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Numbers of finished and failed experiments and of unreadable images; whether the run was interrupted."""
+    """The numbers of finished and failed experiments and of unreadable images.
+
+    interrupted: True if the user interrupted the command.
+    """
 
     done: int
     failed: int
@@ -51,7 +54,7 @@ class Tally:
 
 
 class Runner:
-    """Trains experiments on one dataset into the folder `out`."""
+    """The training of experiments on one dataset into the folder `out`."""
 
     def __init__(
         self, out: Path, dataset: LabelledImages, device: torch.device, cache: Path | None, command: str
@@ -61,16 +64,21 @@ class Runner:
         self.folder = out / "experiments"
 
     def find(self, planned: Planned) -> Result | None:
-        """Returns the result, if there is one of the same options and dataset."""
+        """Returns the existing result with the same options and dataset, or None."""
         result = experiments.read(self.folder / f"{planned.name}.json")
         return result if result is not None and result.fits(planned.options, self.fingerprint) else None
 
     def run(self, planned: Sequence[Planned], retry: bool = False, keep: bool = False) -> Tally:
-        """Trains the missing experiments; with `retry`, also the failed ones. `keep`: keep the folders under runs/."""
+        """Trains the missing experiments.
+
+        Args:
+            retry: trains failed experiments again.
+            keep: keeps the folders in DIR/runs.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         missing = [one for one in planned if (r := self.find(one)) is None or (retry and not r.done)]
-        note(f"experiments: {len(planned):,} planned, {len(planned) - len(missing):,} there already")
-        if missing:  # an error here would be that of every experiment
+        note(f"experiments: {len(planned):,} planned, {len(planned) - len(missing):,} already exist")
+        if missing:  # an error here would occur in every experiment
             options = missing[0].options
             protocols.split(self.dataset, SplitOptions.of(options), seed=options.seed)
             backbones.create(options.backbone, options.weights, options.crop)
@@ -87,10 +95,10 @@ class Runner:
         if finished:
             with contextlib.suppress(OSError):  # it is not empty
                 (self.out / "runs").rmdir()
-        there = [result for one in planned if (result := self.find(one)) is not None]
-        unreadable = {key for result in there if result.done for key in result.content["unreadable"]}
-        done = sum(result.done for result in there)
-        return Tally(done, len(there) - done, len(unreadable), not finished)
+        results = [result for one in planned if (result := self.find(one)) is not None]
+        unreadable = {key for result in results if result.done for key in result.content["unreadable"]}
+        done = sum(result.done for result in results)
+        return Tally(done, len(results) - done, len(unreadable), not finished)
 
     def _train(self, planned: Planned, keep: bool) -> bool:
         """Trains an experiment and writes its file. Returns False if it was interrupted."""
@@ -98,9 +106,9 @@ class Runner:
         resume = self._can_resume(folder, planned.options)
         before = _sum_of_epochs(folder, "seconds") if resume else 0.0
         if resume:
-            note("continues from its checkpoint")
+            note("continuing from its checkpoint")
         else:
-            shutil.rmtree(folder, ignore_errors=True)  # an unfinished run, maybe with corrupt files
+            shutil.rmtree(folder, ignore_errors=True)  # an unfinished run, possibly with corrupt files
         started = time.monotonic()
         content: dict[str, Any] = {
             "status": experiments.DONE,
@@ -120,7 +128,7 @@ class Runner:
             if not outcome.evaluations:
                 raise IdcwhError("; ".join(outcome.unmeasured.values()))
             content["evaluations"] = _plain(outcome.evaluations)
-            content["variants"] = {title: _plain(of) for title, of in outcome.variants.items()}
+            content["variants"] = {title: _plain(by_bits) for title, by_bits in outcome.variants.items()}
             content["record"], content["unreadable"] = outcome.record, outcome.failed
             if planned.variant is None and planned.seed == 0 and SHOWN_BITS in planned.bits:
                 file = folder / model_names(planned.bits)[SHOWN_BITS]
@@ -151,8 +159,7 @@ class Runner:
         return True
 
     def _can_resume(self, folder: Path, options: Options) -> bool:
-        """Returns whether the folder holds a checkpoint of the same options and its protocol. A corrupt one is trained
-        again."""
+        """Returns True if the folder has a usable checkpoint with the same options, and its protocol."""
         try:
             saved = resuming.read(folder / CHECKPOINT)
             split = protocols.load(folder / PROTOCOL, self.dataset)
@@ -167,7 +174,7 @@ def _plain(evaluations: dict[int, Evaluation]) -> dict[str, Any]:
 
 
 def _protocol(folder: Path) -> dict[str, Any] | None:
-    """Returns name, seed, sizes and hashes of the split; None if the experiment failed before there was one."""
+    """Returns name, seed, sizes and checksums of the split, or None if the experiment failed before it."""
     try:
         content = json.loads((folder / PROTOCOL).read_bytes())
         sizes = {part: len(content[part]["rows"]) for part in ("query", "train", "database")}
@@ -177,7 +184,7 @@ def _protocol(folder: Path) -> dict[str, Any] | None:
 
 
 def _sum_of_epochs(folder: Path, clock: str) -> float:
-    """Returns the sum over the epochs of the log, also of those before an interruption."""
+    """Returns the sum over all epochs of the log, including those before an interruption."""
     try:
         records = training_curves.read(folder / LOG)
         return round(sum(float(record.get(clock, 0.0)) for record in records), 3)

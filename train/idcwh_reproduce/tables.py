@@ -1,7 +1,7 @@
-"""The paper's tables: the data, protocol, code lengths and methods of each, and the numbers that the paper printed.
+"""The paper's tables: dataset, protocol, code lengths and methods of each, and the printed values.
 
-Numbers are MAP by Hamming ranking as printed by Zhang and Yan, arXiv 2103.09442, Tables I to IV. An asterisk is the
-paper's own mark for a baseline that its authors ran on GoogLeNet; other baselines have the network of their authors.
+The values are MAP by Hamming ranking from Zhang and Yan, arXiv 2103.09442, Tables I to IV. As in the paper, an asterisk
+marks baselines that its authors ran with GoogLeNet. The other baselines have the network of their authors.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 SHOWN_BITS = 48
-"""Code length of curves and t-SNE, as in most of the paper's figures."""
+"""The code length of curves and t-SNE, as in most of the paper's figures."""
 
 BEYOND = ("csq", "orthohash", "class-code")
-"""Later methods, and a plain classifier with a random code per class. The paper does not compare with them."""
+"""The methods that the paper does not compare with: later methods, and a classifier with one random code per class."""
 
 CLOSED_FORM = ("sdh", "fsdh")
-"""Methods that are fitted without gradients on features of a frozen backbone."""
+"""The methods that are fitted in closed form, on features of a frozen backbone."""
 
 NAMES = {
     "idcwh": "IDCWH",
@@ -33,16 +33,20 @@ NAMES = {
     "orthohash": "OrthoHash",
     "class-code": "class code",
 }
-"""Method -> its name in the paper and in the report."""
+"""The name of each method in the paper and in the report."""
 
 SIGMA2 = (0.5, 1.0, 2.0, 4.0, 8.0)
 BETA = (0.001, 0.01, 0.1)
-"""Values of Fig. 6, which sweeps them on CIFAR-100."""
+"""The values in Fig. 6, a sweep on CIFAR-100."""
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of the paper: its numbers by code length. `doubtful` rows are shown, but not compared with."""
+    """A row of the paper, with its values by code length.
+
+    digits: number of decimal places.
+    doubtful: True for a row that is shown, but not used for comparisons.
+    """
 
     name: str
     numbers: dict[int, float]
@@ -56,13 +60,13 @@ class Table:
 
     Attributes:
         title, label: its dataset, and its name in the paper.
-        needs: the dataset that --data names.
+        needs: the dataset for --data.
         bits: the four code lengths, shortest first.
         methods: the methods of the paper's rows.
-        sizes: the number of images per part of the protocol, first as docs/training.md reads the paper.
-        printed: name of a row -> its numbers as printed.
-        ablation: the same of Table IV, with and without the centers similarity.
-        doubtful: name of a row -> why its numbers cannot be used.
+        sizes: the possible numbers of images per part of the protocol; the first is that of docs/training.md.
+        printed: name of a row -> its values as printed.
+        ablation: the rows of Table IV, with and without the centers similarity.
+        doubtful: name of a row -> the reason why its values cannot be used.
     """
 
     name: str
@@ -78,12 +82,14 @@ class Table:
 
     @property
     def all_methods(self) -> tuple[str, ...]:
-        """The methods of the paper's rows, and those that it does not compare with."""
+        """The methods of the paper's rows, and those of BEYOND."""
         return self.methods + BEYOND
 
     def row(self, method: str) -> Printed | None:
-        """Returns the row to print beside our `method`: of Table IV, which has four digits, or with an asterisk, since
-        all of ours share a backbone."""
+        """Returns the paper's row to compare a method with, or None.
+
+        Rows of Table IV are preferred, since they have four digits, and then rows with GoogLeNet.
+        """
         name = NAMES.get(method, "")
         for rows in (self.ablation, self.printed):
             for candidate in (f"{name}*", name):
@@ -93,7 +99,7 @@ class Table:
         return None
 
     def by_bits(self, numbers: str) -> dict[int, float]:
-        """Returns the numbers of a row by code length; none of an empty row."""
+        """Returns the values of a row by code length. An empty row has none."""
         return dict(zip(self.bits, map(float, numbers.split()), strict=False))
 
 
@@ -173,8 +179,8 @@ _TABLES = (
         needs="MS-COCO 2014, train and val: coco:DIR (annotations/instances_*.json beside the images)",
         bits=(16, 32, 48, 64),
         methods=("dpsh", "dsdh", "dnnh", "dhn", "hashnet", *_CLASSWISE),
-        # Images without a label belong to no part. The second size is the paper's letter: no training images in the
-        # database.
+        # Images without a label belong to no part. The second size is the paper's wording, without the training
+        # images in the database.
         sizes=tuple({"query": 5_000, "train": 10_000, "database": n} for n in (117_218, 107_218)),
         printed={
             "DPSH": "0.3493 0.3545 0.3595 0.3670",
@@ -187,7 +193,7 @@ _TABLES = (
         },
         ablation={"IDCWH-Single": "0.6963 0.7125 0.7490 0.7529", "IDCWH": "0.7321 0.7597 0.7636 0.7698"},
         doubtful={
-            "DCWH": "The paper's row of DCWH repeats its CIFAR-100 row digit for digit, so it cannot be compared with."
+            "DCWH": "The paper's row of DCWH is identical to its CIFAR-100 row, so it is not used for comparisons."
         },
     ),
 )
@@ -196,5 +202,5 @@ TABLES = {table.name: table for table in _TABLES}
 
 
 def display(method: str) -> str:
-    """Returns a method's name in the report."""
+    """Returns the name of a method in the report."""
     return NAMES.get(method, method)
