@@ -1,11 +1,11 @@
-"""What each setting of a recipe is worth: MAP on validation images.
+"""Effect of each setting of a recipe on MAP, without the protocol's queries.
 
     python benchmarks/ablation.py --data cifar10.npz --protocol cifar10-mini --bits 12 48 --seeds 4
     python benchmarks/ablation.py --data cifar10.npz --protocol cifar10-mini --fine-tune --seeds 1
 
-Of the protocol's training images eight tenths of each class train, and one tenth is searched in the last one; a seed
-splits them its own way. The queries of the protocol are not touched. The numbers in docs/training.md come from here.
-Fine-tuning is that of `best` made cheap: 6 epochs at 64 to 96 pixels.
+The protocol's training images are split per class and seed: eight tenths train, one tenth are queries, and one tenth is
+the database. docs/training.md has the results. Fine-tuning is a cheap variant of the recipe best, with 6 epochs at 64
+to 96 pixels.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ FROZEN: Rows = {
     "frozen, the paper's learning rates": (_FROZEN, {"lr": 1e-2, "center_lr": 5e-3}),
     "frozen, L2 as a mean (`sum/ZC`)": (_FROZEN, {"method_options": {"l2_reduction": "sum/ZC"}}),
     "frozen, L2 as a sum (`sum`)": (_FROZEN, {"method_options": {"l2_reduction": "sum"}}),
-    "frozen, labels not smoothed": (_FROZEN, {"method_options": {"smoothing": 0.0}}),
-    "frozen, centers begin at random": (_FROZEN, {"method_options": {"start": "normal"}}),
+    "frozen, no label smoothing": (_FROZEN, {"method_options": {"smoothing": 0.0}}),
+    "frozen, random initial centers": (_FROZEN, {"method_options": {"start": "normal"}}),
     "frozen, dropout 0.5, weight decay 5e-3": (_FROZEN, {"dropout": 0.5, "weight_decay": 5e-3}),
     "frozen, `--method idcwh-single`": (_FROZEN, {"method": "idcwh-single"}),
-    "the same, centers begin at random": (_FROZEN, {"method": "idcwh-single", "method_options": {"start": "normal"}}),
+    "the same, random initial centers": (_FROZEN, {"method": "idcwh-single", "method_options": {"start": "normal"}}),
 }
-"""What the table calls it -> recipe, and what differs from it."""
+"""Title in the table -> recipe, and the options that differ from it."""
 FINE_TUNED: Rows = {
     "**`--recipe best`**": (_BEST, {}),
     "best, beta 0.003": (_BEST, {"method_options": {"beta": 0.003}}),
     "best, beta 0.1": (_BEST, {"method_options": {"beta": 0.1}}),
-    "best, labels not smoothed": (_BEST, {"method_options": {"smoothing": 0.0}}),
-    "best, centers begin at random": (_BEST, {"method_options": {"start": "normal"}}),
+    "best, no label smoothing": (_BEST, {"method_options": {"smoothing": 0.0}}),
+    "best, random initial centers": (_BEST, {"method_options": {"start": "normal"}}),
     "best, twice the learning rates": (_BEST, {"lr": 0.06, "center_lr": 0.06}),
     "best, `--method idcwh-single`": (_BEST, {"method": "idcwh-single"}),
 }
@@ -69,14 +69,16 @@ _CHEAP: dict[str, Any] = {"resize": 96, "crop": 96, "start_crop": 64, "pad": 9, 
 
 @common.command
 def main(argv: list[str] | None = None) -> int:
-    """Print the table as Markdown."""
+    """Prints the table as Markdown."""
     parser = common.Parser(prog="ablation.py", description=__doc__)
-    parser.add_argument("--data", required=True, help="cifar10:DIR or a .npz archive")
-    parser.add_argument("--protocol", choices=protocols.NAMES, default="auto")
-    parser.add_argument("--fine-tune", action="store_true", help="the whole network, with the recipe best")
-    parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0")
-    parser.add_argument("--bits", type=common.positive, nargs="+", default=[12, 24, 32, 48])
-    parser.add_argument("--seeds", type=common.positive, default=3, help="runs a cell, seeds 0, 1, ...")
+    parser.add_argument("--data", required=True, help="dataset in memory: cifar10:DIR or a .npz archive")
+    parser.add_argument("--protocol", choices=protocols.NAMES, default="auto", help="split protocol (default: auto)")
+    parser.add_argument("--fine-tune", action="store_true", help="fine-tuning with the recipe best")
+    parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0", help="default: EfficientNet-Lite0")
+    parser.add_argument(
+        "--bits", type=common.positive, nargs="+", default=[12, 24, 32, 48], help="code lengths (default: 12 24 32 48)"
+    )
+    parser.add_argument("--seeds", type=common.positive, default=3, help="seeds per row, 0, 1, ... (default: 3)")
     arguments = parser.parse_args(argv)
     print("| settings |", *(f" {bits} bits |" for bits in arguments.bits), sep="")
     print("|---|", *("---|" for _ in arguments.bits), sep="", flush=True)
@@ -87,21 +89,21 @@ def main(argv: list[str] | None = None) -> int:
         shared |= _of_training_images(arguments.data, arguments.protocol, Path(folder) / "images.npz")
         for name, (recipe, changes) in rows.items():
             given = {**shared, **changes}
-            found = [_map(recipes.options(recipe, {**given, "seed": seed})) for seed in range(arguments.seeds)]
-            cells = []
+            runs = [_map(recipes.options(recipe, {**given, "seed": seed})) for seed in range(arguments.seeds)]
+            entries = []
             for bits in arguments.bits:
-                values = [maps[bits] for maps in found]
+                values = [maps[bits] for maps in runs]
                 spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-                cells.append(f" {statistics.mean(values):.4f}{spread} |")
-            print(f"| {name} |", *cells, sep="", flush=True)
+                entries.append(f" {statistics.mean(values):.4f}{spread} |")
+            print(f"| {name} |", *entries, sep="", flush=True)
     return common.DONE
 
 
 def _of_training_images(data: str, protocol: str, path: Path) -> dict[str, Any]:
-    """Write the training images of seed 0 as a set of their own; the options that split them."""
+    """Writes the training images of seed 0 as a dataset. Returns the options that split it."""
     dataset = datasets.load(data)
     if not isinstance(dataset.images, np.ndarray) or dataset.multi_label:
-        raise IdcwhError(f"{data}: expected images held as arrays with a label each (cifar10:DIR or .npz)")
+        raise IdcwhError("is not supported", path=data, expected="cifar10:DIR or .npz, with one label per image")
     train = protocols.split(dataset, protocols.SplitOptions(protocol), seed=0).train
     np.savez(path, x=dataset.images[train], y=dataset.labels[train])
     tenth = int(np.bincount(dataset.labels[train]).min()) // 10
@@ -112,7 +114,7 @@ def _of_training_images(data: str, protocol: str, path: Path) -> dict[str, Any]:
 
 
 def _map(options: Options) -> dict[int, float]:
-    """MAP of the finished model, by code length."""
+    """Returns the MAP of the finished model by code length."""
     quiet = contextlib.redirect_stderr(io.StringIO())
     with tempfile.TemporaryDirectory() as folder, quiet:
         cache = features.default_cache()

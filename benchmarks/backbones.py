@@ -1,10 +1,10 @@
-"""Which backbones can be exported: each family is built, exported, and compared with PyTorch, bit by bit.
+"""Export of backbones: one of each family is built, exported and compared with PyTorch, bit by bit.
 
     python benchmarks/backbones.py --images demo/cifar10/test --json backbones.jsonl [NAME ...]
 
-Random weights, since nothing is downloaded, but batch norm with the statistics of the images and a hash layer whose
-bits are one for half of them, so that activations and codes are those of a network at work. What is in the JSON file
-already is not done again; the table shows all of it. A failure is a row that says why.
+Weights are random, so nothing is downloaded. Batch norm has the statistics of the images, and each bit of the hash
+layer is 1 for half of them, so that activations and codes are realistic. Backbones in the JSON file are not run again,
+but are in the table. The row of a failure has the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from idcwh_train.models import backbones
 from idcwh_train.models.hash_model import HashModel
 
 BITS = 48
-# The smallest of each family of classifiers; a family is one implementation, whose members differ in width and depth.
+# The smallest network of each family. The members of a family share an implementation, and differ in width and depth.
 FAMILIES = (
     *("alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "googlenet", "inception_v3"),
     *("maxvit_t", "mnasnet0_5", "mobilenet_v2", "mobilenet_v3_small", "regnet_x_400mf", "resnet18", "resnext50_32x4d"),
@@ -56,13 +56,13 @@ FAMILIES = (
 
 
 def model(name: str, pixels: np.ndarray, folder: Path, crop: int) -> Path:
-    """A model.pt of this backbone that has seen the images."""
-    made = backbones.create(name, weights="none", crop=crop, seed=0)
-    network = HashModel(made.network, made.features, BITS, made.mean, made.std)
+    """Writes a model.pt of this backbone with the batch norm statistics of the images. Returns its path."""
+    backbone = backbones.create(name, weights="none", crop=crop, seed=0)
+    network = HashModel(backbone.network, backbone.features, BITS, backbone.mean, backbone.std)
     batch = torch.from_numpy(pixels).permute(0, 3, 1, 2)
     for layer in network.modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
-            layer.momentum = None  # the plain mean over batches
+            layer.momentum = None  # the mean over all batches
     with torch.no_grad():
         network.train()
         for part in batch.split(16):
@@ -70,8 +70,9 @@ def model(name: str, pixels: np.ndarray, folder: Path, crop: int) -> Path:
         network.eval()
         network.hash.bias.sub_(torch.cat([network(part) for part in batch.split(16)]).mean(0))
     content = {
-        "classes": ["none"], "backbone": made.config, "method": {"name": "none"}, "centers": None, "training": {},
-        "preprocess": Preprocess(crop, crop).to_dict(), "normalize": {"mean": list(made.mean), "std": list(made.std)},
+        "classes": ["none"], "backbone": backbone.config, "method": {"name": "none"}, "centers": None, "training": {},
+        "preprocess": Preprocess(crop, crop).to_dict(),
+        "normalize": {"mean": list(backbone.mean), "std": list(backbone.std)},
         "sample": {"images": torch.from_numpy(pixels), "keys": [str(i) for i in range(len(pixels))]},
     }  # fmt: skip
     save_model(folder / "model.pt", network, content)
@@ -79,7 +80,7 @@ def model(name: str, pixels: np.ndarray, folder: Path, crop: int) -> Path:
 
 
 def examine(name: str, paths: list[str], crop: int) -> dict[str, Any]:
-    """Build, export, compare; a row of the table."""
+    """Builds, exports and compares a backbone. Returns a row of the table."""
     row: dict[str, Any] = {"backbone": name, "crop": crop}
     started = time.perf_counter()
     try:
@@ -89,14 +90,14 @@ def examine(name: str, paths: list[str], crop: int) -> dict[str, Any]:
             (done,) = export_onnx(path, Path(folder) / "model.onnx", device="cpu").files
     except (IdcwhError, ValueError, RuntimeError) as error:
         return row | {"problem": " ".join(str(error).split())[:300]}
-    found = done.comparisons["cpu"]
-    row |= {"bytes": done.size, **found.to_dict(), "relative": found.distance / found.scale}
-    row["images_per_second"] = round(found.images_per_second, 1)
+    comparison = done.comparisons["cpu"]
+    row |= {"bytes": done.size, **comparison.to_dict(), "relative": comparison.distance / comparison.scale}
+    row["images_per_second"] = round(comparison.images_per_second, 1)
     return row | {"seconds": round(time.perf_counter() - started, 1), "peak": resource.getrusage(0).ru_maxrss}
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row of the table in docs/export.md."""
+    """Returns a row of the table in docs/export.md."""
     if "problem" in row:
         return f"| {row['backbone']} | {row['crop']} | | | {row['problem']} |"
     flips = f"{row['bits_differing']} of {row['bits_compared']:,}"
@@ -104,17 +105,17 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Examine, print, write."""
+    """Prints the table, and writes the rows to the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=FAMILIES, help="backbones (default: one of each family)")
-    parser.add_argument("--images", required=True, help="a folder of images, or a list of them")
-    parser.add_argument("--count", type=int, default=32, help="take so many of them (default: 32)")
-    parser.add_argument("--crop", type=int, default=224, help="side of the images (default: 224)")
-    parser.add_argument("--json", type=Path, help="a line for each backbone; those that are there are not done again")
+    parser.add_argument("--images", required=True, help="folder or list of images")
+    parser.add_argument("--count", type=int, default=32, help="number of images (default: 32)")
+    parser.add_argument("--crop", type=int, default=224, help="side of the images, in pixels (default: 224)")
+    parser.add_argument("--json", type=Path, help="JSON Lines file of the rows, which are not computed again")
     options = parser.parse_args()
 
-    found = list_images(options.images)
-    paths = found[:: max(1, len(found) // options.count)][: options.count]
+    listed = list_images(options.images)
+    paths = listed[:: max(1, len(listed) // options.count)][: options.count]
     rows: dict[str, dict[str, Any]] = {}
     if options.json and options.json.exists():
         rows = {row["backbone"]: row for row in map(json.loads, options.json.read_text().splitlines())}

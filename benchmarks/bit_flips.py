@@ -1,11 +1,11 @@
-"""How many bits of how many differ between a trained model in PyTorch and its ONNX file, on real images.
+"""Number of bits that differ between a trained model in PyTorch and its ONNX file, on real images.
 
-    python benchmarks/bit_flips.py --data demo/cifar10                      trains a hash layer on each backbone first
-    python benchmarks/bit_flips.py --data photos --models runs/*/model.pt   takes what is there
+    python benchmarks/bit_flips.py --data demo/cifar10                      trains a hash layer on each backbone
+    python benchmarks/bit_flips.py --data photos --models runs/*/model.pt   compares existing models
 
-A bit may differ only where its logit is zero up to rounding; the table counts those that differ at |logit| > 1e-4
-(absolute, as the claim says) apart. Backbones without weights at hand are random, with the batch norm statistics of
-some of the images, without which the features of a deep network are all the same.
+A bit may differ only if its logit is zero up to rounding. Bits that differ at |logit| > 1e-4 are counted separately.
+Backbones without available weights are random, with the batch norm statistics of some of the images. Without these, the
+features of a deep network would all be equal.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ FAR = 1e-4
 CHUNK = 32
 
 
-def awake(data: str, backbone: str, folder: Path) -> Path:
-    """Random weights whose batch norm has seen images, as a file for --weights."""
-    made, dataset = backbones.create(backbone, weights="none", seed=0), datasets.load(data)
+def random_weights(data: str, backbone: str, folder: Path) -> Path:
+    """Writes random weights with the batch norm statistics of images. Returns the path, for --weights."""
+    created, dataset = backbones.create(backbone, weights="none", seed=0), datasets.load(data)
     rows = np.linspace(0, len(dataset) - 1, 64).astype(int)
     pixels = np.stack([dataset.image(int(row), Preprocess()) for row in rows])
-    mean, std = (255 * torch.tensor(values).view(3, 1, 1) for values in (made.mean, made.std))
-    for layer in made.network.modules():
+    mean, std = (255 * torch.tensor(values).view(3, 1, 1) for values in (created.mean, created.std))
+    for layer in created.network.modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
-            layer.momentum = None  # the plain mean over batches
-    made.network.train()
+            layer.momentum = None  # the mean over all batches
+    created.network.train()
     with torch.no_grad():
         for part in torch.from_numpy(pixels).permute(0, 3, 1, 2).split(16):
-            made.network((part - mean) / std)
+            created.network((part - mean) / std)
     folder.mkdir(parents=True, exist_ok=True)
-    torch.save(made.network.state_dict(), folder / "weights.pt")
+    torch.save(created.network.state_dict(), folder / "weights.pt")
     return folder / "weights.pt"
 
 
 def train(data: str, backbone: str, weights: str, bits: int, folder: Path) -> Path:
-    """A model.pt in `folder`: a frozen backbone, a hash layer trained for a few epochs."""
+    """Trains a hash layer on a frozen backbone for a few epochs. Returns the path of its model.pt."""
     if weights == "none":
-        weights = str(awake(data, backbone, folder.with_name(f"{folder.name}-weights")))
+        weights = str(random_weights(data, backbone, folder.with_name(f"{folder.name}-weights")))
     command = [sys.executable, "-c", "from idcwh_train.cli import main; raise SystemExit(main())"]
     command += ["--data", data, "--backbone", backbone, "--weights", weights, "--freeze", "--bits", str(bits)]
     command += ["--epochs", "10", "--out", str(folder), "--overwrite"]
@@ -68,38 +68,38 @@ def train(data: str, backbone: str, weights: str, bits: int, folder: Path) -> Pa
 
 
 def count(path: Path, onnx: Path, data: str, limit: int | None) -> dict[str, Any]:
-    """PyTorch on the CPU beside ONNX Runtime on the CPU, over the images of `data`."""
+    """Compares PyTorch and ONNX Runtime on the CPU, on the images of `data`. Returns a row of the table."""
     export_onnx(path, onnx, device="cpu")
     model, content = load_model(path)
     encoder, dataset = Encoder(onnx, device="cpu", batch_size=CHUNK), datasets.load(data)
     preprocess = Preprocess.from_dict(content["preprocess"])
     rows = range(len(dataset))[: limit or len(dataset)]
-    found: dict[str, Any] = {"backbone": content["backbone"]["name"], "weights": content["training"].get("weights")}
-    found |= {"images": len(rows), "bits": 0, "differing": 0, "differing_far": 0, "largest": 0.0, "distance": 0.0}
+    row: dict[str, Any] = {"backbone": content["backbone"]["name"], "weights": content["training"].get("weights")}
+    row |= {"images": len(rows), "bits": 0, "differing": 0, "differing_far": 0, "largest": 0.0, "distance": 0.0}
     seen: set[bytes] = set()
     for start in range(0, len(rows), CHUNK):
-        pixels = np.stack([dataset.image(row, preprocess) for row in rows[start : start + CHUNK]])
+        pixels = np.stack([dataset.image(i, preprocess) for i in rows[start : start + CHUNK]])
         with torch.inference_mode():
             expected = model(torch.from_numpy(pixels).permute(0, 3, 1, 2)).numpy()
         codes, logits = encoder.run(pixels)
         seen.update(code.tobytes() for code in codes)
         differing = (logits >= 0) != (expected >= 0)
-        found["bits"] += expected.size
-        found["differing"] += int(differing.sum())
-        found["differing_far"] += int((differing & (np.abs(expected) > FAR)).sum())
-        found["largest"] = max(found["largest"], float(np.abs(expected[differing]).max(initial=0.0)))
-        found["distance"] = max(found["distance"], float(np.abs(logits - expected).max()))
-    return found | {"distinct": len(seen)}
+        row["bits"] += expected.size
+        row["differing"] += int(differing.sum())
+        row["differing_far"] += int((differing & (np.abs(expected) > FAR)).sum())
+        row["largest"] = max(row["largest"], float(np.abs(expected[differing]).max(initial=0.0)))
+        row["distance"] = max(row["distance"], float(np.abs(logits - expected).max()))
+    return row | {"distinct": len(seen)}
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="a labelled set of images, as idcwh-train takes it")
-    parser.add_argument("--models", nargs="*", type=Path, help="model.pt files (default: trains some)")
-    parser.add_argument("--bits", type=int, default=256, help="of the models trained here (default: 256)")
-    parser.add_argument("--limit", type=int, help="take so many images (default: all)")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    parser.add_argument("--data", required=True, help="labelled dataset, as for idcwh-train")
+    parser.add_argument("--models", nargs="*", type=Path, help="model.pt files (default: one per backbone is trained)")
+    parser.add_argument("--bits", type=int, default=256, help="code length of the trained models (default: 256)")
+    parser.add_argument("--limit", type=int, help="number of images (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     here = common.machine("torch", "onnxruntime-gpu", "onnxruntime", "timm", "torchvision")

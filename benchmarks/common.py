@@ -1,4 +1,4 @@
-"""What every benchmark shares: what it ran on, fair timing of two things beside each other, and the JSON it leaves."""
+"""Common functions of the benchmarks: the machine, alternating timing of candidates, and the JSON file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from idcwh_search._util.hardware import processor, version
 
 
 def machine(*packages: str) -> dict[str, Any]:
-    """Processor, its flags, cores this process may use, Python, and the versions of these packages."""
+    """Returns processor, flags, number of available cores, and the versions of Python and of these packages."""
     return {
         **processor(),
         "python": platform.python_version(),
@@ -24,7 +24,7 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 def describe(machine: Mapping[str, Any]) -> str:
-    """One line for a person."""
+    """Returns the machine as one line of text."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     return (
         f"{machine['cpu']} (family {machine['family']}), {machine['cores']} cores, {' '.join(machine['flags'])}; "
@@ -39,10 +39,15 @@ def alternate(
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Run the candidates in turn, round after round, so that what else the machine does meets all of them alike.
+    """Runs the candidates in turn, in rounds, so that other load on the machine affects all of them alike.
 
-    Stops after `seconds` in all, but not before `least` rounds and at the latest after `most`. Returns the seconds of
-    every round by name; compare their medians. clock: `time.thread_time` for one thread on a busy machine.
+    Args:
+        seconds: the total time, after which no new round starts.
+        least, most: the smallest and the largest number of rounds.
+        clock: the clock; `time.thread_time` suits one thread on a busy machine.
+
+    Returns:
+        The seconds of each round by name, whose medians can be compared.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for run in candidates.values():
@@ -59,11 +64,12 @@ def alternate(
 
 
 def medians(times: Mapping[str, list[float]]) -> dict[str, float]:
+    """Returns the median of the rounds by name."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 
 def write_json(path: str | None, machine: Mapping[str, Any], rows: list[dict[str, Any]]) -> None:
-    """{"command", "machine", "rows"} to `path`, where one is given."""
+    """Writes {"command", "machine", "rows"} to `path`, unless it is None."""
     if path:
         command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
         Path(path).write_text(json.dumps({"command": command, "machine": machine, "rows": rows}, indent=1) + "\n")

@@ -1,12 +1,11 @@
-"""A codes.bin on this disk: how fast it is written, opened and searched, beside what the disk and memory alone do.
+"""Speed of a codes.bin on this disk: adding, opening and scanning, compared with plain writes and with memory.
 
     python benchmarks/database.py --n 100000000
 
-- add: batches of 10,000 codes of 64 bits, each acknowledged after it is on the disk; and one code at a time, beside
-  writing and syncing as little by hand (two syncs, as a commit takes).
-- open: a process that opens the file and says how long that took and how much memory it has then (resident, beyond
-  what it had before).
-- scan: top 10, one query, one thread, over the mapped file and over the same codes in memory, turn by turn.
+- add: batches of 10,000 codes of 64 bits, each synced to the disk, and single codes. Single codes are compared with
+  plain writes of the same size with two syncs, as a commit has.
+- open: time and additional resident memory of a process that opens the file.
+- scan: top 10 of one query with one thread, in the mapped file and in memory, in turn.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def random_codes(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def adds(folder: Path, n: int) -> dict[str, Any]:
-    """Codes a second in batches of BATCH, everything a writer does by itself included."""
+    """Returns the codes per second in batches of BATCH, including merges of segments."""
     codes = random_codes(np.random.default_rng(0), BATCH)
     with ih.Database.create(folder / "adds.bin", BITS) as db:
         start = time.perf_counter()
@@ -69,21 +68,22 @@ def adds(folder: Path, n: int) -> dict[str, Any]:
 
 
 def single_adds(folder: Path, count: int) -> dict[str, Any]:
-    """Milliseconds of adding one code, and of the same two writes and syncs by hand."""
+    """Returns the milliseconds of adding one code, and of two plain writes with syncs."""
     code = random_codes(np.random.default_rng(1), 1)
     with ih.Database.create(folder / "single.bin", BITS) as db, (folder / "plain.bin").open("wb", buffering=0) as plain:
 
-        def by_hand() -> None:
+        def plain_writes() -> None:
             for _ in range(2):
                 plain.write(bytes(192))
                 os.fdatasync(plain.fileno())
 
-        runs = {"add": lambda: db.add(code), "by hand": by_hand}
+        runs = {"add": lambda: db.add(code), "plain": plain_writes}
         times = common.medians(common.alternate(runs, seconds=1e9, least=count, most=count))
-    return {"milliseconds": times["add"] * 1e3, "by_hand": times["by hand"] * 1e3}
+    return {"milliseconds": times["add"] * 1e3, "by_hand": times["plain"] * 1e3}
 
 
 def opening(path: Path) -> dict[str, Any]:
+    """Returns time and memory of opening the file, and the time of the first search."""
     runs = [
         subprocess.run([sys.executable, "-c", OPEN, path], capture_output=True, text=True, check=True).stdout.split()
         for _ in range(5)
@@ -93,14 +93,14 @@ def opening(path: Path) -> dict[str, Any]:
 
 
 def scan(path: Path, seconds: float) -> dict[str, Any]:
-    """Milliseconds of one query over the file and over memory."""
+    """Returns the milliseconds of one query in the file and in memory."""
     query = random_codes(np.random.default_rng(2), 1)
     with ih.Database.open(path) as db:
         index = ih.HammingIndex(BITS)
         index.add(db.codes)
         for ours, theirs in zip(db.search(query, 10), index.search(query, 10), strict=True):
             if not np.array_equal(ours, theirs):
-                raise SystemExit("error: the file and the memory give different results")
+                raise SystemExit("error: the results of the file and of memory differ")
         runs = {"file": lambda: db.search(query, 10, threads=1), "memory": lambda: index.search(query, 10, threads=1)}
         times = common.medians(common.alternate(runs, seconds))
     return {
@@ -112,12 +112,12 @@ def scan(path: Path, seconds: float) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=10_000_000, help="codes of the file that is opened and searched")
-    parser.add_argument("--adds", type=int, default=20_000_000, help="codes added in batches")
-    parser.add_argument("--single", type=int, default=500, help="codes added one at a time")
-    parser.add_argument("--seconds", type=float, default=5.0, help="time of the scans")
-    parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--n", type=int, default=10_000_000, help="codes in the file (default: 10,000,000)")
+    parser.add_argument("--adds", type=int, default=20_000_000, help="codes added in batches (default: 20,000,000)")
+    parser.add_argument("--single", type=int, default=500, help="codes added one at a time (default: 500)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of the scans (default: 5)")
+    parser.add_argument("--folder", help="folder of the files (default: a temporary folder)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     here = common.machine("numpy")
@@ -128,30 +128,30 @@ def main() -> int:
         rows.append({"what": "add", **adds(folder, options.adds)})
         row = rows[-1]
         print(
-            f"add in batches of {BATCH:,}: {row['codes_per_second'] / 1e6:.2f} million codes a second "
+            f"add in batches of {BATCH:,}: {row['codes_per_second'] / 1e6:.2f} million codes per second "
             f"({row['codes']:,} in {row['seconds']:.1f} s; {row['segments']} segments, {row['bytes']:,} bytes)"
         )
         rows.append({"what": "single", **single_adds(folder, options.single)})
         row = rows[-1]
-        print(f"add of one code: {row['milliseconds']:.3f} ms; two syncs by hand: {row['by_hand']:.3f} ms")
+        print(f"add of one code: {row['milliseconds']:.3f} ms; two plain writes with syncs: {row['by_hand']:.3f} ms")
         path = folder / "codes.bin"
         rng = np.random.default_rng(3)
         with ih.Database.build(path, BITS) as db:
             for start in range(0, options.n, 1 << 22):
                 db.add(random_codes(rng, min(1 << 22, options.n - start)))
         size = path.stat().st_size
-        print(f"{options.n:,} codes: {size:,} bytes, {size / options.n:.3f} an item of {BITS // 8}")
+        print(f"{options.n:,} codes of {BITS // 8} bytes: {size:,} bytes, {size / options.n:.3f} per code")
         rows.append({"what": "open", "n": options.n, "bytes": size, **opening(path)})
         row = rows[-1]
         print(
             f"open: {row['milliseconds']:.2f} ms, {row['more_mb']:.1f} MB more resident ({row['resident_mb']:.0f} in "
-            f"all); first search, which checks every block: {row['first_search_seconds']:.2f} s"
+            f"total); first search, which checks every block: {row['first_search_seconds']:.2f} s"
         )
         rows.append({"what": "scan", "n": options.n, **scan(path, options.seconds)})
         row = rows[-1]
         print(
             f"scan: file {row['file_milliseconds']:.2f} ms, memory {row['memory_milliseconds']:.2f} ms, "
-            f"speed of the file {row['ratio']:.2f} of memory"
+            f"speed of the file relative to memory {row['ratio']:.2f}"
         )
     common.write_json(options.json, here, rows)
     return 0

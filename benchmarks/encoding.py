@@ -1,11 +1,10 @@
-"""How fast a model encodes on the CPU: ONNX Runtime in every precision, and PyTorch eager in both layouts, in turns.
+"""Speed of encoding on the CPU: ONNX Runtime in each precision, and eager PyTorch in both memory layouts, in turn.
 
     python benchmarks/encoding.py runs/photos/model.pt --onnx model.onnx model.int8.onnx
 
-All of them see the same batch of preprocessed images in memory (those kept in model.pt), with as many threads. What
-PyTorch does is what one would write without an export: the network in eval mode, inference_mode, packing by numpy; in
-the contiguous layout, channels last, and channels last in bfloat16. The last column is against the best of PyTorch in
-float32.
+All candidates encode the same batch of preprocessed images from model.pt, with the same number of threads. PyTorch runs
+the network in eval mode and inference_mode, and numpy packs the codes. It runs in the contiguous layout, in channels
+last, and in channels last with bfloat16. The last column is the ratio to the fastest PyTorch candidate in float32.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from idcwh_train.engine.checkpoint import load_model
 
 
 def eager(model: torch.nn.Module, pixels: np.ndarray, layout: torch.memory_format, half: bool) -> Callable[[], object]:
-    """PyTorch's way from pixels to packed codes."""
+    """Returns a function that computes packed codes in PyTorch."""
     model = model.to(memory_format=layout)  # type: ignore[call-overload]
 
     def run() -> object:
@@ -38,14 +37,14 @@ def eager(model: torch.nn.Module, pixels: np.ndarray, layout: torch.memory_forma
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="a model.pt")
-    parser.add_argument("--onnx", nargs="+", default=[], help="what idcwh-export made of it")
-    parser.add_argument("--batch", type=int, default=32, help="images a batch (default: 32)")
-    parser.add_argument("--threads", type=int, default=available_cores(), help="of each run (default: all cores)")
-    parser.add_argument("--seconds", type=float, default=60, help="how long to measure (default: 60)")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    parser.add_argument("model", help="model.pt")
+    parser.add_argument("--onnx", nargs="+", default=[], help="its files of idcwh-export")
+    parser.add_argument("--batch", type=int, default=32, help="images per batch (default: 32)")
+    parser.add_argument("--threads", type=int, default=available_cores(), help="threads per run (default: all cores)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default: 60)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     torch.set_num_threads(options.threads)

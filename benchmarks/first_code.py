@@ -1,9 +1,9 @@
-"""How long from nothing to the first code: a new process that imports, opens the model, reads an image and encodes it.
+"""Time to the first code, in a new process that imports, opens the model, reads an image and encodes it.
 
     python benchmarks/first_code.py model.onnx --image photo.jpg
 
-Each run is a process of its own; the files are read once before, so the disk is not measured. The table gives the
-median of the whole, as somebody with a stopwatch sees it, and of its parts as the process itself measures them.
+Each run is a new process. The files are read once before, so the disk is not measured. The table has the medians of the
+wall-clock time of the process, and of its parts as the process measures them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import common
 
-# Every step is a line of somebody's program; `encode` is the first run, which is slower than those that follow.
+# The first run of `encode` is slower than later ones.
 PROGRAM = """
 import json, sys, time
 marks = [("python", time.perf_counter())]
@@ -39,8 +39,8 @@ print(json.dumps([(name, at - before) for (_, before), (name, at) in zip(marks, 
 
 
 def once(model: str, image: str, device: str) -> dict[str, float]:
-    """Seconds by part; "whole" is everything, starting and ending the process included."""
-    # as after an installation, Python may keep the bytecode of what it imports
+    """Returns the seconds of each part. "whole" includes the start and end of the process."""
+    # Python may use cached bytecode, as in an installation
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", PROGRAM, model, image, device]
     started = time.perf_counter()
@@ -51,13 +51,13 @@ def once(model: str, image: str, device: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="a model.onnx")
-    parser.add_argument("--image", required=True, help="an image")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="cpu (default) or cuda")
-    parser.add_argument("--runs", type=int, default=15, help="processes (default: 15)")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    parser.add_argument("model", help="model.onnx")
+    parser.add_argument("--image", required=True, help="image file")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="device (default: cpu)")
+    parser.add_argument("--runs", type=int, default=15, help="number of processes (default: 15)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     once(options.model, options.image, options.device)

@@ -1,8 +1,8 @@
-"""Memory of a long run: images become codes, and the resident size of the process is read as it goes on.
+"""Resident memory of a process that encodes many images.
 
     python benchmarks/memory.py model.onnx --images DIR [--count 100000]
 
-The images are gone through again and again until `count` were encoded. It should stop growing early on.
+The images are encoded repeatedly, `count` in total. The memory should stop growing early.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ STEPS = 20
 
 
 def resident() -> int:
-    """Bytes of memory that this process has now."""
+    """Returns the resident memory of this process in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="a model.onnx")
-    parser.add_argument("--images", required=True, help="a folder of images, or a list of them")
-    parser.add_argument("--count", type=int, default=100_000, help="how many to encode (default: 100,000)")
-    parser.add_argument("--threads", type=int, help="cores to use (default: all)")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    parser.add_argument("model", help="model.onnx")
+    parser.add_argument("--images", required=True, help="folder or list of images")
+    parser.add_argument("--count", type=int, default=100_000, help="number of encoded images (default: 100,000)")
+    parser.add_argument("--threads", type=int, help="number of cores (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     encoder = Encoder(options.model, device="cpu", threads=options.threads)
-    found = list_images(options.images)
-    paths = [found[i % len(found)] for i in range(options.count)]
+    listed = list_images(options.images)
+    paths = [listed[i % len(listed)] for i in range(options.count)]
     here = common.machine("onnxruntime-gpu", "onnxruntime", "pillow", "numpy")
     print(common.describe(here))
     run, done, rows = encode_files(encoder, paths), 0, []

@@ -1,10 +1,9 @@
-"""How fast a decoded image becomes the pixels that a model sees: idcwh::Preprocess beside Pillow, which gives the
-same bytes.
+"""Speed of preprocessing decoded images: idcwh::Preprocess compared with Pillow, which gives the same bytes.
 
     python benchmarks/preprocess.py
 
-They take turns on one thread, each from an image that is decoded already. "Pillow" is one call of Image.resize with
-the same box, "Python" what images.py does (two calls, so that every version of Pillow gives the same pixels).
+The candidates run in turn on one thread. "Pillow" is one call of Image.resize with the same box. "Python" is
+`to_pixels` with two calls, so that all versions of Pillow give the same pixels.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ FILTERS = ("bilinear", "bicubic", "lanczos", "box")
 
 
 class ImageView(ctypes.Structure):
-    """idcwh_image."""
+    """The C struct idcwh_image."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -38,29 +37,29 @@ class ImageView(ctypes.Structure):
 
 
 def cpp(preprocess: Preprocess, pixels: np.ndarray) -> Callable[[], np.ndarray]:
-    """idcwh::Preprocess through its C ABI."""
+    """Returns a function that runs idcwh::Preprocess through its C ABI."""
     library = ctypes.CDLL(str(Path(ih.get_library_dir()) / "libidcwh_encoder.so.0"))
-    handle, made = ctypes.c_void_p(), np.empty((preprocess.crop, preprocess.crop, 3), np.uint8)
+    handle, out = ctypes.c_void_p(), np.empty((preprocess.crop, preprocess.crop, 3), np.uint8)
     assert library.idcwh_preprocess_from_json(json.dumps(preprocess.to_dict()).encode(), ctypes.byref(handle)) == 0
     view = ImageView(pixels.ctypes.data, pixels.shape[1], pixels.shape[0], 0)
 
     def run() -> np.ndarray:
-        assert library.idcwh_preprocess_run(handle, ctypes.byref(view), ctypes.c_void_p(made.ctypes.data)) == 0
-        return made
+        assert library.idcwh_preprocess_run(handle, ctypes.byref(view), ctypes.c_void_p(out.ctypes.data)) == 0
+        return out
 
     return run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--resize", type=int, default=240)
-    parser.add_argument("--crop", type=int, default=224)
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there, too")
+    parser.add_argument("--resize", type=int, default=240, help="shorter side, in pixels (default: 240)")
+    parser.add_argument("--crop", type=int, default=224, help="side of the crop, in pixels (default: 224)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     machine = common.machine("pillow", "numpy")
     print(common.describe(machine))
-    print(f"milliseconds per image, to {options.crop} x {options.crop}, one thread; median round")
+    print(f"milliseconds per image of {options.crop} x {options.crop} pixels, one thread, median of the rounds")
     print(f"{'image':>11}  {'filter':9} {'Pillow':>8} {'Python':>8} {'C++':>8}  ratio to Pillow")
     rows = []
     for width, height in SIZES:
@@ -73,7 +72,7 @@ def main() -> None:
             left, top = (width - side) / 2, (height - side) / 2
             box = (left, top, left + side, top + side)
             run = cpp(preprocess, pixels)
-            assert np.array_equal(run(), to_pixels(image, preprocess)), "not the same pixels"
+            assert np.array_equal(run(), to_pixels(image, preprocess)), "the pixels differ"
             candidates = {
                 "pillow": lambda image=image, out=out, how=how, box=box: image.resize(out, how, box=box),
                 "python": lambda image=image, preprocess=preprocess: to_pixels(image, preprocess),

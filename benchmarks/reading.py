@@ -1,9 +1,9 @@
-"""How fast a thread makes batches of augmented pixels of a set held as arrays, as CIFAR-10 is.
+"""Speed of reading batches of augmented pixels from a dataset in memory, such as CIFAR-10, in one thread.
 
     python benchmarks/reading.py [--data cifar10.npz]
 
-Two ways take turns: one image at a time through Pillow and numpy, and the whole batch (`idcwh_train.data.augment`).
-Both crop at random with a mirrored border of 4 pixels, mirror half of the images and erase a square of 8 pixels.
+Two candidates run in turn: one image at a time with Pillow and numpy, and whole batches (`idcwh_train.data.augment`).
+Both crop randomly with a reflected border of 4 pixels, flip half of the images and erase a square of 8 pixels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAD, HOLE, BATCH = 4, 8, 128
 
 
 def one_by_one(row: int, image: np.ndarray) -> np.ndarray:
-    """The same changes to one image, with numpy's own generator."""
+    """Returns one image with the same augmentation, with numpy's generator."""
     random, side = np.random.default_rng([0, 1, row]), len(image)
     top, left = random.integers(0, 2 * PAD + 1, 2)
     border = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)), mode="reflect")
@@ -34,11 +34,11 @@ def one_by_one(row: int, image: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="an .npz archive of square images (default: 5,000 of noise, 32 x 32)")
-    parser.add_argument("--seconds", type=float, default=10, help="how long to measure (default: 10)")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers to a file")
+    parser.add_argument("--data", help=".npz archive of square images (default: 5,000 images of noise, 32 x 32)")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds to measure (default: 10)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     dataset = datasets.load(options.data) if options.data else noise(5_000, 32)
@@ -47,14 +47,14 @@ def main() -> None:
     preprocess = Preprocess(side, side)
     rows = np.random.default_rng(0).permutation(len(dataset))[:BATCH]
 
-    def at_once() -> Batch:
-        def change(some: np.ndarray, pixels: np.ndarray) -> np.ndarray:
-            return augment(pixels, some, 0, 1, crop=side, pad=PAD, flip=True, hole=HOLE)
+    def batch() -> Batch:
+        def augmented(batch_rows: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+            return augment(pixels, batch_rows, 0, 1, crop=side, pad=PAD, flip=True, hole=HOLE)
 
-        return read_one(dataset, rows, preprocess, augment=change)
+        return read_one(dataset, rows, preprocess, augment=augmented)
 
     times = common.alternate(
-        {"one by one": lambda: read_one(dataset, rows, preprocess, one_by_one), "at once": at_once},
+        {"one by one": lambda: read_one(dataset, rows, preprocess, one_by_one), "batch": batch},
         seconds=options.seconds,
         most=100_000,
     )
@@ -63,13 +63,13 @@ def main() -> None:
     print(common.describe(here))
     for name, seconds in middle.items():
         print(f"{name:10} {len(rows) / seconds:9.0f} images/s   (median of {len(times[name])} batches of {len(rows)})")
-    print(f"ratio {middle['one by one'] / middle['at once']:.1f}")
+    print(f"ratio {middle['one by one'] / middle['batch']:.1f}")
     row = {"side": side, "images_per_second": {name: len(rows) / seconds for name, seconds in middle.items()}}
     common.write_json(options.json, here, [row])
 
 
 def noise(n: int, side: int) -> datasets.LabelledImages:
-    """n images of noise."""
+    """Returns a dataset of n images of noise."""
     images = np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8)
     return datasets.LabelledImages([str(i) for i in range(n)], np.zeros(n, np.int64), ["x"], images, [""] * n)
 

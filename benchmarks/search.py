@@ -1,13 +1,17 @@
-"""Searches over random codes beside faiss IndexBinaryFlat: same codes, queries and threads, turn by turn.
+"""Speed of searches of random codes, compared with faiss IndexBinaryFlat on the same codes, queries and threads.
 
-Both results are compared, id for id, before anything is timed. Speed is in billions of codes compared a second.
+The candidates run in turn. Before the timing, the results are compared id by id. The unit is billions of compared codes
+per second.
 
     python benchmarks/search.py --bits 64 --n 10000000 --queries 1 256
     python benchmarks/search.py --op where --bits 64 --queries 1
 
-Operations: topk; where (top-k among 1 % of the rows, a list); radius and count (bits / 4, faiss by its range search);
-rank (all of it; faiss has none that can be waited for). What share of the memory's bandwidth a query reaches:
-csrc/bench/bandwidth.cpp.
+    `topk`              the k nearest codes
+    `where`             the same among a list of 1 % of the rows
+    `radius`, `count`   codes within bits / 4; faiss with its range search
+    `rank`              all codes; faiss is left out, since it would take too long
+
+csrc/bench/bandwidth.cpp measures the share of the memory bandwidth that a query reaches.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ Search = Callable[[], tuple[np.ndarray, ...]]
 
 
 def default_size(bits: int) -> int:
-    """10 million codes, fewer where they would be more than 160 MB."""
+    """Returns the number of codes: 10 million, or as many as fit into 160 MB."""
     return min(10_000_000, 1_280_000_000 // bits)
 
 
@@ -41,9 +45,9 @@ def random_codes(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
 
 
 def faiss_index(codes: np.ndarray, threads: int) -> Any:
-    """faiss over the same codes, or None where it is not installed.
+    """Returns a faiss index of the same codes, or None if faiss is not installed.
 
-    It has whole bytes only, but zero padding adds nothing to a distance: other widths compare as well.
+    faiss supports whole bytes only. Zero padding does not change distances, so other code lengths are compared as well.
     """
     try:
         import faiss
@@ -56,11 +60,12 @@ def faiss_index(codes: np.ndarray, threads: int) -> Any:
 
 
 def selected(n: int) -> np.ndarray:
-    """1 % of the rows, ascending."""
+    """Returns 1 % of the rows, ascending."""
     return np.flatnonzero(np.random.default_rng(0).random(n) < 0.01)
 
 
 def our_search(codes: np.ndarray, queries: np.ndarray, bits: int, options: argparse.Namespace) -> Search:
+    """Returns the search of idcwh."""
     op, k, radius, threads = options.op, options.k, bits // 4, options.threads
     rows = selected(len(codes)) if op == "where" else None
     return {
@@ -73,23 +78,24 @@ def our_search(codes: np.ndarray, queries: np.ndarray, bits: int, options: argpa
 
 
 def faiss_search(index: Any, queries: np.ndarray, bits: int, options: argparse.Namespace) -> Search | None:
-    """The same of faiss, results in our form but for the order of a range search."""
+    """Returns the same search of faiss, with results in the same form, except for the order of a range search."""
     if options.op == "rank":
         return None
     if options.op in ("radius", "count"):
         return lambda: index.range_search(queries, bits // 4 + 1)  # faiss excludes the radius
     if options.op == "topk":
         return lambda: index.search(queries, options.k)
-    faiss: Any = importlib.import_module("faiss")  # its stubs do not know these two
+    faiss: Any = importlib.import_module("faiss")  # its stubs lack the two classes below
 
     rows = selected(index.ntotal)
     mask = np.packbits(np.isin(np.arange(index.ntotal), rows), bitorder="little")
     selector = faiss.IDSelectorBitmap(mask)
     parameters = faiss.SearchParameters(sel=selector)
-    return lambda: (mask, index.search(queries, options.k, params=parameters))[1]  # mask: kept alive
+    return lambda: (mask, index.search(queries, options.k, params=parameters))[1]  # faiss does not own mask
 
 
 def same(op: str, ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -> bool:
+    """Returns True if the results are equal."""
     if op == "count":
         return np.array_equal(ours[0], np.diff(theirs[0].astype(np.int64)))
     if op == "radius":
@@ -102,7 +108,7 @@ def same(op: str, ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) 
 
 
 def compare(bits: int, n: int, nq: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One row of the table."""
+    """Measures one row of the table."""
     rng = np.random.default_rng(options.seed)
     codes, queries = random_codes(rng, n, bits), random_codes(rng, nq, bits)
     ours = our_search(codes, queries, bits, options)
@@ -112,7 +118,7 @@ def compare(bits: int, n: int, nq: int, options: argparse.Namespace) -> dict[str
     if theirs is not None:
         runs["faiss"] = theirs
         if not same(options.op, ours(), theirs()):
-            raise SystemExit(f"error: results differ from faiss at {bits} bits, {n} codes, {nq} queries")
+            raise SystemExit(f"error: the results differ from faiss at {bits} bits, {n} codes, {nq} queries")
     times = common.alternate(runs, options.seconds)
     middle = common.medians(times)
     return {
@@ -139,17 +145,22 @@ def line(row: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", choices=("topk", "where", "radius", "count", "rank"), default="topk")
-    parser.add_argument("--bits", type=int, nargs="+", default=[12, 16, 24, 32, 48, 64, 96, 128, 256, 512])
-    parser.add_argument("--n", type=int, help="codes (default 10 million, fewer above 128 bits)")
-    parser.add_argument("--queries", type=int, nargs="+", default=[1, 256])
-    parser.add_argument("--k", type=int, default=10)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--isa", default="auto", help="instruction set of ours; faiss takes FAISS_SIMD_LEVEL")
-    parser.add_argument("--seconds", type=float, default=4.0, help="time a row, at least three rounds (default 4)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--op", choices=("topk", "where", "radius", "count", "rank"), default="topk", help="operation (default: topk)"
+    )
+    parser.add_argument(
+        "--bits", type=int, nargs="+", default=[12, 16, 24, 32, 48, 64, 96, 128, 256, 512],
+        help="code lengths (default: 12 to 512)",
+    )  # fmt: skip
+    parser.add_argument("--n", type=int, help="number of codes (default: 10 million, fewer above 128 bits)")
+    parser.add_argument("--queries", type=int, nargs="+", default=[1, 256], help="queries per call (default: 1 256)")
+    parser.add_argument("--k", type=int, default=10, help="number of results (default: 10)")
+    parser.add_argument("--threads", type=int, default=1, help="number of threads (default: 1)")
+    parser.add_argument("--isa", default="auto", help="instruction set of idcwh (default: auto)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per row, at least 3 rounds (default: 4)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the codes (default: 1)")
     parser.add_argument("--plain", action="store_true", help="without faiss")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 
     _core.set_isa(options.isa)
@@ -157,7 +168,7 @@ def main() -> int:
     here["isa"] = next(entry["name"] for entry in ih.isa() if entry["active"])
     print(common.describe(here))
     print(f"instruction set {here['isa']}, {options.threads} thread(s), {options.op}, k {options.k}")
-    print("billions of codes a second; medians of alternating runs")
+    print("billions of codes per second, median of alternating runs")
     titles = ("ours ms", "faiss ms", "ours", "faiss", "ratio")
     print(f"{'bits':>5} {'codes':>11} {'queries':>7} " + "{:>10} {:>10} {:>8} {:>8} {:>7}".format(*titles))
     rows = []

@@ -1,7 +1,7 @@
-"""Searches of skewed codes: an index after `optimize()` beside the scan of the same codes and faiss IndexBinaryFlat.
+"""Speed of searches of skewed codes after `optimize()`, compared with the scan and with faiss IndexBinaryFlat.
 
-All on one thread, turn by turn, every result compared first. The ratio is the time after `optimize()` divided by the
-time of the scan; it should not exceed 1.1 for any data, operation or filter.
+The candidates run in turn on one thread, after their results have been compared. The ratio is the time after
+`optimize()` divided by the time of the scan. It should not exceed 1.1 for any data, operation or filter.
 
     python benchmarks/skewed.py --bits 128 --n 1000000
     python benchmarks/skewed.py --data prefix --op radius
@@ -27,27 +27,28 @@ WHERE = ("all", "list", "range", "mask")
 
 
 def skewed(kind: str, n: int, bits: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes of one kind, uint8 (n, bits / 8)."""
+    """Returns codes of one type, uint8 [n, bits / 8]."""
     width = bits // 8
     codes = rng.integers(0, 256, (n, width), dtype=np.uint8)
-    if kind == "prefix":  # the first half constant
+    if kind == "prefix":  # the first half is constant
         codes[:, : width // 2] = 7
-    elif kind == "bytes":  # every second byte constant
+    elif kind == "bytes":  # every second byte is constant
         codes[:, ::2] = 7
     elif kind == "equal":
         codes[:] = codes[0]
     elif kind == "few":  # 100 distinct values
         codes = codes[:100][rng.integers(0, 100, n)]
-    elif kind == "bucket":  # 60 % of the codes differ in the last two bytes only
+    elif kind == "bucket":  # 60 % of the codes differ only in the last two bytes
         same = rng.random(n) < 0.6
         codes[same, : width - 2] = codes[0, : width - 2]
-    elif kind == "clustered":  # 1,000 centers, 5 % of the bits flipped
+    elif kind == "clustered":  # 1,000 centers with 5 % of the bits flipped
         flips = np.packbits(rng.random((n, bits), dtype=np.float32) < 0.05, axis=1)
         codes = codes[:1000][rng.integers(0, 1000, n)] ^ flips
     return codes
 
 
 def operation(index: Any, op: str, bits: int, where: Any) -> Callable[[np.ndarray], Any]:
+    """Returns a function that runs the operation on queries."""
     options: dict[str, Any] = {"where": where, "threads": 1}
     number = int(op.lstrip("topesradicun") or bits // 8)
     if op.startswith("top"):
@@ -60,12 +61,14 @@ def operation(index: Any, op: str, bits: int, where: Any) -> Callable[[np.ndarra
 
 
 def explained(index: Any, op: str, bits: int, where: Any, nq: int) -> str:
+    """Returns the path that the planner chooses for the operation."""
     number = int(op.lstrip("topesradicun") or bits // 8)
-    wanted = {"k": number} if op.startswith(("top", "ties")) else {"radius": number}
-    return str(index.explain(**wanted, queries=nq, where=where).path)
+    arguments = {"k": number} if op.startswith(("top", "ties")) else {"radius": number}
+    return str(index.explain(**arguments, queries=nq, where=where).path)
 
 
 def compare(kind: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measures and prints the rows of one type of codes."""
     rng = np.random.default_rng(1)
     n, bits = options.n, options.bits
     codes = skewed(kind, n, bits, rng)
@@ -86,7 +89,7 @@ def compare(kind: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     except ImportError:
         flat = None
     members = codes[rng.integers(0, n, 8)]
-    strangers = rng.integers(0, 256, (8, bits // 8), dtype=np.uint8)
+    random = rng.integers(0, 256, (8, bits // 8), dtype=np.uint8)
     filters = {
         "all": None,
         "list": np.flatnonzero(rng.random(n) < 0.01),
@@ -96,14 +99,14 @@ def compare(kind: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for where in options.where:
         for op in options.op:
-            for asked, batch in (("member", members), ("random", strangers), ("batch", np.tile(members, (8, 1)))):
-                queries = [batch] if asked == "batch" else list(batch[:, None])
+            for origin, batch in (("member", members), ("random", random), ("batch", np.tile(members, (8, 1)))):
+                queries = [batch] if origin == "batch" else list(batch[:, None])
                 ours = operation(optimized, op, bits, filters[where])
                 scan = operation(plain, op, bits, filters[where])
                 for query in queries:
                     for a, b in zip(ours(query), scan(query), strict=True):
                         if not np.array_equal(a, b):
-                            raise SystemExit(f"error: results differ: {kind}, {op}, {where}, {asked}")
+                            raise SystemExit(f"error: the results differ: {kind}, {op}, {where}, {origin}")
                 runs: dict[str, Callable[[], object]] = {
                     "scan": lambda queries=queries, run=scan: [run(query) for query in queries],
                     "optimized": lambda queries=queries, run=ours: [run(query) for query in queries],
@@ -115,12 +118,12 @@ def compare(kind: str, options: argparse.Namespace) -> list[dict[str, Any]]:
                 ratio = middle["optimized"] / middle["scan"]
                 path = explained(optimized, op, bits, filters[where], len(queries[0]))
                 each = {run: seconds / len(batch) for run, seconds in middle.items()}
-                rows.append({"data": kind, "where": where, "op": op, "queries": asked, "path": path, "seconds": each})
-                beside = f"{each['faiss'] * 1e6:>10.1f}" if "faiss" in each else f"{'-':>10}"
+                rows.append({"data": kind, "where": where, "op": op, "queries": origin, "path": path, "seconds": each})
+                faiss_time = f"{each['faiss'] * 1e6:>10.1f}" if "faiss" in each else f"{'-':>10}"
                 if ratio >= options.least:
                     print(
-                        f"{kind:<10} {where:<6} {op:<8} {asked:<7} {each['scan'] * 1e6:>10.1f} "
-                        f"{each['optimized'] * 1e6:>12.1f} {ratio:>7.2f} {beside}  {path}",
+                        f"{kind:<10} {where:<6} {op:<8} {origin:<7} {each['scan'] * 1e6:>10.1f} "
+                        f"{each['optimized'] * 1e6:>12.1f} {ratio:>7.2f} {faiss_time}  {path}",
                         flush=True,
                     )
     return rows
@@ -128,16 +131,14 @@ def compare(kind: str, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", choices=DATA, nargs="+", default=DATA)
-    parser.add_argument("--op", choices=OPS, nargs="+", default=OPS)
-    parser.add_argument("--where", choices=WHERE, nargs="+", default=WHERE)
-    parser.add_argument("--bits", type=int, default=128)
-    parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument(
-        "--seconds", type=float, default=0.3, help="seconds per row, at least five rounds (default 0.3)"
-    )
-    parser.add_argument("--least", type=float, default=0.0, help="print rows from this ratio on (default 0)")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--data", choices=DATA, nargs="+", default=DATA, help="types of codes (default: all)")
+    parser.add_argument("--op", choices=OPS, nargs="+", default=OPS, help="operations (default: all)")
+    parser.add_argument("--where", choices=WHERE, nargs="+", default=WHERE, help="filters (default: all)")
+    parser.add_argument("--bits", type=int, default=128, help="code length (default: 128)")
+    parser.add_argument("--n", type=int, default=1_000_000, help="number of codes (default: 1,000,000)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="seconds per row, at least 5 rounds (default: 0.3)")
+    parser.add_argument("--least", type=float, default=0.0, help="smallest ratio that is printed (default: 0)")
+    parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
     here = common.machine("numpy", "faiss-cpu", "faiss-gpu")
     print(common.describe(here))

@@ -1,9 +1,9 @@
-"""How many images a second a CPU trains on when a whole backbone is fine-tuned: with freed memory kept or not, and in
-bfloat16 beside float32.
+"""Images per second of fine-tuning on a CPU, with freed memory kept or returned, in float32 and in bfloat16.
 
     python benchmarks/training.py [--crop 128] [--batch 32] [--seconds 8]
 
-Each way runs in a process of its own, since memory once kept stays kept. Weights are random: that costs the same.
+Each candidate runs in a new process, because the setting of the allocator cannot be undone. Weights are random, which
+does not change the speed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import time
 
 from common import machine
 
-WAYS = ("float32, memory given back", "float32, memory kept", "bfloat16, memory kept")
+WAYS = ("float32, memory returned", "float32, memory kept", "bfloat16, memory kept")
 
 
 def rate(way: str, backbone: str, crop: int, batch: int, seconds: float) -> float:
-    """Images a second of forward, backward and step."""
+    """Returns the images per second of forward, backward and optimizer step."""
     import torch
 
     from idcwh_train.engine import malloc
@@ -48,23 +48,23 @@ def rate(way: str, backbone: str, crop: int, batch: int, seconds: float) -> floa
 
 
 def main() -> None:
-    """Print a table, and the machine."""
+    """Prints the machine and the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0")
-    parser.add_argument("--crop", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--way", choices=WAYS, help="this one alone, in this process")
-    asked = parser.parse_args()
-    if asked.way:
-        print(rate(asked.way, asked.backbone, asked.crop, asked.batch, asked.seconds))
+    parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0", help="default: EfficientNet-Lite0")
+    parser.add_argument("--crop", type=int, default=128, help="side of the images, in pixels (default: 128)")
+    parser.add_argument("--batch", type=int, default=32, help="images per batch (default: 32)")
+    parser.add_argument("--seconds", type=float, default=8, help="seconds per candidate (default: 8)")
+    parser.add_argument("--way", choices=WAYS, help="a single candidate, in this process")
+    options = parser.parse_args()
+    if options.way:
+        print(rate(options.way, options.backbone, options.crop, options.batch, options.seconds))
         return
     print(json.dumps(machine("torch", "timm")))
-    print(f"{asked.backbone}, {asked.crop} x {asked.crop} pixels, batches of {asked.batch}")
+    print(f"{options.backbone}, {options.crop} x {options.crop} pixels, batches of {options.batch}")
     for way in WAYS:
         command = [sys.executable, __file__, "--way", way, *sys.argv[1:]]
-        found = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        print(f"{way:28} {found:7.1f} images/s", flush=True)
+        images_per_second = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"{way:28} {images_per_second:7.1f} images/s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The main job on real images, command by command: train, export, index, search, evaluate. Run by `make demo`.
+"""Demo of the commands on real images, which `make demo` runs: train, export, index, search and evaluate.
 
-Every step is a command that works the same on your own images; this script only prints it, runs it and times it.
+The script prints, runs and times each command. The same commands work on other images.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ IN_PROCESS = {"idcwh-train": "idcwh_train.cli", "idcwh-export": "idcwh_export.cl
 
 
 def run(command: str, *arguments: object, capture: bool = False) -> str:
-    """Run one of the toolkit's commands, shown as it would be typed; its standard output when it is captured.
+    """Prints and runs a command of the toolkit. Returns its standard output, which is printed unless `capture` is true.
 
-    Training and export run in this process, so that torch is imported once; the others start as from a shell.
+    Training and export run in this process, so that torch is imported once. The others run in new processes.
     """
     words = [command, *map(str, arguments)]
     print(f"\n\033[1m$ {shlex.join(words)}\033[0m" if sys.stdout.isatty() else f"\n$ {shlex.join(words)}", flush=True)
@@ -56,13 +56,14 @@ def _here(module: str, arguments: list[str]) -> tuple[str, int]:
 
 
 def main() -> None:
+    """Runs the demo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="where everything is written")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="output folder (default: out/demo)")
     out: Path = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
 
-    say("1. Train: 1,000 photographs of 10 classes, a frozen ImageNet network; hash layer and centers are learned")
+    print_step("1. Train the hash layer and the class centers on 1,000 images of 10 classes, with a frozen backbone")
     maps = {}
     for method in METHODS:
         for bits in BITS:
@@ -75,32 +76,33 @@ def main() -> None:
             maps[method, bits] = json.loads(result)["evaluations"][str(bits)]["map"]
     trained = time.perf_counter()
 
-    say("2. Export: the 48-bit network as ONNX, compared bit by bit with the original")
+    print_step("2. Export the 48-bit model to ONNX, and compare the codes of both")
     model, database, page = out / "idcwh-48" / "model.onnx", out / "codes.bin", out / "gallery.html"
     run("idcwh-export", model.with_suffix(".pt"), "--onnx", model)
 
-    say("3. Index: every training image becomes one 48-bit code")
+    print_step("3. Index the training images, one 48-bit code per image")
     run("idcwh-index", "build", "--model", model, "--images", IMAGES / "train", "--db", database, "--force")
 
-    say("4. Search with photographs that the network has never seen")
+    print_step("4. Search with test images")
     queries = [path for folder in sorted((IMAGES / "test").iterdir()) for path in sorted(folder.iterdir())[:SHOWN]]
     run("idcwh-search", "--db", database, "--query", queries[0], "--top", 5)
     run("idcwh-search", "--db", database, "--query", *queries, "--top", 8, "--html", page, capture=True)
 
-    say("5. Evaluate what will be deployed: 200 queries against 1,000 images, through ONNX Runtime")
+    print_step("5. Evaluate the exported model in ONNX Runtime: 200 queries against 1,000 images")
     run("idcwh-eval", "--model", model, "--data", IMAGES, "--top", 10, 100, "--plots", out / "plots")
 
     print_maps(maps)
     seconds = time.perf_counter() - started
-    print(f"\n{seconds:.0f} s, of which training {trained - started:.0f} s. Look at:\n  {page}\n  {out / 'plots'}")
+    print(f"\n{seconds:.0f} s, of which training {trained - started:.0f} s. Results:\n  {page}\n  {out / 'plots'}")
 
 
-def say(text: str) -> None:
+def print_step(text: str) -> None:
+    """Prints the title of a step."""
     print(f"\n== {text}", flush=True)
 
 
 def print_maps(maps: dict[tuple[str, int], float]) -> None:
-    """MAP of the four models, side by side."""
+    """Prints the MAP of the four models."""
     print("\nMAP of the 200 queries  " + "".join(f"{bits:>4} bits" for bits in BITS))
     for method in METHODS:
         print(f"{method:<23} " + "".join(f"{maps[method, bits]:9.4f}" for bits in BITS))
