@@ -1,7 +1,7 @@
 """Exact image retrieval by binary hash codes: encode, index, search, evaluate.
 
-Names are loaded on first use, so that `import idcwh_search` costs nothing and a machine that only searches codes
-needs neither Pillow nor ONNX Runtime. Nothing here imports torch.
+Names are loaded on first use, so importing the package is fast, and a search of codes needs neither Pillow nor ONNX
+Runtime. torch is never imported.
 """
 
 from __future__ import annotations
