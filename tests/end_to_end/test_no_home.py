@@ -41,6 +41,6 @@ def test_training_without_a_usable_home_is_quiet(home: str | None, tmp_path: Pat
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "atplotlib" not in done.stderr and "Traceback" not in done.stderr
     assert "corrupt" not in done.stderr
-    assert sum(line.startswith("features: not kept") for line in lines) == 1
+    assert sum(line.startswith("features: not cached") for line in lines) == 1
     assert lines[-1].startswith("error: ") and "resnet18" in lines[-1]
     assert (tmp_path / "run" / "model.pt").exists() and not (tmp_path / "~").exists()
