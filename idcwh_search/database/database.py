@@ -289,7 +289,7 @@ class Database(_Readable):
 
         Raises:
             TypeError, ValueError: an argument is invalid, or an id exists.
-            NotWrittenError: the file cannot be written.
+            OSError: the file cannot be written; NotWrittenError for a database of `build`.
         """
         return self.update([], codes, ids, keys, labels, mtime_signatures, checksums)
 

@@ -74,7 +74,7 @@ class ImageRef:
         """Returns the label of the image from its location, or None.
 
         The label of a member of a tar file is the text of its .cls file, otherwise its first folder in the archive.
-        Any other label is the first folder in the key.
+        Without these, and for any other image, it is the first folder in the key of the file.
 
         Args:
             inside: True if the key is relative to a listed folder, so that its first folder may be the label.
