@@ -2,7 +2,7 @@
 
     python benchmarks/reading.py [--data cifar10.npz]
 
-Two candidates run in turn: one image at a time with Pillow and numpy, and whole batches (`idcwh_train.data.augment`).
+Two candidates run in turn: one image at a time with numpy, and whole batches with `idcwh_train.data.augment`.
 Both crop randomly with a reflected border of 4 pixels, flip half of the images and erase a square of 8 pixels.
 """
 
@@ -21,8 +21,12 @@ from idcwh_train.data.loader import Batch, read_one
 PAD, HOLE, BATCH = 4, 8, 128
 
 
-def one_by_one(row: int, image: np.ndarray) -> np.ndarray:
-    """Returns one image with the same augmentation, with numpy's generator."""
+def one_by_one(rows: np.ndarray, pixels: np.ndarray) -> np.ndarray:
+    """Returns the images with the same augmentation, one at a time, with numpy's generator."""
+    return np.stack([_augmented(int(row), image) for row, image in zip(rows, pixels, strict=True)])
+
+
+def _augmented(row: int, image: np.ndarray) -> np.ndarray:
     random, side = np.random.default_rng([0, 1, row]), len(image)
     top, left = random.integers(0, 2 * PAD + 1, 2)
     border = np.pad(image, ((PAD, PAD), (PAD, PAD), (0, 0)), mode="reflect")
