@@ -84,8 +84,8 @@ IDCWH_API int idcwh_database_add(idcwh_database* database, const idcwh_items* it
 // IDCWH_NOT_FOUND and removes nothing if an id is missing. The message names the first.
 IDCWH_API int idcwh_database_remove(idcwh_database* database, const int64_t* ids, size_t count, size_t* removed);
 
-// Removes every item with one of these keys. Returns IDCWH_NOT_FOUND and removes nothing if a key is missing. The message
-// names the first.
+// Removes every item with one of these keys. Returns IDCWH_NOT_FOUND and removes nothing if a key is missing. The
+// message names the first.
 IDCWH_API int idcwh_database_remove_keys(idcwh_database* database, const char* const* keys, const size_t* key_lengths,
                                          size_t count, size_t* removed);
 

@@ -1,11 +1,12 @@
-// A bound that several threads lower.
+// lower_to(): lowers a bound that several threads share.
 #pragma once
 
 #include <atomic>
 
 namespace idcwh {
 
-// Lowers the bound to `value` unless it is lower already. Relaxed: a bound that is read late costs time only.
+// Lowers the bound to `value` unless it is lower already. Relaxed order suffices: a thread that reads an old bound does
+// more work, but its result is the same.
 template <class T>
 void lower_to(std::atomic<T>& bound, T value) {
     T known = bound.load(std::memory_order_relaxed);

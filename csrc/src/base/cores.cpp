@@ -1,5 +1,5 @@
-// See cores.hpp. /proc/self/cgroup names the groups of this process, /proc/self/mountinfo the folders where the kernel
-// shows them: cgroups(7), proc(5).
+// CPU quotas of Linux control groups. /proc/self/cgroup lists the groups of this process, and /proc/self/mountinfo the
+// folders in which the kernel shows them: cgroups(7), proc(5).
 #include "base/cores.hpp"
 
 #include <idcwh/search.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 using Parts = std::vector<std::string_view>;
 
-// The file, or "" where it cannot be read.
+// Returns the content of a file, or "" if it cannot be read.
 std::string read(const std::string& path) {
     std::string text;
     if (const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "r"), std::fclose); file) {
@@ -46,7 +46,7 @@ bool has(const Parts& parts, std::string_view part) {
     return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
 
-// The quota that the files of one group set, in cores; 0: none.
+// Returns the quota of one group in cores, or 0 if it has none.
 double quota_of(const std::string& folder, bool v2) {
     std::string quota, period;
     if (v2) {
@@ -56,11 +56,11 @@ double quota_of(const std::string& folder, bool v2) {
         quota = read(folder + "/cpu.cfs_quota_us");  // -1: none
         period = read(folder + "/cpu.cfs_period_us");
     }
-    const double microseconds = std::strtod(quota.c_str(), nullptr), of = std::strtod(period.c_str(), nullptr);
-    return microseconds > 0 && of > 0 ? microseconds / of : 0;
+    const double quota_us = std::strtod(quota.c_str(), nullptr), period_us = std::strtod(period.c_str(), nullptr);
+    return quota_us > 0 && period_us > 0 ? quota_us / period_us : 0;
 }
 
-// The path of this process's group, by the lines of /proc/self/cgroup.
+// Returns the path of this process's group. groups: the text of /proc/self/cgroup.
 std::string_view group_of(const std::string& groups, bool v2) {
     for (const std::string_view line : split(groups, '\n')) {  // number:controllers:path
         const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -84,7 +84,7 @@ unsigned cpu_quota(const std::string& root) {
         if (mount.size() < 5 || type.size() < 3) continue;
         const bool v2 = type[0] == "cgroup2";
         if (!v2 && !(type[0] == "cgroup" && has(split(type[2], ','), "cpu"))) continue;
-        // A container sees its group as the root of the mount, or of a group namespace.
+        // In a container, its group is the root of the mount or of the cgroup namespace.
         std::string_view group = group_of(groups, v2);
         const std::string_view above = mount[3] == "/" ? std::string_view() : mount[3];
         group = group.starts_with(above) ? group.substr(above.size()) : std::string_view();
@@ -105,7 +105,8 @@ unsigned available_cores() {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
 #endif
-    // Read once: the files take longer to read than a small search. No lock, which a fork could leave locked.
+    // Read once, because reading the files takes longer than a small search. There is no lock, because a fork could
+    // leave it locked.
     static std::atomic<unsigned> known{0};
     unsigned quota = known.load();
     if (!quota) {

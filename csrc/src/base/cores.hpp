@@ -1,12 +1,12 @@
-// The number of cores that this process may use: its affinity mask, and the CPU quotas of its control groups.
+// The CPU quota of this process, which available_cores() (threads.hpp) uses.
 #pragma once
 
 #include <string>
 
 namespace idcwh {
 
-// The smallest CPU quota of this process's control groups and of those above them (Linux, cgroup v1 and v2), in whole
-// cores, rounded up; 0: none. /proc and /sys are read below `root`.
+// Returns the smallest CPU quota of this process's control groups and their parents (Linux, cgroup v1 and v2), in
+// cores, rounded up. Returns 0 if there is none. `root` is a prefix of /proc and /sys, for tests.
 unsigned cpu_quota(const std::string& root = "");
 
 }  // namespace idcwh

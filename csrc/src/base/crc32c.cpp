@@ -1,5 +1,4 @@
-// CRC-32C by the SSE4.2 instruction, three streams at a time where there is enough, or by eight tables ("slicing by
-// 8").
+// CRC-32C by the SSE4.2 instruction, on three streams at a time for long inputs, or by eight tables ("slicing by 8").
 #include <idcwh/crc32c.hpp>
 
 #include <array>
@@ -19,7 +18,7 @@ constexpr std::uint32_t polynomial = 0x82f63b78;  // Castagnoli's, bits reversed
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// tables[k][b]: the effect of byte b followed by k zero bytes.
+// Returns tables[k][b], the checksum of byte b followed by k zero bytes.
 constexpr Tables make_tables() {
     Tables tables{};
     for (std::uint32_t b = 0; b < 256; ++b) {
@@ -35,9 +34,9 @@ constexpr Tables make_tables() {
 constexpr Tables tables = make_tables();
 
 #if defined(__x86_64__)
-// x^(8 * bytes) modulo the polynomial, as a map of the 32 bits of a checksum: what `bytes` zero bytes do to it.
-constexpr std::size_t stream = 4096;  // bytes of each of the three streams
+constexpr std::size_t stream = 4096;  // bytes per stream, enough to make combining the streams cheap
 
+// A linear map of the 32 bits of a checksum: column i is the image of bit i.
 using Matrix = std::array<std::uint32_t, 32>;
 
 constexpr std::uint32_t multiply(const Matrix& matrix, std::uint32_t crc) {
@@ -47,8 +46,9 @@ constexpr std::uint32_t multiply(const Matrix& matrix, std::uint32_t crc) {
     return result;
 }
 
+// Returns the effect of `bytes` zero bytes on a checksum: multiplication by x^(8 * bytes) modulo the polynomial.
 constexpr Matrix zeros_matrix(std::size_t bytes) {
-    Matrix one{};  // one zero bit
+    Matrix one{};  // the effect of one zero bit
     one[0] = polynomial;
     for (std::size_t bit = 1; bit < 32; ++bit) one[bit] = 1u << (bit - 1);
     Matrix result{};
@@ -86,7 +86,7 @@ __attribute__((target("sse4.2"))) std::uint64_t word_crc(std::uint64_t crc, cons
     return _mm_crc32_u64(crc, word);
 }
 
-// The instruction takes three cycles but one can start in each: three streams keep it busy.
+// The instruction has a latency of three cycles and a throughput of one per cycle, so three streams use it fully.
 __attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc, const unsigned char* p,
                                                              std::size_t size) {
     for (; size >= 3 * stream; p += 3 * stream, size -= 3 * stream) {

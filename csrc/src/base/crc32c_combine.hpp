@@ -1,4 +1,4 @@
-// The table-driven CRC-32C, reachable for the tests on machines where the instruction would always be taken.
+// The table-driven CRC-32C, declared for tests on machines that always use the instruction.
 #pragma once
 
 #include <cstddef>

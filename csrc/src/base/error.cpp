@@ -1,4 +1,5 @@
-// Out of line, so that the class has one home and can be caught across a shared library.
+// Constructors and messages of Error. They are out of line, so that the class has one vtable and can be caught across
+// shared libraries.
 #include <idcwh/error.hpp>
 
 #include <system_error>

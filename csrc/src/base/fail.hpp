@@ -1,4 +1,4 @@
-// Errors about arguments.
+// fail(): throws Error(invalid_argument).
 #pragma once
 
 #include <idcwh/error.hpp>

@@ -1,4 +1,4 @@
-// Ids that a caller gives to codes.
+// The check of ids that a caller gives to new codes.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace idcwh {
 
-// Error(invalid_argument) unless all are >= 0, unique and new. taken: whether an id below next_id is in use; place:
-// where, for the message.
+// Throws Error(invalid_argument) unless all ids are >= 0, unique and new. taken(id) returns true if an id below next_id
+// is in use. place: "index" or "database", for the message.
 void check_given_ids(const std::int64_t* ids, std::size_t count, std::uint64_t next_id,
                      const std::function<bool(std::int64_t)>& taken, const char* place);
 

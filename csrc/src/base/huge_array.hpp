@@ -1,5 +1,5 @@
-// A large array that is written once and read at random: uninitialised, and on huge pages where the system has them
-// (a random read in gigabytes of 4 KiB pages waits for the page table first).
+// HugeArray: an uninitialised array for random reads, on huge pages if the system has them. In gigabytes of 4 KiB
+// pages, a random read usually misses the TLB and waits for the page table.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ class HugeArray {
 
 public:
     HugeArray() = default;
-    // size elements, and slack bytes behind them that may be read (they are zero) and are not counted.
+    // Allocates `size` elements, and `slack` zero bytes behind them that may be read but are not part of the array.
     explicit HugeArray(std::size_t size, std::size_t slack = 0) : size_(size) {
         if (size > (static_cast<std::size_t>(-1) / 2 - slack) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T) + slack;
         align_ = bytes >= page ? page : 64;
         data_ = static_cast<T*>(::operator new(bytes + (bytes == 0), std::align_val_t{align_}));
 #if defined(__linux__)
-        if (bytes >= page) madvise(data_, bytes, MADV_HUGEPAGE);  // advice: nothing is lost where it is not taken
+        if (bytes >= page) madvise(data_, bytes, MADV_HUGEPAGE);  // only advice, so the result does not matter
 #endif
         for (std::size_t i = 0; i < slack; ++i) reinterpret_cast<std::uint8_t*>(data_ + size)[i] = 0;
     }

@@ -1,4 +1,5 @@
-// Stopping a search that has begun: one Stop a call, asked once a block by every thread that works for it.
+// Stop: ends a running search if the caller requests it. Each call of a search has one. Every thread of the search
+// checks it once per block.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -10,37 +11,36 @@
 
 namespace idcwh {
 
-// Only the thread that called asks the caller's Interrupt, and that every few milliseconds; the others learn of it
-// here.
+// Only the calling thread calls the caller's Interrupt, every few milliseconds. The other threads read the result.
 class Stop {
 public:
     explicit Stop(const Interrupt* interrupt)
         : interrupt_(interrupt && interrupt->requested ? interrupt : nullptr),
           caller_(std::this_thread::get_id()),
-          asked_(interrupt_ ? Clock::now() : Clock::time_point{}) {}
+          last_poll_(interrupt_ ? Clock::now() : Clock::time_point{}) {}
     Stop(const Stop&) = delete;
     Stop& operator=(const Stop&) = delete;
 
-    // Throws Error(interrupted) when the search is to end.
+    // Throws Error(interrupted) if the search must end.
     void check() {
         if (!interrupt_) return;
         if (stopped_.load(std::memory_order_relaxed)) fail();
-        if (std::this_thread::get_id() == caller_ && ++checks_ % checks_a_look == 0) ask();
+        if (std::this_thread::get_id() == caller_ && ++checks_ % checks_per_poll == 0) poll();
     }
 
-    // For pool::run: asks while the calling thread waits for the others.
-    const std::function<void()>* while_waiting() const { return interrupt_ ? &ask_ : nullptr; }
+    // Returns a function for pool::run(), which polls while the calling thread waits for the others; or null.
+    const std::function<void()>* while_waiting() const { return interrupt_ ? &poll_ : nullptr; }
 
 private:
     using Clock = std::chrono::steady_clock;
     static constexpr auto interval = std::chrono::milliseconds(4);
-    static constexpr unsigned checks_a_look = 4;  // a look at the clock costs as much as scanning a hundred rows
+    static constexpr unsigned checks_per_poll = 4;  // reading the clock takes about as long as scanning 100 rows
 
-    void ask() {
-        if (stopped_.load(std::memory_order_relaxed)) return;  // it said yes, and the others have yet to see it
+    void poll() {
+        if (stopped_.load(std::memory_order_relaxed)) return;  // already requested; other threads are still stopping
         const auto now = Clock::now();
-        if (now - asked_ < interval) return;
-        asked_ = now;
+        if (now - last_poll_ < interval) return;
+        last_poll_ = now;
         if (!interrupt_->requested(interrupt_->context)) return;
         stopped_.store(true, std::memory_order_relaxed);
         fail();
@@ -50,9 +50,9 @@ private:
     const Interrupt* interrupt_;
     std::thread::id caller_;
     std::atomic<bool> stopped_{false};
-    Clock::time_point asked_;  // of the calling thread alone, as is the next
+    Clock::time_point last_poll_;  // this and checks_ are used by the calling thread only
     unsigned checks_ = 0;
-    const std::function<void()> ask_{[this] { ask(); }};
+    const std::function<void()> poll_{[this] { poll(); }};
 };
 
 }  // namespace idcwh

@@ -1,4 +1,4 @@
-// By recursive descent, in one pass over the bytes.
+// A JSON parser by recursive descent, and the escaping of strings.
 #include "base/json.hpp"
 
 #include <idcwh/error.hpp>
@@ -10,7 +10,7 @@
 namespace idcwh::json {
 namespace {
 
-constexpr int max_depth = 100;
+constexpr int max_depth = 100;  // limits the stack that a malicious file can use
 
 void append_utf8(std::string& to, std::uint32_t code) {
     const auto put = [&](std::uint32_t byte) { to.push_back(static_cast<char>(byte)); };
@@ -155,7 +155,8 @@ private:
             if (low < 0xdc00 || low > 0xdfff) fail("half of a character");
             code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         }
-        if (code >= 0xdc80 && code <= 0xdcff) {  // Python writes so a byte that is not UTF-8, of the name of a file
+        // Python writes a byte of a file name that is not UTF-8 as such a lone surrogate (surrogateescape).
+        if (code >= 0xdc80 && code <= 0xdcff) {
             to.push_back(static_cast<char>(code - 0xdc00));
             return;
         }
@@ -180,7 +181,7 @@ private:
     std::size_t at_ = 0;
 };
 
-// The character that begins at `at`, which moves behind it; U+FFFD for bytes that are none.
+// Returns the character at `at` and moves `at` behind it. Returns U+FFFD for bytes that are not UTF-8.
 std::uint32_t character(std::string_view text, std::size_t& at) {
     constexpr std::uint32_t unknown = 0xfffd;
     const auto first = static_cast<unsigned char>(text[at++]);

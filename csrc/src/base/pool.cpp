@@ -1,9 +1,8 @@
-// Helpers are asked for, never waited for: the caller works through the tasks itself and takes back what no worker has
-// begun.
+// The thread pool. The calling thread runs the tasks itself, and pool threads only help. It never waits for a helper to
+// start: when it runs out of tasks, it withdraws the request for further helpers.
 //
-// After a fork the child has none of the parent's threads, and a lock of the pool may be held by one that no longer
-// exists: a pool belongs to the process that made it, and a child makes its own (the parent's is left alone, not
-// destroyed).
+// A forked child has none of the parent's threads, and one of them may have held the lock of the pool. So a child
+// creates a pool of its own and never touches the parent's, not even to destroy it.
 #include "base/pool.hpp"
 
 #include <idcwh/search.hpp>
@@ -61,7 +60,7 @@ struct Job {
         } catch (...) {
             const std::lock_guard guard(lock);
             if (!failure) failure = std::current_exception();
-            next.store(tasks);  // nobody needs the rest
+            next.store(tasks);  // the result is an exception, so the remaining tasks are not needed
             return false;
         }
     }
@@ -96,8 +95,8 @@ public:
 private:
     struct Request {
         Job* job;
-        std::size_t wanted;   // helpers still asked for
-        std::size_t running;  // helpers at work
+        std::size_t wanted;   // helpers still requested
+        std::size_t running;  // helpers that run tasks
     };
 
     void grow(unsigned helpers) {
@@ -105,7 +104,7 @@ private:
             try {
                 std::thread([this] { serve(); }).detach();
             } catch (const std::system_error&) {
-                return;  // no more threads to be had: fewer helpers, the same result
+                return;  // no more threads are available; fewer helpers give the same result
             }
             ++size_;
         }
@@ -131,7 +130,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// Never destroyed: its threads may outlive the statics of the program.
+// Returns the pool of this process. It is never destroyed, because its threads may outlive the program's statics.
 Pool& instance() {
     static std::atomic<Pool*> current{nullptr};
     Pool* pool = current.load(std::memory_order_acquire);
@@ -143,27 +142,29 @@ Pool& instance() {
 }
 
 unsigned from_environment() {
-    const char* wish = std::getenv("IDCWH_THREADS");
-    if (!wish || !*wish) return 0;
+    const char* text = std::getenv("IDCWH_THREADS");
+    if (!text || !*text) return 0;
     unsigned number = 0;
-    const char* end = wish + std::strlen(wish);
-    const auto parsed = std::from_chars(wish, end, number);
+    const char* end = text + std::strlen(text);
+    const auto parsed = std::from_chars(text, end, number);
     if (parsed.ec != std::errc() || parsed.ptr != end || number < 1 || number > max_threads)
-        throw Error(ErrorCode::invalid_argument, "IDCWH_THREADS must be a whole number from 1 to " +
-                                                     std::to_string(max_threads) + ", not '" + wish + "'");
+        throw Error(ErrorCode::invalid_argument,
+                    {.path = "IDCWH_THREADS",
+                     .found = "'" + std::string(text) + "'",
+                     .expected = "a whole number from 1 to " + std::to_string(max_threads)});
     return number;
 }
 
-std::atomic<unsigned> wished{0};
+std::atomic<unsigned> requested{0};
 
-// Never freed: a search that runs keeps the executor that it began with. No lock, which a fork could leave locked.
+// Never freed, because a running search keeps the executor that it started with. There is no lock, because a fork could
+// leave it locked.
 std::atomic<const Executor*> executor{nullptr};
 
 }  // namespace
 
 unsigned available_threads() {
-    const unsigned wish = wished.load();
-    if (wish) return wish;
+    if (const unsigned threads = requested.load()) return threads;
     const unsigned environment = from_environment();
     return environment ? environment : available_cores();
 }
@@ -192,9 +193,10 @@ void run(std::size_t tasks, unsigned threads, const std::function<void(std::size
 
 void set_threads(unsigned threads) {
     if (threads > max_threads)
-        throw Error(ErrorCode::invalid_argument,
-                    "threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(threads));
-    pool::wished.store(threads);
+        throw Error(
+            ErrorCode::invalid_argument,
+            {.path = "threads", .found = std::to_string(threads), .expected = "0 to " + std::to_string(max_threads)});
+    pool::requested.store(threads);
 }
 
 unsigned threads() { return pool::available_threads(); }

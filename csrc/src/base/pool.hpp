@@ -1,4 +1,4 @@
-// A small pool of threads, made on first use and shared by every search of the process; or the caller's own threads
+// The threads that all searches of the process share: a pool that is created on first use, or the caller's threads
 // (threads.hpp).
 #pragma once
 
@@ -7,14 +7,13 @@
 
 namespace idcwh::pool {
 
-// How many threads a search uses that does not say.
+// Returns the default number of threads of a search.
 unsigned available_threads();
 
-// Calls body(0) .. body(tasks - 1), each once, on up to `threads` threads of which the caller is one, and returns when
-// all are done. Searches running at the same time share the workers: none waits for another to begin. The first
-// exception is rethrown. The caller may have to wait for the others to end: while_waiting, where there is one, is
-// called every few milliseconds meanwhile; when it throws, tasks that have not begun are left out and its exception is
-// the one rethrown.
+// Calls body(0) .. body(tasks - 1), each once, on up to `threads` threads including the caller, and returns when all
+// have finished. Concurrent searches share the workers, and none waits for another to start. Rethrows the first
+// exception and skips tasks that have not started. While the caller waits for other threads, it calls while_waiting
+// (unless null) every few milliseconds; an exception of while_waiting counts like one of a task.
 void run(std::size_t tasks, unsigned threads, const std::function<void(std::size_t)>& body,
          const std::function<void()>* while_waiting = nullptr);
 

@@ -1,4 +1,4 @@
-// Cutting rows into blocks; see blocks.hpp.
+// See blocks.hpp.
 #include "scan/blocks.hpp"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t ahead = 64;           // rows that are asked of the memory before they are copied
-constexpr std::size_t max_gathered = 1024;  // so that copies and originals stay in the first-level cache together
+constexpr std::size_t ahead = 64;           // rows between prefetch and copy; measured by csrc/bench/scan.cpp
+constexpr std::size_t max_gathered = 1024;  // keeps the copies of common widths in the first-level cache
 
-// Width: of a row, where it is known to the compiler; else 0.
+// Copies rows. Width: bytes of a row as a constant, or 0 to use `bytes`.
 template <std::size_t Width>
 void copy_rows(const std::uint8_t* codes, std::size_t bytes, const std::int64_t* numbers, std::size_t count,
                std::uint8_t* to) {
@@ -59,7 +59,7 @@ Block BlockReader::next_of_list(std::size_t max_rows) {
     return in_place ? Block{codes_.data + first * bytes_, count, first} : gather(numbers, count);
 }
 
-// The word without the bits of rows behind the end.
+// Returns a word of the bitmap without the bits of rows from end_ on.
 std::uint64_t BlockReader::word(std::size_t index) const {
     const std::uint64_t word = rows_.bitmap[index];
     return 64 * (index + 1) <= end_ ? word : word & ((std::uint64_t{1} << end_ % 64) - 1);
@@ -74,14 +74,14 @@ Block BlockReader::next_of_bitmap(std::size_t max_rows) {
         at_ += rows;
         return {codes_.data + first * bytes_, rows, first, nullptr, set < rows ? rows_.bitmap + first / 64 : nullptr};
     }
-    const std::size_t room = std::min(max_rows, max_gathered), words = (end_ - at_) / 64;
-    numbers_.resize(std::max(numbers_.size(), room));
+    const std::size_t capacity = std::min(max_rows, max_gathered), words = (end_ - at_) / 64;
+    numbers_.resize(std::max(numbers_.size(), capacity));
     const auto& kernels = active_kernels();
     const auto first = static_cast<std::int64_t>(at_);
-    const kernels::Listed listed = kernels.list_bits(rows_.bitmap + at_ / 64, words, first, numbers_.data(), room);
+    const kernels::Listed listed = kernels.list_bits(rows_.bitmap + at_ / 64, words, first, numbers_.data(), capacity);
     at_ += 64 * listed.words;
     std::size_t count = listed.bits;
-    if (at_ < end_ && listed.words == words && count + 64 <= room) {  // the last word, in part
+    if (at_ < end_ && listed.words == words && count + 64 <= capacity) {  // the last word is incomplete
         const std::uint64_t last = word(at_ / 64);
         count += kernels.list_bits(&last, 1, static_cast<std::int64_t>(at_), numbers_.data() + count, 64).bits;
         at_ = end_;

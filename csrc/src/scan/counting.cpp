@@ -1,4 +1,4 @@
-// How many codes lie at each distance, or within one: no row needs to be known by its number.
+// histogram() and count(): searches that return numbers of rows, not the rows.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace idcwh {
 namespace {
 
-// Calls visit(row) for the rows of a block that its filter leaves out.
+// Calls visit(row) for the rows of a block that its filter excludes.
 template <class Visit>
 void for_each_excluded(const Block& block, Visit visit) {
     for (std::size_t at = 0; at < block.rows; at += 64) {
@@ -21,13 +21,13 @@ void for_each_excluded(const Block& block, Visit visit) {
     }
 }
 
-// Measures every row of a task for each of its queries, a block at a time: visit(query, distances, block).
+// Computes the distances of a task block by block and calls visit(query, distances, block).
 template <class Visit>
 void measure(const Codes& codes, const RowSet& rows, const Plan::Task& task, const std::uint8_t* queries, Stop& stop,
              Visit visit) {
     const auto& kernels = active_kernels();
     const std::size_t bytes = code_bytes(codes.bits), block_size = block_rows(kernels, bytes, false, task.queries);
-    // Excluded rows are measured and taken off again: cheaper than copying the others while they are the fewer.
+    // While at most half of the rows are excluded, counting and subtracting them is cheaper than copying the others.
     BlockReader reader(codes, rows, task.begin, task.end, 4);
     std::vector<std::uint16_t> distances(block_size);
     for (Block block = reader.next(block_size); block.rows; block = reader.next(block_size))
@@ -39,8 +39,8 @@ void measure(const Codes& codes, const RowSet& rows, const Plan::Task& task, con
         }
 }
 
-// Counts of one query by distance. Equal distances in a row would wait for one another: narrow codes, whose distances
-// are often equal, are counted in four sets.
+// The counts of one query per distance. Increments of the same count wait for one another. Narrow codes, whose
+// distances are often equal, therefore have four sets of counts.
 class DistanceCounts {
 public:
     explicit DistanceCounts(unsigned bits) : sets_((static_cast<std::size_t>(bits) + 1) * (bits <= widest ? 4 : 1)) {}
@@ -65,11 +65,11 @@ public:
     }
 
 private:
-    static constexpr unsigned widest = 256;
+    static constexpr unsigned widest = 256;  // bits up to which the four sets fit the first-level cache easily
     std::vector<std::uint32_t> sets_;
 };
 
-// For count by the scan of batches: hits are rare, or are counted without being listed.
+// A sink for scan() that only counts hits.
 struct Counter {
     static constexpr bool only_counts = true;
     std::int32_t radius;
@@ -79,11 +79,11 @@ struct Counter {
     void absorb(const kernels::Hit*, std::size_t count, const Block&) { *total += static_cast<std::int64_t>(count); }
 };
 
-// Runs body(task, counts) for every task, `width` counts a query, and adds the chunks up.
+// Runs body(task, counts) for every task, with `width` counts per query, and adds up the counts of the chunks.
 template <class Body>
 void count_in_tasks(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options,
                     std::size_t width, std::int64_t* counts, Stop& stop, Body body) {
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    active_kernels();  // throws on the calling thread if IDCWH_ISA is invalid
     const Plan plan = idcwh::plan(codes, rows, nq, options);
     std::fill(counts, counts + nq * width, 0);
     std::vector<std::vector<std::int64_t>> found(plan.chunks > 1 ? plan.tasks() : 0);

@@ -9,7 +9,7 @@
 namespace idcwh {
 namespace {
 
-// begins[d]: how many entries are nearer than d.
+// Returns begins[d], the number of entries at a distance below d.
 std::vector<std::size_t> beginnings(const Parts& parts, unsigned bits) {
     std::vector<std::size_t> begins(static_cast<std::size_t>(bits) + 2);
     for (const auto* part : parts)
@@ -25,8 +25,8 @@ void sort_entries(const Parts& parts, unsigned bits, bool in_id_order, std::size
     const std::vector<std::size_t> begins = beginnings(parts, bits);
     take = std::min(take, begins.back());
 
-    // Where ids are in no order, each distance's are sorted, and the last distance that fits is cut only afterwards.
-    std::size_t last = 0;  // one past the last distance of which some are taken
+    // Unordered ids are sorted within each distance. The last distance must be sorted as a whole before it is cut.
+    std::size_t last = 0;  // one past the last distance with a taken entry
     while (last <= bits && begins[last] < take) ++last;
     std::vector<std::int64_t> sorted;
     std::int64_t* out = ids;
@@ -35,11 +35,11 @@ void sort_entries(const Parts& parts, unsigned bits, bool in_id_order, std::size
         out = sorted.data();
     }
     std::vector<std::size_t> next(begins.begin(), begins.end());
-    const std::size_t room = out == ids ? take : sorted.size();
+    const std::size_t capacity = out == ids ? take : sorted.size();
     for (const auto* part : parts)
         for (const Entry& entry : *part) {
             const std::size_t at = next[static_cast<std::size_t>(entry.distance)]++;
-            if (at < room) out[at] = entry.id;
+            if (at < capacity) out[at] = entry.id;
         }
     for (std::size_t d = 0; d < last; ++d) {
         if (!in_id_order) std::sort(out + begins[d], out + begins[d + 1]);

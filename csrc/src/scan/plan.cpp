@@ -11,10 +11,11 @@
 namespace idcwh {
 namespace {
 
+// benchmarks/search.py with several --queries and --threads shows the effect of these constants.
 constexpr std::size_t max_group = 256;          // queries whose tables fit the second-level cache together
-constexpr std::size_t queries_a_thread = 64;    // from here on each thread takes queries of its own, all rows
-constexpr std::size_t least_work = 1 << 20;     // bytes compared, below which a second thread costs more than it brings
-constexpr std::size_t least_chunk = 256 << 10;  // bytes of codes
+constexpr std::size_t queries_per_thread = 64;  // from here on, each thread searches all rows for some of the queries
+constexpr std::size_t least_work = 1 << 20;     // bytes compared; below, starting a second thread takes longer
+constexpr std::size_t least_chunk = 256 << 10;  // bytes of codes; below, the overhead per chunk is noticeable
 
 }  // namespace
 
@@ -80,13 +81,13 @@ Plan plan(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOp
     plan.end = rows.end;
     plan.chunks = 1;
     plan.threads = options.threads ? options.threads : worthwhile ? pool::available_threads() : 1;
-    if (plan.threads == 1 || nq >= queries_a_thread * plan.threads) {
-        // More groups than threads, for the same reason as below; a group of 64 still spreads a block cheaply enough.
+    if (plan.threads == 1 || nq >= queries_per_thread * plan.threads) {
+        // More groups than threads, for the reason below. A group of 64 still amortises the conversion of a block.
         const std::size_t tasks = plan.threads == 1 ? 1 : std::size_t{4} * plan.threads;
-        plan.group_queries = std::clamp((nq + tasks - 1) / tasks, queries_a_thread, max_group);
+        plan.group_queries = std::clamp((nq + tasks - 1) / tasks, queries_per_thread, max_group);
     } else {
         plan.group_queries = std::clamp<std::size_t>(nq, 1, max_group);
-        // More chunks than threads: one that is held up by other work leaves its share to the others.
+        // More chunks than threads, so that the others take over the share of a thread that other work delays.
         const std::size_t most = options.threads ? positions / 64 : size / least_chunk;
         plan.chunks = std::clamp<std::size_t>(4 * plan.threads, 1, std::max<std::size_t>(most, 1));
     }

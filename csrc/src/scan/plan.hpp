@@ -1,4 +1,4 @@
-// What every operation does before it searches: check the arguments, and cut the work into tasks for the threads.
+// The first steps of every search: checks of arguments, and the division of the work into tasks for the threads.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -10,26 +10,27 @@
 
 namespace idcwh {
 
-// Error(invalid_argument) for a code length that is not 1 to max_bits.
+// Throws Error(invalid_argument) unless 1 <= bits <= max_bits.
 void check_bits(unsigned bits);
 
-// Throws Error(invalid_argument) unless the arguments can be searched.
+// Throws Error(invalid_argument) for invalid arguments of a search, except its rows.
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
-// Does the same and returns the rows of the options, checked too.
+// Checks the rows too, and returns them.
 RowSet checked_rows(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
 
-// The same for memory that the results of nq queries, `columns` each, are written to.
+// Throws Error(invalid_argument) for invalid outputs of nq queries with `columns` results each.
 void check_results(const std::int32_t* distances, const std::int64_t* ids, std::size_t nq, std::size_t columns);
 void check_counts(const std::int64_t* counts, std::size_t nq, std::size_t columns);
 
-// rows * columns, the size of an array of results; std::bad_alloc where std::size_t cannot hold it.
+// Returns rows * columns, the size of an array of results. Throws std::bad_alloc if it overflows std::size_t.
 std::size_t product(std::size_t rows, std::size_t columns);
 
-// Queries go in groups, the positions of the rows (rows.hpp) in successive chunks; a task is one group over one chunk.
+// A division of the work: queries into groups, and positions of rows (rows.hpp) into chunks. A task searches one chunk
+// for one group.
 struct Plan {
     unsigned threads;
     std::size_t groups, group_queries;
-    std::size_t chunks, chunk_rows;  // a multiple of 64
+    std::size_t chunks, chunk_rows;  // chunk_rows is a multiple of 64
     std::size_t nq, begin, end;      // all queries, all positions
 
     struct Task {
@@ -41,7 +42,8 @@ struct Plan {
     Task task(std::size_t index) const;
 };
 
-// Where more than one row in so many is in the result, all distances are measured and counted.
+// If more than one in this many rows is in the result, a counting sort of all distances is faster than a pruned scan.
+// Measured by csrc/bench/scan.cpp.
 inline constexpr std::size_t counting_share = 24;
 
 Plan plan(const Codes& codes, const RowSet& rows, std::size_t nq, const SearchOptions& options);

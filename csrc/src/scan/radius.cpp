@@ -1,5 +1,4 @@
-// Every code within a radius of each query: a scan that keeps its hits where they are few, where they are many a count
-// and then that much of the ranking.
+// radius(). Few hits are collected by a scan. Many hits are counted first, then written by the counting sort.
 #include <algorithm>
 #include <vector>
 
@@ -13,9 +12,10 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t least_rows = 1 << 16;  // of fewer, the hits stay in the cache however many they are
+constexpr std::size_t least_rows = 1 << 16;  // below, all hits of a query fit the second-level cache
 constexpr std::size_t sample_rows = 1 << 8, sample_queries = 16;
 
+// A sink for scan() that collects all hits within the radius.
 struct Collector {
     std::int32_t radius;
     const std::int64_t* row_ids;
@@ -33,7 +33,7 @@ struct Collector {
     }
 };
 
-// Whether the hits look many, by a sample of rows from everywhere and a few of the queries. Wrong, it costs time only.
+// Estimates from a sample of rows and queries whether the hits are many. An error costs time, but results are the same.
 bool many_hits(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
                std::uint16_t radius) {
     if (rows.count < least_rows) return false;

@@ -1,8 +1,8 @@
-// Two passes over the eligible rows: measure every distance and count, then put each row where its distance and its
-// turn say.
+// Counting sort of the eligible rows: the first pass computes and counts all distances, the second writes each id to
+// its final position.
 //
-// Rows are placed in id order, so that equal distances come out in id order with no comparison. With threads, the rows
-// go in chunks, each with counts of its own: the chunks before it say where it writes.
+// The second pass runs in id order, so equal distances end up in id order without a comparison. Each thread has a chunk
+// of rows with counts of its own. The counts of earlier chunks give the positions at which it writes.
 #include "scan/ranking.hpp"
 
 #include <algorithm>
@@ -23,62 +23,64 @@ namespace idcwh {
 namespace {
 
 using Counts = std::vector<std::size_t>;
-constexpr std::size_t portion = 1 << 16;  // rows between two looks at whether to stop
+constexpr std::size_t portion = 1 << 16;  // rows between two checks of `stop`, a fraction of a millisecond
 
-// The ids of the eligible rows, ascending, and which row (counting eligible ones) each belongs to.
+// The ids of the eligible rows in ascending order, and the eligible row of each. A row is its position among the
+// eligible rows here.
 class IdOrder {
 public:
     IdOrder(const RowSet& rows, const std::int64_t* ids) {
         if (rows.kind == RowSet::Kind::range) {
             first_ = static_cast<std::int64_t>(rows.begin);
-            names_ = ids ? ids + rows.begin : nullptr;
+            ids_ = ids ? ids + rows.begin : nullptr;
         } else {
             list_rows(rows);
             if (ids)
-                for (std::int64_t& row : own_) row = ids[row];
-            names_ = own_.data();
+                for (std::int64_t& row : stored_) row = ids[row];
+            ids_ = stored_.data();
         }
-        if (!ids || std::is_sorted(names_, names_ + rows.count)) return;
+        if (!ids || std::is_sorted(ids_, ids_ + rows.count)) return;
         order_.resize(rows.count);
         std::iota(order_.begin(), order_.end(), std::size_t{0});
-        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
+        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return ids_[a] < ids_[b]; });
         std::vector<std::int64_t> sorted(rows.count);
-        for (std::size_t i = 0; i < rows.count; ++i) sorted[i] = names_[order_[i]];
-        own_.swap(sorted);
-        names_ = own_.data();
+        for (std::size_t i = 0; i < rows.count; ++i) sorted[i] = ids_[order_[i]];
+        stored_.swap(sorted);
+        ids_ = stored_.data();
     }
     IdOrder(const IdOrder&) = delete;
     IdOrder& operator=(const IdOrder&) = delete;
 
     const std::size_t* order() const { return order_.empty() ? nullptr : order_.data(); }
-    // Calls body(name, row), where name(i) is the id at place i and row(i) the row it belongs to.
+    // Calls body(id, row), where id(i) is the i-th id and row(i) its row. Templates, so that the loops stay
+    // branch-free.
     template <class Body>
     void with(Body body) const {
         const auto row = [](std::size_t i) { return i; };
-        const auto named = [this](std::size_t i) { return names_[i]; };
-        if (!names_) return body([this](std::size_t i) { return first_ + static_cast<std::int64_t>(i); }, row);
-        if (order_.empty()) return body(named, row);
-        body(named, [this](std::size_t i) { return order_[i]; });
+        const auto id = [this](std::size_t i) { return ids_[i]; };
+        if (!ids_) return body([this](std::size_t i) { return first_ + static_cast<std::int64_t>(i); }, row);
+        if (order_.empty()) return body(id, row);
+        body(id, [this](std::size_t i) { return order_[i]; });
     }
 
 private:
     void list_rows(const RowSet& rows) {
-        own_.reserve(rows.count);
+        stored_.reserve(rows.count);
         if (rows.kind == RowSet::Kind::list) {
-            own_.assign(rows.list, rows.list + rows.count);
+            stored_.assign(rows.list, rows.list + rows.count);
             return;
         }
         for (std::size_t at = rows.begin; at < rows.end; at += 64) {
             std::uint64_t bits = rows.bitmap[at / 64];
             if (rows.end - at < 64) bits &= (std::uint64_t{1} << (rows.end - at)) - 1;
-            for (; bits; bits &= bits - 1) own_.push_back(static_cast<std::int64_t>(at) + std::countr_zero(bits));
+            for (; bits; bits &= bits - 1) stored_.push_back(static_cast<std::int64_t>(at) + std::countr_zero(bits));
         }
     }
 
     std::int64_t first_ = 0;
-    const std::int64_t* names_ = nullptr;
-    std::vector<std::int64_t> own_;
-    std::vector<std::size_t> order_;
+    const std::int64_t* ids_ = nullptr;  // null: first_, first_ + 1, ...
+    std::vector<std::int64_t> stored_;   // the ids, unless they are a range of the caller's array
+    std::vector<std::size_t> order_;     // row of each id; empty: rows and ids have the same order
 };
 
 struct Ranking {
@@ -87,7 +89,7 @@ struct Ranking {
     IdOrder ids;
     Stop& stop;
 
-    // Distances of the eligible rows among the positions [begin, end), side by side.
+    // Writes the distances of the eligible rows among positions [begin, end), without gaps.
     void measure(const std::uint8_t* query, std::size_t begin, std::size_t end, std::uint16_t* out) const {
         const auto& kernels = active_kernels();
         const std::size_t bytes = code_bytes(codes.bits);
@@ -111,17 +113,17 @@ struct Ranking {
         }
     }
 
-    // Counts the distances at the places [begin, end) of the id order.
+    // Counts the distances of the ids [begin, end) in id order.
     void count(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& counts) const {
         counts.assign(static_cast<std::size_t>(codes.bits) + 1, 0);
         if (const std::size_t* order = ids.order()) {
             for (std::size_t at = begin; at < end; ++at) ++counts[measured[order[at]]];
             return;
         }
-        // Four sets of counts: equal distances in a row would otherwise wait for one another.
+        // Four sets of counts, because increments of the same count would wait for one another.
         std::vector<std::uint32_t> sets(4 * counts.size());
         std::uint32_t *a = sets.data(), *b = a + counts.size(), *c = b + counts.size(), *d = c + counts.size();
-        constexpr std::size_t most = std::size_t{1} << 30;  // that many fit 32-bit counts
+        constexpr std::size_t most = std::size_t{1} << 30;  // so that 32-bit counts cannot overflow
         for (std::size_t at = begin; at < end;) {
             const std::size_t last = std::min(end, at + most);
             for (; at + 4 <= last; at += 4) {
@@ -136,23 +138,23 @@ struct Ranking {
         }
     }
 
-    // Writes the ids at the places [begin, end) that belong among the first k; next: where each distance's next one
-    // goes.
+    // Writes those of the ids [begin, end) that are among the first k. next[d]: position of the next id at distance d.
     void place(const std::uint16_t* measured, std::size_t begin, std::size_t end, Counts& next, std::size_t k,
                std::int64_t* out) const {
-        std::int64_t nowhere = 0;  // for what is beyond k: no branch could learn which that is
-        ids.with([&](auto name, auto row) {
+        std::int64_t unused = 0;  // receives the ids beyond k, because a branch would be unpredictable
+        ids.with([&](auto id, auto row) {
             for (std::size_t at = begin; at < end;) {
                 stop.check();
                 for (const std::size_t last = std::min(end, at + portion); at < last; ++at) {
                     const std::size_t to = next[measured[row(at)]]++;
-                    *(to < k ? out + to : &nowhere) = name(at);
+                    *(to < k ? out + to : &unused) = id(at);
                 }
             }
         });
     }
 
-    // Turns the counts of successive chunks into where each chunk begins to write, and writes the distances.
+    // Replaces the counts of successive chunks by the positions at which each chunk starts to write. Writes the
+    // distances.
     void arrange(std::vector<Counts>& chunks, std::size_t k, std::int32_t* distances) const {
         std::size_t at = 0;
         for (std::size_t d = 0; d <= codes.bits; ++d) {
@@ -166,7 +168,7 @@ struct Ranking {
         }
     }
 
-    // One query on one thread.
+    // Ranks one query on one thread.
     void whole(const std::uint8_t* query, std::size_t k, std::int32_t* distances, std::int64_t* out) const {
         const auto measured = std::make_unique_for_overwrite<std::uint16_t[]>(rows.count);
         std::vector<Counts> counts(1);
@@ -176,7 +178,7 @@ struct Ranking {
         place(measured.get(), 0, rows.count, counts[0], k, out);
     }
 
-    // One query on several threads.
+    // Ranks one query on several threads.
     void in_chunks(const std::uint8_t* query, unsigned threads, std::size_t k, std::int32_t* distances,
                    std::int64_t* out) const {
         const auto measured = std::make_unique_for_overwrite<std::uint16_t[]>(rows.count);
@@ -191,7 +193,7 @@ struct Ranking {
             offsets[i + 1] = offsets[i] + rows.eligible(begins[i], begins[i + 1]);
         }
         const auto begin = [&](std::size_t chunk) { return cut(rows.count, 1, chunk); };
-        // Places of the id order lie anywhere among the rows: all must be measured before any is counted.
+        // A range of ids may have rows anywhere, so all distances must be known before any are counted.
         pool::run(
             threads, threads,
             [&](std::size_t i) { measure(query, begins[i], begins[i + 1], measured.get() + offsets[i]); },
@@ -204,11 +206,11 @@ struct Ranking {
     }
 };
 
-// target(q): {k, distances, ids} of query q.
+// Ranks every query. target(q) returns (k, distances, ids), the outputs of query q.
 template <class Target>
 void rank_each(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
                const SearchOptions& options, Target target) {
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    active_kernels();  // throws on the calling thread if IDCWH_ISA is invalid
     Stop stop(options.interrupt);
     const Ranking ranking{codes, rows, IdOrder(rows, options.ids), stop};
     const std::size_t bytes = code_bytes(codes.bits);

@@ -9,11 +9,12 @@
 
 namespace idcwh {
 
-// Arguments as of topk, checked already; 1 <= k <= rows.count. Costs the same for every k but for what is written.
+// Writes the first k of the ranking. The arguments are those of topk(), already checked; 1 <= k <= rows.count. The time
+// depends on k only through the size of the output.
 void rank_by_counting(const Codes& codes, const RowSet& rows, const std::uint8_t* queries, std::size_t nq,
                       std::size_t k, std::int32_t* distances, std::int64_t* ids, const SearchOptions& options);
 
-// The first takes[q] of the ranking of each query.
+// Returns the first takes[q] of the ranking of each query.
 Hits rank_hits(const Codes& codes, const RowSet& rows, const std::uint8_t* queries,
                const std::vector<std::size_t>& takes, const SearchOptions& options);
 

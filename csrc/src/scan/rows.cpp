@@ -17,7 +17,7 @@ void check_list(const std::int64_t* list, std::size_t count, std::size_t size) {
         fail("rows.count must be at most the number of codes, " + std::to_string(size) + ", not " +
              std::to_string(count));
     std::size_t at = 1;
-    while (at < count) {  // without a branch a row: a list may have millions
+    while (at < count) {  // checks portions without a branch per row, because a list may have millions of rows
         const std::size_t stop = std::min(count, at + 1024);
         bool ascending = true;
         for (std::size_t i = at; i < stop; ++i) ascending &= list[i - 1] < list[i];
@@ -34,7 +34,7 @@ void check_list(const std::int64_t* list, std::size_t count, std::size_t size) {
                  std::to_string(row) + " is one of them");
 }
 
-// The number of bits set among the first `size`.
+// Returns the number of set bits among the first `size`.
 std::size_t count_bits(const std::uint64_t* words, std::size_t size) {
     std::size_t count = active_kernels().count_bits(words, size / 64);
     const std::uint64_t rest = size % 64 ? words[size / 64] & ((std::uint64_t{1} << size % 64) - 1) : 0;
@@ -95,7 +95,7 @@ RowSet::RowSet(const Rows& rows, std::size_t size) {
             break;
     }
     count = count_bits(bitmap, size);
-    if (count == size) return;  // a range of everything
+    if (count == size) return;  // all rows, which remain a range
     kind = Kind::bitmap;
     if (count == 0) end = 0;
 }

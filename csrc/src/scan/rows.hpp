@@ -1,4 +1,4 @@
-// The rows that a search may return, checked and made ready for it.
+// The rows that a search may return, checked and in the forms that searches use.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -9,11 +9,11 @@
 
 namespace idcwh {
 
-// Throws Error(invalid_argument) unless `rows` says which of `size` rows to search.
+// Throws Error(invalid_argument) unless `rows` is a valid selection of `size` rows.
 void check_rows(const Rows& rows, std::size_t size);
 
-// Is this row eligible? For what comes upon rows in no order, such as the candidates of a table. The rows are checked
-// already. Constant time; logarithmic in the length of a list.
+// A test of single rows, for searches that read rows in no order, such as the candidates of a table. The rows are
+// already checked. It takes constant time, or logarithmic time for a list.
 class RowTest {
 public:
     explicit RowTest(const Rows& rows) : rows_(rows) {}
@@ -34,28 +34,28 @@ private:
     Rows rows_;
 };
 
-// The rows as a scan reads them: of a range, of a list or of a bitmap, whatever they were given as.
+// The rows in one of the three forms that a scan reads: a range, a list or a bitmap.
 struct RowSet {
-    // Checks the rows.
+    // Checks the rows like check_rows() and converts them.
     RowSet(const Rows& rows, std::size_t size);
     RowSet(const RowSet&) = delete;
     RowSet& operator=(const RowSet&) = delete;
 
     enum class Kind { range, list, bitmap } kind = Kind::range;
-    std::size_t begin = 0, end = 0;  // row numbers; places in the list, where there is one
+    std::size_t begin = 0, end = 0;  // positions: indices of the list, or else row numbers
     const std::int64_t* list = nullptr;
     const std::uint64_t* bitmap = nullptr;
-    std::size_t count = 0;  // of eligible rows
+    std::size_t count = 0;  // number of eligible rows
 
     std::size_t positions() const { return end - begin; }
-    // How many rows of [begin, end) are eligible; begin is a multiple of 64 where there is a bitmap.
+    // Returns the number of eligible rows of [begin, end); begin is a multiple of 64 if there is a bitmap.
     std::size_t eligible(std::size_t begin, std::size_t end) const;
 
 private:
-    std::vector<std::uint64_t> words_;  // the bitmap, where it was made from bytes
+    std::vector<std::uint64_t> words_;  // the bitmap, if it was made from bytes
 };
 
-// Sets bit i of words where bytes[i] is not zero; the words' bits behind the last byte are zero.
+// Sets bit i of words if bytes[i] is nonzero. Bits behind the last byte are zero.
 void pack_bytes(const std::uint8_t* bytes, std::size_t size, std::uint64_t* words);
 
 }  // namespace idcwh

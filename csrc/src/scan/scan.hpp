@@ -1,7 +1,7 @@
-// The scan shared by top-k and radius search: blocks of rows, in row order, against a group of queries.
+// scan(): compares blocks of rows, in row order, with a group of queries. Top-k, radius search and counts use it.
 //
-// A Sink keeps what is found for one query: limit() is the largest distance it still wants (below 0: none), and
-// absorb(hits, count, block) takes what a block gave; hits is null where a sink with only_counts lets it be.
+// A Sink receives the hits of one query. limit() returns the largest distance that is still a hit (below 0: none).
+// absorb(hits, count, block) receives the hits of a block; with only_counts, hits may be null.
 #pragma once
 
 #include <algorithm>
@@ -17,22 +17,23 @@
 
 namespace idcwh {
 
-// Queries from which spreading a block to planes pays (measured on Zen 3).
+// Returns the number of queries from which converting a block to planes is faster than separate scans. Chosen on Zen 3;
+// benchmarks/search.py --queries measures both sides.
 inline std::size_t min_batch(std::size_t bytes) { return bytes <= 4 ? 4 : 8; }
 
-// From how many eighths of eligible rows on a block of a bitmap is read where it lies: copying a row costs as much as
-// measuring four, but for a batch it is copied once and measured for each query.
+// Eighths of eligible rows from which a block of a bitmap is read in place. Copying a row takes as long as comparing
+// four, but a batch copies it once and compares it per query. Measured by csrc/bench/scan.cpp.
 inline constexpr unsigned gather_below_single = 2, gather_below_batch = 6;
 
-// Rows of a block so that what the inner loop rereads for every query stays in the first-level cache. One query rereads
-// nothing: its blocks are larger, so that less of its time goes into their beginnings and ends.
+// Returns the rows per block. For several queries, the data that the inner loop reads again per query must fit the
+// first-level cache. A single query reads nothing again, so larger blocks save overhead.
 inline std::size_t block_rows(const kernels::Kernels& kernels, std::size_t bytes, bool batch, std::size_t nq) {
     const std::size_t budget = batch ? 16384 / (kernels.planes_per_byte * bytes) : (nq == 1 ? 262144 : 32768) / bytes;
     const std::size_t unit = batch ? kernels.group_rows : 64;
     return std::clamp(budget / unit * unit, unit, kernels::max_block_rows);
 }
 
-// Uninitialised memory on a cache line's boundary: a vector that straddles two lines is loaded at half the speed.
+// Uninitialised memory, aligned to cache lines, because a vector that crosses two lines is loaded at half the speed.
 class AlignedBytes {
 public:
     explicit AlignedBytes(std::size_t size)
@@ -49,6 +50,7 @@ private:
 template <class Sink>
 inline constexpr bool only_counts = requires { requires Sink::only_counts; };
 
+// Scans the rows of a task for its queries. queries and sinks: those of the task.
 template <class Sink>
 void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& rows, const Plan::Task& task,
           const std::uint8_t* queries, Sink* sinks, Stop& stop) {
@@ -70,8 +72,8 @@ void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& row
         if (count) sinks[q].absorb(found, count, block);
     };
 
-    std::vector<std::size_t> tiled;  // queries of this block that share a tile
-    // Blocks begin small: the first one is nothing but hits, and the second knows a good k-th distance.
+    std::vector<std::size_t> tiled;  // queries that scan this block in tiles
+    // Blocks start small: in the first, all rows are hits, and it already gives a useful limit for the second.
     std::size_t next_rows = std::min<std::size_t>(64, whole_block);
     for (Block block = reader.next(next_rows); block.rows; block = reader.next(next_rows)) {
         stop.check();
@@ -97,10 +99,10 @@ void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& row
             kernels::TileQuery tile[tile_queries];
             const std::size_t used = std::min(tile_queries, tiled.size() - first);
             for (std::size_t i = 0; i < tile_queries; ++i) {
-                // A short tile repeats its last query, unheard.
+                // An incomplete tile repeats its last query, with a limit that yields no hits.
                 const std::size_t q = tiled[first + std::min(i, used - 1)];
-                Hit* const room = only_counts<Sink> && !block.filter ? nullptr : hits + i * whole_block;
-                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, room, 0};
+                Hit* const out = only_counts<Sink> && !block.filter ? nullptr : hits + i * whole_block;
+                tile[i] = {queries + q * bytes, table(q), i < used ? sinks[q].limit() : -1, out, 0};
             }
             kernels.scan_tile(block.codes, planes.data(), block.rows, bytes, tile);
             for (std::size_t i = 0; i < used; ++i) absorb(tiled[first + i], tile[i].hits, tile[i].count, block);

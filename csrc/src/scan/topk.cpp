@@ -1,5 +1,5 @@
-// The k nearest codes of each query, with the ties beyond k or without: a pruned scan for small k; for large k a
-// counting sort of all distances, or a count of them and then what lies within the k-th.
+// topk(), topk_ties() and rank(). A small k uses a pruned scan, a large one a counting sort of all distances. Ties
+// beyond a large k are counted first.
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace idcwh {
 namespace {
 
-// The k best of one chunk of rows. Its limit also knows what the other chunks have found.
+// The k best of one query in one chunk of rows. Its limit uses the k-th distance of the other chunks too.
 struct ChunkBest {
     KBest best;
     const std::int64_t* ids;
@@ -62,7 +62,7 @@ public:
              stop);
     }
 
-    // Pointers to the entries of the query, valid until forget() of its group.
+    // Returns pointers to the entries of a query, valid until forget() of its group.
     Parts parts(std::size_t query) const {
         Parts parts(plan_.chunks);
         const std::size_t group = query / plan_.group_queries, place = query % plan_.group_queries;
@@ -83,7 +83,7 @@ private:
     const SearchOptions& options_;
     Ties ties_;
     Plan plan_;
-    // Per query the smallest k-th distance that any chunk has found so far; more than k codes may be at it.
+    // Per query, the smallest k-th distance of any chunk so far.
     std::vector<std::atomic<std::int32_t>> kth_;
     std::vector<std::vector<ChunkBest>> found_;
 };
@@ -101,7 +101,7 @@ void topk_by_scan(const Codes& codes, const RowSet& rows, const std::uint8_t* qu
             chunked.run(index, stop);
             const Plan::Task task = plan.task(index);
             if (chunks_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-            // The last chunk of a group puts the group's results together, while others still search.
+            // The last chunk of a group merges the results of the group while other groups are still searched.
             for (std::size_t q = task.first_query; q < task.first_query + task.queries; ++q)
                 sort_entries(chunked.parts(q), codes.bits, !options.ids, k, distances + q * k, ids + q * k);
             chunked.forget(task.group);

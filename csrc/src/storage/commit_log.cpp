@@ -98,7 +98,7 @@ Header read_header(const File& file) {
 Commit newest_commit(const File& file, const Header& header) {
     Commit newest;
     std::optional<Mark> mark;
-    std::vector<std::uint64_t> corrupt;  // where marks are that say nothing
+    std::vector<std::uint64_t> corrupt;  // offsets of corrupt marks
     for (const std::uint64_t offset : mark_offsets) {
         Mark there;
         file.read(offset, &there, sizeof there);
@@ -106,7 +106,7 @@ Commit newest_commit(const File& file, const Header& header) {
         if (!found && !is_zero(there)) corrupt.push_back(offset);
         if (found && (!mark || found->commit > mark->commit)) mark = found;
     }
-    const std::uint64_t size = file.size();  // after the marks: a writer may be at work
+    const std::uint64_t size = file.size();  // read after the marks, because a writer may extend the file now
     if (mark) {
         if (mark->end > size)
             fail_corrupt(file.path(), "was cut off before the end of commit " + std::to_string(mark->commit),
@@ -116,8 +116,8 @@ Commit newest_commit(const File& file, const Header& header) {
             fail_corrupt(file.path(), "the commit at byte " + std::to_string(mark->offset) + " does not match its mark",
                          "number " + std::to_string(newest.number), "number " + std::to_string(mark->commit));
     }
-    // Commits whose mark did not reach the disk, or that another process is about to mark. Their numbers grow, but one
-    // may be missing: that of a write that failed.
+    // Newer commits whose mark did not reach the disk, or that another process is about to mark. Their numbers ascend,
+    // with a gap after a failed write.
     try {
         for (std::uint64_t at = newest.end;;) {
             const auto head = Record::peek(file, header.crc, at, size);
@@ -126,10 +126,10 @@ Commit newest_commit(const File& file, const Header& header) {
             if (head->kind == Kind::commit) newest = parse(*Record::read(file, header.crc, head->offset, size));
         }
     } catch (const Error&) {
-        // Torn, or cut off by its writer while we read: it was never acknowledged.
+        // Incomplete, or truncated by its writer during this read. In both cases it was never acknowledged.
     }
-    // A mark is written when its commit is on the disk: one that was torn, or is being written, has its commit behind
-    // that of the other. Where there is none the file has lost a commit that was acknowledged. Two are never torn.
+    // A mark is written after its commit is on the disk. So a torn or incomplete mark has a commit newer than that of
+    // the other mark. If there is none, the file has lost an acknowledged commit. Both marks are never torn at once.
     if (corrupt.size() == 2 || (!corrupt.empty() && mark && newest.number == mark->commit))
         fail_corrupt(file.path(), "the mark at byte " + std::to_string(corrupt[0]) +
                                       " does not match its checksum, and the commit that it noted is missing");
@@ -149,7 +149,7 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
     for (const std::uint64_t offset : mark_offsets) {
         Mark mark;
         bool good = false;
-        for (int attempt = 0; attempt < 3 && !good; ++attempt) {  // a writer may be in the middle of it
+        for (int attempt = 0; attempt < 3 && !good; ++attempt) {  // a writer may just be writing it
             file.read(offset, &mark, sizeof mark);
             good = is_zero(mark) || read_mark(file, header, offset);
         }

@@ -1,4 +1,4 @@
-// Database: opening, changing, looking again, checking.
+// Database: opens, changes, refreshes, compacts and checks a file.
 #include <idcwh/database.hpp>
 
 #include <algorithm>
@@ -26,9 +26,9 @@ using storage::StoredSource;
 
 namespace {
 
-constexpr std::uint64_t least_unused = std::uint64_t{16} << 20;  // bytes for which compacting is not worth the while
+constexpr std::uint64_t least_unused = std::uint64_t{16} << 20;  // bytes below which compacting frees too little
 
-// Changes would be lost: no path leads to this file.
+// Changes would be lost, because no path leads to this file.
 [[noreturn]] void fail_replaced(const std::string& path) {
     storage::fail_corrupt(path, "was removed or replaced while it was open", {}, {}, "open it again");
 }
@@ -39,12 +39,12 @@ File storage::locked(const std::string& path, bool write) {
     for (;;) {
         File file = File::open(path, write);
         if (!file.lock()) throw Error(ErrorCode::locked, {.path = path, .hint = "try again when it is closed"});
-        if (file.is_at(path)) return file;  // else it was compacted or replaced between opening and locking
+        if (file.is_at(path)) return file;  // otherwise it was compacted or replaced between open and lock
     }
 }
 
 void Database::Impl::check_writable() const {
-    newest();  // or it is closed
+    newest();  // throws if the database is closed
     if (!writing) fail({.path = path, .problem = "is open for reading", .hint = "open it for writing to change it"});
     if (process != getpid())
         fail({.path = path, .problem = "was opened for writing before a fork", .hint = "open it in the child"});
@@ -54,7 +54,8 @@ void Database::Impl::check_writable() const {
     check_untouched();
 }
 
-// We hold the lock: who changes the file now has copied something over it, which is not ours to write into or replace.
+// This process holds the lock. A change of the file means that another file was copied over it, which must not be
+// changed or replaced.
 void Database::Impl::check_untouched() const {
     const auto now = newest();
     now->check_identity();
@@ -74,7 +75,7 @@ void Database::Impl::compact_when_due() {
     if (!auto_compact || unused < least_unused || unused < now->used()) return;
     try {
         compact();
-    } catch (const std::exception&) {  // no room for a second file, say: the change itself is done
+    } catch (const std::exception&) {  // for example a full disk; the change itself is complete
     }
 }
 
@@ -83,7 +84,7 @@ void Database::Impl::maintain(bool always) {
     try {
         const auto now = newest();
         if (always || storage::wants_structures(*now)) show(storage::with_structures(*now, *structures, false));
-    } catch (const std::exception&) {  // no memory, say: the change itself is done, and searches scan
+    } catch (const std::exception&) {  // for example no memory; the change itself is complete, and searches scan
     }
 }
 
@@ -125,7 +126,7 @@ void Database::Impl::compact() {
     try {
         storage::sync_folder(target);
     } catch (...) {
-        // After a power cut the old file could be back, without what this one will have been given meanwhile.
+        // A power cut could bring back the old file, without the changes that this one would receive until then.
         writer->give_up();
         throw;
     }
@@ -138,7 +139,7 @@ Database::~Database() = default;
 
 Database::Impl& Database::open_impl() const {
     if (!impl_) fail("the database is closed");
-    impl_->newest();  // or it is closed
+    impl_->newest();  // throws if the database is closed
     return *impl_;
 }
 
@@ -158,7 +159,8 @@ Database Database::open(const std::string& path, Access access) {
         const std::string place = storage::resolved(impl->place);
         storage::remove_stale(place);
         if (impl->file.size() > commit.end) impl->file.truncate(commit.end);
-        // Its last writer may have died before the commit, or the file's name, reached the disk; from now on it counts.
+        // The last writer may have died before its commit, or the name of the file, was on the disk. Readers see both
+        // already, so they must become durable.
         impl->file.sync();
         storage::sync_folder(place);
         storage::write_mark(impl->file, impl->header, commit);
@@ -176,7 +178,7 @@ Database Database::create(const std::string& path, unsigned bits, std::string_vi
         if (!S_ISREG(status.st_mode)) fail({.path = path, .found = "a device or a pipe", .expected = "a file"});
         if (!replace) throw SystemError(EEXIST, path, "cannot be made");
     }
-    storage::check_replaced(place);  // now, and when it is replaced
+    storage::check_replaced(place);  // rename() checks it again later
     storage::remove_stale(place);
     auto impl = std::make_unique<Impl>();
     impl->path = path;
@@ -203,7 +205,7 @@ void Database::Impl::publish() {
             compact();
             maintain(true);
         }
-        File replaced;  // whose writer must not go on in a file without a name
+        File replaced;  // locked, because its writer must not continue in a file without a name
         if (replace && access(place.c_str(), F_OK) == 0) replaced = storage::locked(place, false);
         file.hold_syncs(false);
         file.sync();
@@ -261,7 +263,7 @@ DatabaseInfo Database::info() const {
 
 bool Database::refresh() {
     Impl& impl = open_impl();
-    if (impl.writing) return false;  // nobody else writes
+    if (impl.writing) return false;  // the lock excludes other writers
     const std::lock_guard turn(impl.changing);
     const std::uint64_t known = impl.newest()->commit().number;
     if (!impl.file.is_at(impl.place)) {
@@ -300,7 +302,7 @@ std::size_t Database::remove(const std::int64_t* ids, std::size_t count) {
 std::size_t Database::remove_keys(const std::string_view* keys, std::size_t count) {
     if (count && !keys) fail("keys is null, but count is " + std::to_string(count));
     Impl& impl = open_impl();
-    const std::lock_guard turn(impl.changing);  // what has these keys stays what has them
+    const std::lock_guard turn(impl.changing);  // find and update must see the same items
     const DatabaseSnapshot view(impl.newest());
     const auto ids = view.find(keys, count);
     std::unordered_set<std::string_view> found;
@@ -324,7 +326,7 @@ void Database::update(const std::int64_t* removed, std::size_t removed_count, co
     impl.update(removed, removed_count, items, assigned);
 }
 
-// The turn to change is the caller's. Returns how many were removed.
+// Returns the number of removed items. The caller holds `changing`.
 std::size_t Database::Impl::update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                                    std::int64_t* assigned) {
     check_writable();
@@ -367,7 +369,7 @@ void Database::optimize(const OptimizeOptions& options) {
     const std::lock_guard turn(impl.changing);
     impl.show(storage::with_structures(*impl.newest(), options, true));
     impl.structures = options;
-    impl.structures->interrupt = nullptr;  // lives as long as this call
+    impl.structures->interrupt = nullptr;  // it lives only as long as this call
 }
 
 void Database::drop_structures() {
@@ -383,14 +385,14 @@ Verification Database::check(unsigned threads) const {
     std::vector<storage::Fault> faults;
     std::shared_ptr<const FileView> view;
     {
-        const std::lock_guard turn(impl.changing);  // the file stays this one
+        const std::lock_guard turn(impl.changing);  // compaction must not replace impl.file
         const auto known = impl.newest();
         if (storage::is_another(impl.file, impl.header)) known->check_identity();
         result.items = known->live;
         const std::uint64_t size = impl.file.size();
         try {
             storage::verify_header_page(impl.file, impl.header, faults);
-            // From the file, whatever was read of it before.
+            // Reads the commit again, because memory may contain what was read before the file became corrupt.
             Commit commit = storage::read_commit(impl.file, impl.header, known->commit().offset);
             view = std::make_shared<const FileView>(impl.file, impl.header, std::move(commit), nullptr);
             if (!impl.writing) result.torn = size - std::min(size, newest_commit(impl.file, impl.header).end);

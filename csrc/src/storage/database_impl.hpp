@@ -1,4 +1,4 @@
-// What a handle on a database holds, and the rules for it: one change at a time, by the process that opened it.
+// Database::Impl: the state of an open database. Changes are made one at a time, by the process that opened the file.
 #pragma once
 
 #include <idcwh/database.hpp>
@@ -18,34 +18,34 @@
 namespace idcwh {
 
 struct Database::Impl {
-    std::string path;      // as it was given, for messages
-    std::string place;     // the same from the root on
-    std::string hidden;    // name of the file until it is published; empty: it is at place
-    bool replace = false;  // what is at place when it is published
+    std::string path;      // as the caller gave it, for messages
+    std::string place;     // absolute path
+    std::string hidden;    // temporary name until the database is published; empty: the file is at `place`
+    bool replace = false;  // publishing may replace a file at `place`
     storage::File file;
     storage::Header header;
     bool writing = false;
     bool auto_compact = true;
     pid_t process = getpid();
     std::unique_ptr<storage::Writer> writer;
-    std::optional<OptimizeOptions> structures;  // set by optimize(): what may be built anew as the file changes
+    std::optional<OptimizeOptions> structures;  // set by optimize(), for structures over later items
 
-    mutable std::mutex changing;  // one change or refresh at a time
-    mutable std::mutex looking;   // at view
+    mutable std::mutex changing;  // held during a change or refresh
+    mutable std::mutex looking;   // guards view
     std::shared_ptr<const storage::FileView> view;
 
     ~Impl() { discard(); }
     const std::string& here() const { return hidden.empty() ? place : hidden; }
     void publish();
-    // Removes a file that was not published, and closes. Changes in progress finish first; later ones raise an error.
+    // Closes the file, and removes it if it was not published. Changes in progress finish first; later ones throw.
     void discard() {
         const std::lock_guard turn(changing);
         remove_hidden();
         if (writing && process == getpid() && file.is_open()) {
             try {
-                file.sync();  // the last mark
+                file.sync();
             } catch (const Error&) {
-                // It spares a search and nothing else.
+                // Only the last mark is not synced. Without it, the next reader searches for the last commit.
             }
             file.unlock();
         }
@@ -72,7 +72,7 @@ struct Database::Impl {
     void check_untouched() const;
     void change(const storage::Change& what);
     void compact_when_due();
-    // Builds structures over what is new, when it is much, or `always`; nothing unless optimize() was called.
+    // Builds structures over new items if there are enough, or `always`. Does nothing unless optimize() was called.
     void maintain(bool always);
     void compact();
     std::size_t update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
@@ -81,7 +81,7 @@ struct Database::Impl {
 
 namespace storage {
 
-// The file at this path, locked for us; Error(locked) when somebody else has it.
+// Opens and locks the file at this path. Throws Error(locked) if another handle or process has locked it.
 File locked(const std::string& path, bool write);
 
 }  // namespace storage

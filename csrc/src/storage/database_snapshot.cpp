@@ -1,5 +1,5 @@
-// DatabaseSnapshot: keys, labels, mtime signatures and checksums of the items of one commit. Searches are those of
-// Snapshot.
+// DatabaseSnapshot: keys, labels, mtime signatures and checksums of the items of one commit. Searches are in
+// index/snapshot.cpp.
 #include <idcwh/database.hpp>
 
 #include <algorithm>

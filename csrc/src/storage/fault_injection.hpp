@@ -1,4 +1,4 @@
-// For tests: what is done to files, in order, as it is done; and a way to make it fail.
+// A hook for tests, which records all changes of files in order and can let them fail.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace idcwh::storage {
 
 struct Trace {
     virtual ~Trace() = default;
-    // Each returns 0, or the errno with which the operation fails instead of being done.
+    // Each is called before the operation. It returns 0, or the errno with which the operation fails instead.
     virtual int write(const std::string& path, std::uint64_t offset, const void* data, std::size_t size) = 0;
     virtual int sync(const std::string& path) = 0;
     virtual int truncate(const std::string& path, std::uint64_t size) = 0;
@@ -17,7 +17,7 @@ struct Trace {
     virtual int sync_folder(const std::string& folder) = 0;
 };
 
-// Null: nobody watches.
+// The installed hook, or null.
 extern Trace* trace;
 
 }  // namespace idcwh::storage

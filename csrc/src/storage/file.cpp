@@ -42,17 +42,18 @@ Place place_of(const std::string& path) {
 constexpr std::size_t temporary_random = 6;  // letters
 constexpr std::string_view temporary_suffix = ".tmp";
 
-// What the names of temporary files beside a place begin with.
+// Returns the first part of the names of temporary files beside a path.
 std::string temporary_prefix(const Place& place) {
     const long longest = pathconf(place.folder.c_str(), _PC_NAME_MAX);
-    const std::size_t room =
+    const std::size_t max_name =
         (longest > 0 ? static_cast<std::size_t>(longest) : 255) - 2 - temporary_random - temporary_suffix.size();
-    std::size_t size = std::min(place.name.size(), room);
-    while (size && size < place.name.size() && (place.name[size] & 0xC0) == 0x80) --size;  // between UTF-8 characters
+    std::size_t size = std::min(place.name.size(), max_name);
+    // Cuts between UTF-8 characters, because some file systems reject other names.
+    while (size && size < place.name.size() && (place.name[size] & 0xC0) == 0x80) --size;
     return "." + place.name.substr(0, size) + ".";
 }
 
-// Calls again what a signal has interrupted.
+// Repeats a system call that a signal interrupts.
 template <class Call>
 auto retried(Call call) {
     auto result = call();
@@ -82,7 +83,7 @@ void File::fail(const char* what) const { throw SystemError(errno, path_, what);
 File File::open(const std::string& path, bool write) {
     File file;
     file.path_ = path;
-    // Not blocking: a pipe of that name is refused below, not waited for.
+    // Non-blocking, because opening a pipe would wait for its other end. It is rejected below.
     file.handle_ = retried([&] { return ::open(path.c_str(), (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); });
     if (file.handle_ < 0) file.fail(write ? "cannot be opened for writing" : "cannot be opened");
     struct stat status;
@@ -109,7 +110,7 @@ File File::temporary_beside(const std::string& target) {
             [&] { return ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666); });
         if (file.handle_ < 0 && errno == EEXIST) continue;
         if (file.handle_ < 0) throw SystemError(errno, place.folder, "no file can be made in this folder");
-        // Before it was locked, somebody else may have taken it for one whose writer is gone.
+        // Between open and lock, remove_stale() of another process may have removed the file.
         if (file.lock() && file.is_at(name)) {
             file.path_ = name;
             return file;

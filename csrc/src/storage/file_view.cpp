@@ -25,11 +25,11 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
     for (const std::uint64_t offset : commit_.records) {
         if (offset >= commit_.offset)
             fail_corrupt(path_, its + " names a record at byte " + std::to_string(offset) + " behind it");
-        // Before it is read: records that overlap could claim any amount of memory.
+        // Checked before the record is read, because overlapping records could claim any amount of memory.
         const auto peeked = Record::peek(file, header.crc, offset, size);
         if (peeked && (used_ += peeked->length) > size) fail_corrupt(path_, its + " names more than the file holds");
         if (older && peeked) {
-            // The same place may hold another record since, when a write failed; not of the same commit.
+            // After a failed write, the offset may contain another record, but not one of the same commit.
             const auto& known = older->entries_;
             const auto same = std::find_if(known.begin(), known.end(), [&](const Entry& entry) {
                 return entry.items->offset() == offset && entry.items->record().head().commit == peeked->commit;
@@ -42,7 +42,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
         auto record = Record::read(file, header.crc, offset, size, identity_);
         const RecordHead& head = record->head();
         if (head.kind == Kind::manifest) {
-            record->section(SectionKind::json);  // or it fails
+            record->section(SectionKind::json);  // throws if it is missing
             manifest_record_ = std::move(record);
         } else if (head.kind == Kind::items) {
             entries_.push_back({std::make_shared<const Items>(std::move(record), bits), {}, 0, nullptr, false});
@@ -58,7 +58,7 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
                 record->fail("claims " + std::to_string(head.rows()) + " rows");
             target->dead += static_cast<std::size_t>(head.rows());
             target->removals.push_back(std::move(record));
-        }  // Others are of later versions, and may be ignored.
+        }  // Records of other kinds are from later versions. The format allows readers to ignore them.
     }
     if (!manifest_record_) fail_corrupt(path_, "its manifest is missing");
     for (const Entry& entry : entries_) live += entry.items->rows() - entry.dead;
@@ -212,7 +212,7 @@ std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads) const
     if (!faults.empty()) return good;
     try {
         const auto segments = id_segments();
-        // Segments whose ids lie behind those of all before cannot share one with them.
+        // A segment whose ids are all larger than those of earlier segments shares no id with them.
         std::int64_t last = -1;
         for (const auto& segment : segments) {
             for (std::size_t row = 0; row < segment.rows; ++row) {

@@ -1,5 +1,5 @@
-// What a snapshot of a database looks at: the records that one commit put in force. Opening reads their heads; what is
-// in them is read, and checked, when it is first asked for.
+// FileView: the current records of one commit, which a snapshot of a database searches. Opening reads their heads.
+// Their contents are read and checked on first use.
 #pragma once
 
 #include <atomic>
@@ -22,18 +22,17 @@ public:
         std::vector<std::shared_ptr<const Record>> removals;
         std::size_t dead = 0;
         std::shared_ptr<const detail::Structures> structures;  // over all rows; null: none
-        bool tried = false;                                    // to build them, whether or not any pays
+        bool tried = false;  // true if building structures was tried, even if none is faster than the scan
     };
 
-    // Items that an older view has read already are shared with it (null: none), and so are their structures.
-    // older: a view of the same file.
+    // older: an older view of the same file, whose items and structures are shared if they are still current; or null.
     FileView(const File& file, const Header& header, Commit commit, const FileView* older);
-    // The same view but for the structures of its entries.
+    // Copies a view with other structures in its entries.
     FileView(const FileView& view, std::vector<Entry> entries);
 
     std::span<const detail::Segment> segments() const override;
     std::span<const detail::Segment> id_segments() const override;
-    // Error(corrupt) when what was read is not to be relied on: the file was overwritten or cut off.
+    // Throws Error(corrupt) if the file was overwritten or truncated, which makes all data read before unreliable.
     void check() const override;
     void check_identity() const { identity_->check(); }
     bool overwritten() const { return identity_->overwritten(); }
@@ -43,17 +42,17 @@ public:
     const std::vector<Entry>& entries() const { return entries_; }
     const std::string& manifest() const;
     std::uint64_t manifest_offset() const { return manifest_record_->head().offset; }
-    std::uint64_t used() const { return used_; }  // bytes of the file that are in force
-    // A bit for each row of an entry; null: all are alive.
+    std::uint64_t used() const { return used_; }  // bytes of header and current records
+    // Returns one bit per row of an entry, set if the row is alive. Null: all are.
     const std::uint64_t* alive(std::size_t entry) const;
 
     struct RowRef {
         std::size_t entry, row;
     };
     std::optional<RowRef> find(std::int64_t id) const;
-    RowRef at(std::int64_t id) const;  // or Error(not_found)
+    RowRef at(std::int64_t id) const;  // throws Error(not_found)
 
-    // Faults of everything in force, and how many items are in entries without any.
+    // Adds the faults of all current records. Returns the number of items in entries without faults.
     std::size_t verify(std::vector<Fault>& faults, unsigned threads) const;
 
 private:

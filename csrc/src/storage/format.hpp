@@ -1,5 +1,5 @@
-// codes.bin, format version 1, number for number as docs/codes-bin.md says: what lies where, and nothing of what is
-// done with it. All numbers are little-endian; the structures are copied out of the file, never pointed into it.
+// The layout of codes.bin, format version 1, as docs/codes-bin.md specifies it. All numbers are little-endian. The
+// structures are copied from the file, because their addresses in it may be unaligned.
 #pragma once
 
 #include <bit>
@@ -8,16 +8,16 @@
 
 namespace idcwh::storage {
 
-static_assert(std::endian::native == std::endian::little, "codes.bin is read as it lies");
+static_assert(std::endian::native == std::endian::little, "codes.bin is little-endian");
 
 inline constexpr unsigned char magic[8] = {0x89, 'I', 'D', 'C', 'W', 'H', '\r', '\n'};
 inline constexpr std::uint32_t version = 1;
-inline constexpr std::uint64_t alignment = 64;   // of records and sections
-inline constexpr std::uint64_t block = 1 << 16;  // bytes that one checksum covers
+inline constexpr std::uint64_t alignment = 64;   // records and sections start at multiples of it
+inline constexpr std::uint64_t block = 1 << 16;  // bytes per checksum
 inline constexpr std::uint64_t first_record = 4096;
-inline constexpr std::uint64_t mark_offsets[2] = {512, 1024};  // in sectors of their own: one torn write spoils one
+inline constexpr std::uint64_t mark_offsets[2] = {512, 1024};  // separate sectors, so a torn write corrupts one mark
 
-struct Header {  // at 0
+struct Header {  // at offset 0
     unsigned char magic[8];
     std::uint32_t version;
     std::uint32_t bits;
@@ -27,15 +27,15 @@ struct Header {  // at 0
 };
 static_assert(sizeof(Header) == 64);
 
-// Where the last commit is that was acknowledged; commit n is noted in mark n % 2.
+// The position of the last acknowledged commit. Commit n is written to mark n % 2.
 struct Mark {
     char magic[4];  // MARK
     std::uint32_t zero;
-    std::uint64_t commit;  // its number
-    std::uint64_t offset;  // of its record
-    std::uint64_t end;     // of its record: the file is at least this long
+    std::uint64_t commit;  // number of the commit
+    std::uint64_t offset;  // start of its record
+    std::uint64_t end;     // end of its record; the file is at least this long
     unsigned char zeros[28];
-    std::uint32_t crc;  // seeded with the header's
+    std::uint32_t crc;  // seeded with the CRC of the header
 };
 static_assert(sizeof(Mark) == 64);
 
@@ -44,20 +44,24 @@ enum class Kind : std::uint32_t { manifest = 1, items = 2, removals = 3, commit 
 struct RecordHead {
     char magic[4];  // RECD
     Kind kind;
-    std::uint64_t length;  // of the whole record
-    std::uint64_t offset;  // of this record in the file
+    std::uint64_t length;  // bytes of the whole record
+    std::uint64_t offset;  // offset of the record in the file
     std::uint64_t commit;  // number of the commit that it was written for
     std::uint32_t head_length;
     std::uint32_t sections;
-    std::uint64_t a, b, c;  // by kind, under the names below
+    std::uint64_t a, b, c;  // their meaning depends on the kind
 
-    std::uint64_t items() const { return a; }           // of items, and of a commit
-    std::uint64_t first_id() const { return b; }        // of items
-    std::uint64_t rows() const { return a; }            // of removals
-    std::uint64_t segment_offset() const { return b; }  // of removals: the items that they are rows of
-    std::uint64_t next_id() const { return b; }         // of a commit
-    std::uint64_t number() const { return c; }          // of a commit
-};  // then the sections, then a CRC of all of it, seeded with the header's
+    // Items and commit records:
+    std::uint64_t items() const { return a; }
+    // Items records:
+    std::uint64_t first_id() const { return b; }
+    // Removals records; segment_offset() is the offset of the items record that contains the rows.
+    std::uint64_t rows() const { return a; }
+    std::uint64_t segment_offset() const { return b; }
+    // Commit records:
+    std::uint64_t next_id() const { return b; }
+    std::uint64_t number() const { return c; }
+};  // followed by the section heads and by a CRC of both, seeded with the CRC of the header
 static_assert(sizeof(RecordHead) == 64);
 
 enum class SectionKind : std::uint32_t {
@@ -88,9 +92,9 @@ static_assert(sizeof(SectionHead) == 32);
 inline constexpr std::uint32_t max_sections = 64;
 inline constexpr std::uint64_t no_first_id = ~std::uint64_t{0};
 inline constexpr std::uint32_t no_label = ~std::uint32_t{0};
-inline constexpr std::uint64_t max_items = 0xffffffff;  // of one record: rows are 32-bit
-inline constexpr std::uint64_t max_text = 0xffffffff;   // bytes of keys, or of labels, of one record
-inline constexpr std::uint64_t ids_ascend = 1;          // in c of an items record
+inline constexpr std::uint64_t max_items = 0xffffffff;  // per record; row numbers have 32 bits
+inline constexpr std::uint64_t max_text = 0xffffffff;   // bytes of keys, or of labels, per record
+inline constexpr std::uint64_t ids_ascend = 1;          // flag in c of an items record
 
 constexpr std::uint64_t aligned(std::uint64_t size) { return (size + alignment - 1) / alignment * alignment; }
 constexpr std::uint64_t blocks_of(std::uint64_t length) { return length / block + (length % block != 0); }

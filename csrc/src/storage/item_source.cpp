@@ -72,7 +72,7 @@ void each(const std::vector<Slice>& slices, Body body) {
         for (std::size_t i = slice.begin; i < slice.end; ++i) body(*slice.source, i);
 }
 
-// Runs of consecutive ids, as docs/codes-bin.md has them (id runs).
+// An encoder of runs of consecutive ids ("id runs" in docs/codes-bin.md).
 class Runs {
 public:
     void add(std::int64_t id) {
@@ -83,7 +83,8 @@ public:
         end_run();
         first_ = last_ = id, length_ = 1;
     }
-    // Nothing where they cannot be written: the next id is too far from the last.
+    // Returns the encoded ids. Returns null if a step between two runs is too large to encode, or if single ids take
+    // fewer bytes.
     const std::vector<std::uint8_t>* end() {
         end_run();
         return possible_ ? &bytes_ : nullptr;
@@ -94,7 +95,7 @@ private:
         if (!length_) return;
         const auto step = static_cast<std::int64_t>(static_cast<std::uint64_t>(first_) - expected_);
         possible_ &= step < limit && step >= -limit;
-        // No longer than 8 bytes an id, so that ids that are all over the place take no memory here.
+        // Stops at 8 bytes per id, the size of single ids, so that scattered ids take little memory here.
         if (possible_) {
             number((static_cast<std::uint64_t>(step) << 1 ^ static_cast<std::uint64_t>(step >> 63)) << 1 |
                    (length_ > 1));
@@ -116,7 +117,8 @@ private:
     std::uint64_t expected_ = 0, length_ = 0, ids_ = 0;
 };
 
-// The ids of a record: in a row, ascending within 32 bits of the first, or any; and how they take the fewest bytes.
+// The ids of a record and their smallest encoding: none if consecutive, runs, 32-bit offsets from the first if close,
+// or 64-bit ids.
 struct Ids {
     std::uint64_t first = no_first_id;
     bool consecutive = true, ascending = true, close = true;
@@ -147,7 +149,7 @@ struct Ids {
     Ids& operator=(const Ids&) = delete;
 };
 
-// All labels of a record: one number for a text, whatever each source calls it.
+// The label table of a record, which maps the label numbers of all sources to one number per text.
 struct Labels {
     std::unordered_map<std::string_view, std::uint32_t> numbers;
     std::vector<std::string_view> texts;
@@ -255,7 +257,7 @@ std::vector<std::uint64_t> write_items(Appender& out, unsigned bits, std::uint64
             if (begin < end) slices.push_back({source, begin, end});
             begin = end;
         };
-        // Labels are counted as if each were a new one: a bound, and cheap.
+        // Labels of different sources may be equal. Counting them all gives an upper bound without comparisons.
         const bool texts = source->has_keys();
         std::uint64_t label_bytes = 0;
         for (std::size_t number = 0; number < source->label_count(); ++number)

@@ -1,4 +1,4 @@
-// Items on their way into a record: from the caller's memory, or from records that are there, without what was removed.
+// Sources of the items that a record is written from: the caller's memory, or the live rows of existing records.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@
 
 namespace idcwh::storage {
 
+// A sequence of items.
 class Source {
 public:
     virtual ~Source() = default;
     std::size_t size() const { return size_; }
     virtual std::int64_t id(std::size_t i) const = 0;
-    virtual std::string_view key(std::size_t i) const = 0;  // no data: none
-    virtual std::uint32_t label(std::size_t i) const = 0;   // by the source's own numbers
+    virtual std::string_view key(std::size_t i) const = 0;  // data null: none
+    virtual std::uint32_t label(std::size_t i) const = 0;   // number of the label in this source, or no_label
     virtual std::string_view label_text(std::size_t number) const = 0;
     virtual std::size_t label_count() const = 0;
     virtual std::uint32_t mtime_signature(std::size_t i) const = 0;
     virtual Checksum checksum(std::size_t i) const = 0;
-    // Calls out(bytes, size) for the codes of [begin, end), in order.
+    // Calls out(bytes, size) with the codes of items [begin, end), in order.
     virtual void codes(std::size_t begin, std::size_t end,
                        const std::function<void(const std::uint8_t*, std::size_t)>& out) const = 0;
     bool has_keys() const { return has_keys_; }
@@ -39,7 +40,7 @@ protected:
     bool has_keys_ = false, has_labels_ = false, has_mtime_signatures_ = false, has_checksums_ = false;
 };
 
-// What the caller adds: a view. ids are given, or go on from first_id.
+// A view of the caller's new items. Their ids are the given ones, or start at first_id.
 class NewSource : public Source {
 public:
     NewSource(const NewItems& items, unsigned bits, std::int64_t first_id);
@@ -63,7 +64,7 @@ private:
     std::vector<std::string_view> texts_;
 };
 
-// The rows of a record that are alive.
+// The live rows of a record. alive: one bit per row; null: all. threads: for the check of the codes.
 class StoredSource : public Source {
 public:
     StoredSource(std::shared_ptr<const Items> items, const std::uint64_t* alive, std::size_t live, unsigned threads);
@@ -81,10 +82,10 @@ private:
     std::size_t row(std::size_t i) const { return rows_.empty() ? i : rows_[i]; }
     std::shared_ptr<const Items> items_;
     detail::Segment segment_;
-    std::vector<std::uint32_t> rows_;  // empty: all
+    std::vector<std::uint32_t> rows_;  // numbers of the live rows; empty: all
 };
 
-// Writes all of them, in order, into as few records as hold them; returns their offsets.
+// Writes the items of all sources, in order, to as few records as possible. Returns the offsets of the records.
 std::vector<std::uint64_t> write_items(Appender& out, unsigned bits, std::uint64_t commit,
                                        const std::vector<const Source*>& sources);
 

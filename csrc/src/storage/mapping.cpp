@@ -13,7 +13,7 @@
 
 namespace idcwh::storage {
 
-// In a list that only grows, so that a handler can walk it at any time; an entry of no memory is free.
+// Entries are in a list that only grows, so that the handler can read it at any time. An entry with begin 0 is free.
 struct Mapping::Guarded {
     std::atomic<std::uintptr_t> begin{0}, end{0};
     std::atomic<bool> lost{false};
@@ -22,7 +22,8 @@ struct Mapping::Guarded {
 
 namespace {
 
-constexpr std::uint64_t small = 1 << 16;  // bytes that are read at once rather than mapped
+// The largest range that is copied. Reading one block is cheaper than a mapping and its page faults.
+constexpr std::uint64_t max_copied = 1 << 16;
 
 std::atomic<Mapping::Guarded*> guarded{nullptr};
 std::mutex registering;
@@ -34,19 +35,19 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(signal);
     } else {
-        // Back to the default: the access happens again, and then it ends the process as it always did.
+        // With the default handler, the access is repeated and ends the process.
         struct sigaction standard = {};
         standard.sa_handler = SIG_DFL;
         sigaction(signal, &standard, nullptr);
     }
 }
 
-// Only what a signal handler may call: sigaction and mmap are plain system calls.
+// Calls only functions that are safe in a signal handler: sigaction and mmap are plain system calls.
 void handle(int signal, siginfo_t* info, void* context) {
     const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr);
     for (auto* entry = guarded.load(std::memory_order_acquire); entry; entry = entry->next) {
         const std::uintptr_t begin = entry->begin.load(), end = entry->end.load();
-        // Begin is 0 while an entry is free or being filled: its end is that of another mapping then.
+        // While begin is 0, the entry is free or incomplete, and its end belongs to another mapping.
         if (!begin || at < begin || at >= end || entry->begin.load() != begin) continue;
         const int error = errno;
         const auto page = at & ~(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1);
@@ -89,7 +90,7 @@ Mapping::Guarded* guard(void* pages, std::size_t size) {
 }  // namespace
 
 Mapping::Mapping(const File& file, std::uint64_t offset, std::uint64_t length, bool live) : size_(length) {
-    if (length <= small && !live) {
+    if (length <= max_copied && !live) {
         copy_ = HugeArray<std::uint8_t>(static_cast<std::size_t>(length));
         file.read(offset, copy_.data(), length);
         data_ = copy_.data();
@@ -126,7 +127,7 @@ Mapping::~Mapping() {
 
 bool Mapping::lost() const {
     if (!guarded_) return false;
-    std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before this
+    std::atomic_thread_fence(std::memory_order_acquire);  // orders this check behind the caller's reads
     return (last_ && *last_ != last_value_) || guarded_->lost.load();
 }
 

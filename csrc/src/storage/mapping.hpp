@@ -1,12 +1,11 @@
-// A piece of a file in memory: mapped, or read when it is small.
+// A range of a file in memory: mapped, or copied if it is small.
 //
-// Mapped memory is gone when somebody cuts the file off, and touching it then is a signal (SIGBUS) that would end the
-// process. A handler puts zeros there instead and remembers it: whoever has read the piece asks lost() before the
-// result is used. Signals for other memory go to the handler that was there before.
+// If another process truncates the file, an access to mapped memory behind its end raises SIGBUS, which would end the
+// process. A handler replaces that memory by zeros and records the loss. Readers therefore check lost() before they
+// use a result. The handler passes signals for other memory to the previous handler.
 //
-// The page in which the file ends now gives no signal: what is behind the end in it reads as zeros. So lost() also
-// looks whether the last byte that is not zero is still what it was: behind it nothing can change, and before it
-// nothing can be cut off without it.
+// In the page with the new end of the file, bytes behind the end read as zeros without a signal. Therefore lost() also
+// compares the last nonzero byte of the range with its original value. Truncation changes no byte without this one.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ namespace idcwh::storage {
 
 class Mapping {
 public:
-    // live: mapped however small it is, so that it shows what the file holds now.
+    // live: maps a small range too, so that the memory shows later changes of the file.
     Mapping(const File& file, std::uint64_t offset, std::uint64_t length, bool live = false);
     ~Mapping();
     Mapping(const Mapping&) = delete;
@@ -29,7 +28,7 @@ public:
     std::uint64_t size() const { return size_; }
     bool lost() const;
 
-    struct Guarded;  // what the handler knows of a mapping
+    struct Guarded;  // the handler's record of a mapping
 
 private:
     const std::uint8_t* data_ = nullptr;
@@ -38,7 +37,7 @@ private:
     void* pages_ = nullptr;
     std::size_t pages_size_ = 0;
     Guarded* guarded_ = nullptr;
-    const volatile std::uint8_t* last_ = nullptr;  // the last byte that is not zero
+    const volatile std::uint8_t* last_ = nullptr;  // the last nonzero byte
     std::uint8_t last_value_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Items as the caller hands them over, checked before anything is done.
+// Checks of the caller's new items, before anything changes.
 #pragma once
 
 #include <idcwh/database.hpp>
@@ -8,12 +8,12 @@
 
 namespace idcwh::storage {
 
-// Error(invalid_argument) for invalid codes, texts or ids. next_id: the first that was never used; taken: whether a
-// smaller one is in use.
+// Throws Error(invalid_argument) for invalid codes, texts or ids. next_id is the first id that was never used.
+// taken(id) returns true if a smaller id is in use.
 void check_items(const NewItems& items, unsigned bits, std::uint64_t next_id,
                  const std::function<bool(std::int64_t)>& taken);
 
-// The ids that they have now, where the caller wants to know; those not given go on from first.
+// Writes the ids of the items unless `assigned` is null. If the caller gave none, they start at `first`.
 void put_assigned(const NewItems& items, std::uint64_t first, std::int64_t* assigned);
 
 }  // namespace idcwh::storage

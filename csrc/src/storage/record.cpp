@@ -31,9 +31,9 @@ const char* name_of(SectionKind kind) {
     return "unknown section";
 }
 
-constexpr std::uint64_t portion = 64;  // blocks that a thread checks at a time
+constexpr std::uint64_t portion = 64;  // blocks per task: 4 MiB, much more work than starting a task
 
-// The sections of a head, as far as they can be true: within the record, one behind the other. Empty text: they are.
+// Returns an error text, or "" if the sections are within the record, in order and without overlap.
 std::string wrong_sections(const RecordHead& head, const std::vector<SectionHead>& sections) {
     std::uint64_t taken = head.head_length;
     for (const SectionHead& s : sections) {
@@ -49,7 +49,7 @@ std::string wrong_sections(const RecordHead& head, const std::vector<SectionHead
     return {};
 }
 
-// The head with its sections, or nothing where no record begins whose numbers can be true.
+// Returns the head of a record and its section heads, or nothing if there is no valid head at this offset.
 std::optional<RecordHead> head_at(const File& file, std::uint32_t seed, std::uint64_t offset, std::uint64_t size,
                                   std::vector<SectionHead>& sections) {
     RecordHead head;
@@ -87,7 +87,7 @@ Identity::Identity(const File& file, const Header& header)
     : path_(file.path()), header_(header), now_(file, 0, sizeof header, true) {}
 
 bool Identity::overwritten() const {
-    std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before this
+    std::atomic_thread_fence(std::memory_order_acquire);  // orders this check behind the caller's reads
     return std::memcmp(now_.data(), &header_, sizeof header_) != 0;
 }
 
@@ -165,7 +165,7 @@ std::uint32_t Section::number(std::uint64_t index) const {
 void Section::verify(std::vector<Fault>& faults, unsigned threads) const {
     if (!table_is_good()) {
         faults.push_back(fault_of_table());
-        return;  // its blocks cannot be judged
+        return;  // without the table, blocks cannot be checked
     }
     const std::uint64_t blocks = blocks_of(head_.length);
     const auto bad = std::make_unique<bool[]>(blocks);

@@ -1,4 +1,4 @@
-// Records and their sections: what is read is checked, block by block, when it is first read.
+// Records of a codes.bin and their sections. Each block is checked when it is first read.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,20 @@
 
 namespace idcwh::storage {
 
-// A place of a file that is corrupt.
+// A corrupt range of a file.
 struct Fault {
-    std::string what;              // record, section, block
+    std::string what;              // name of the record, section or block
     std::uint64_t offset, length;  // in the file
 };
-// What an error says, without the path and the hint.
+// Returns the message of an error without the path and the hint.
 std::string described(const Error& error);
 
-// The header of a file that is open: when another file is copied over it, the header is the first to change.
+// The header of an open file. It reveals that another file was copied over this one, because the header changes first.
 class Identity {
 public:
     Identity(const File& file, const Header& header);
     bool overwritten() const;
-    // Error(corrupt) when it was overwritten.
+    // Throws Error(corrupt) if the file was overwritten.
     void check() const;
 
 private:
@@ -39,25 +39,26 @@ private:
     Mapping now_;
 };
 
+// A section of a record in memory. Thread-safe.
 class Section {
 public:
-    // path: of the file, lives longer than the section. identity: of the file, or null. A block that is corrupt because
-    // the file was overwritten is reported as that.
+    // record: offset of the record. path: path of the file, which must outlive the section. identity: the file's
+    // header, or null. With it, a corrupt block of an overwritten file is reported as an overwritten file.
     Section(const SectionHead& head, std::uint64_t record, const std::string& name, const std::string& path,
             const std::uint8_t* bytes, const Identity* identity);
 
     SectionKind kind() const { return head_.kind; }
     std::uint64_t size() const { return head_.length; }
 
-    // Bytes [begin, end), which lie within the section. Error(corrupt) names the first block of them that is.
+    // Returns bytes [begin, end), which must be within the section. Throws Error(corrupt) with the first corrupt block.
     const std::uint8_t* read(std::uint64_t begin, std::uint64_t end, unsigned threads = 1) const;
     template <class T>
     const T* all(unsigned threads = 1) const {
         return reinterpret_cast<const T*>(read(0, size(), threads));
     }
-    // A number at any place of it.
+    // Returns a 32-bit number of the section.
     std::uint32_t number(std::uint64_t index) const;
-    // Every corrupt block, looked at anew.
+    // Adds every corrupt block. Checks blocks again that were checked before.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
 
 private:
@@ -68,41 +69,43 @@ private:
     Fault fault_of_block(std::uint64_t number) const;
 
     SectionHead head_;
-    std::uint64_t record_;  // its offset in the file
-    std::string name_;      // record, section
+    std::uint64_t record_;  // offset of the record in the file
+    std::string name_;      // names of the record and the section
     const std::string& path_;
     const std::uint8_t *data_, *table_;
     const Identity* identity_;
     mutable std::atomic<bool> table_checked_{false};
-    std::unique_ptr<std::atomic<bool>[]> checked_;  // a block each
+    std::unique_ptr<std::atomic<bool>[]> checked_;  // one per block
 };
 
+// A record in memory.
 class Record {
 public:
-    // The head is checked, Error(corrupt) says what is wrong with it; the sections are when they are read. seed: the
-    // CRC of the file's header; size: of the file.
+    // Maps a record. Throws Error(corrupt) if its head is invalid. Sections are checked when they are read. seed: CRC
+    // of the file's header. size: size of the file.
     static std::shared_ptr<const Record> read(const File& file, std::uint32_t seed, std::uint64_t offset,
                                               std::uint64_t size, std::shared_ptr<const Identity> identity = nullptr);
-    // The head of a record that may not be there.
+    // Returns the head of a record, or nothing if there is no valid one at this offset.
     static std::optional<RecordHead> peek(const File& file, std::uint32_t seed, std::uint64_t offset,
                                           std::uint64_t size);
 
     const RecordHead& head() const { return head_; }
     const std::string& path() const { return path_; }
     const Section* find(SectionKind kind) const;
-    // Error(corrupt) when there is none.
+    // Returns a section. Throws Error(corrupt) if it is missing.
     const Section& section(SectionKind kind) const;
-    // Sections, their tables and the gaps between them.
+    // Adds the faults of sections, of their checksum tables and of the gaps between them.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
     [[noreturn]] void fail(const std::string& what, const std::string& found = {},
                            const std::string& expected = {}) const;
-    // Error(corrupt) when the file was cut off while the record was read.
+    // Throws Error(corrupt) if the file was truncated while the record was mapped.
     void check_whole() const;
 
 private:
     Record() = default;
     RecordHead head_{};
-    std::string path_, name_;  // of the file; kind and place, for messages
+    std::string path_;  // path of the file
+    std::string name_;  // kind and offset, for messages
     std::unique_ptr<Mapping> memory_;
     std::shared_ptr<const Identity> identity_;
     std::vector<SectionHead> heads_;

@@ -8,13 +8,13 @@
 
 namespace idcwh::storage {
 namespace {
-constexpr std::size_t room = 1 << 20;
+constexpr std::size_t buffer_size = 1 << 20;  // large enough to make the cost of a system call negligible
 }  // namespace
 
 void Appender::put(const void* data, std::size_t size) {
     end_ += size;
-    if (buffer_.size() + size > room) flush();
-    if (size > room) {
+    if (buffer_.size() + size > buffer_size) flush();
+    if (size > buffer_size) {
         file_.write(at_, data, size);
         at_ += size;
         return;
@@ -30,7 +30,7 @@ void Appender::zeros(std::uint64_t size) {
 }
 
 void Appender::patch(std::uint64_t offset, const void* data, std::size_t size) {
-    if (offset < at_) flush();  // part of it may lie on either side
+    if (offset < at_) flush();  // the range may be partly in the file and partly in the buffer
     if (offset < at_)
         file_.write(offset, data, size);
     else

@@ -1,4 +1,4 @@
-// Writing records behind the end of a file, through a buffer, their checksums computed on the way.
+// Writers that append records to a file through a buffer, with the checksums of their blocks.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 namespace idcwh::storage {
 
+// A buffered writer at the end of a file. seed: the CRC of the file's header.
 class Appender {
 public:
     Appender(File& file, std::uint32_t seed, std::uint64_t end) : file_(file), seed_(seed), at_(end), end_(end) {}
@@ -18,21 +19,21 @@ public:
     std::uint32_t seed() const { return seed_; }
     void put(const void* data, std::size_t size);
     void zeros(std::uint64_t size);
-    // Writes over what was put before.
+    // Overwrites bytes that were put before.
     void patch(std::uint64_t offset, const void* data, std::size_t size);
     void flush();
 
 private:
     File& file_;
     std::uint32_t seed_;
-    std::uint64_t at_;   // where the buffer belongs
-    std::uint64_t end_;  // of all that was put
+    std::uint64_t at_;   // offset of the buffer in the file
+    std::uint64_t end_;  // offset behind all bytes that were put
     std::vector<std::uint8_t> buffer_;
 };
 
 using Sizes = std::vector<std::pair<SectionKind, std::uint64_t>>;
 
-// One record: the sizes of all sections, then the bytes of each in this order.
+// A writer of one record. The constructor takes the sizes of all sections. put() then takes their bytes, in this order.
 class RecordWriter {
 public:
     RecordWriter(Appender& out, Kind kind, std::uint64_t commit, const Sizes& sections, std::uint64_t a = 0,
@@ -43,20 +44,20 @@ public:
     void number(T value) {
         put(&value, sizeof value);
     }
-    // Ends the record and returns its offset. Every section must be full.
+    // Writes the head of the record and returns its offset. Every section must be full.
     std::uint64_t finish();
 
 private:
-    void open();   // goes to where the next section that has bytes begins
-    void close();  // writes the checksum table of the section that is full
+    void open();   // advances to the next section that is not empty
+    void close();  // writes the checksum table of the current section, which is full
 
     Appender& out_;
     RecordHead head_{};
     std::vector<SectionHead> sections_;
     std::size_t current_ = 0;
-    std::uint64_t left_ = 0;  // bytes of the current section to come
-    std::uint32_t crc_ = 0;   // of the block that is being filled
-    std::uint64_t filled_ = 0;
+    std::uint64_t left_ = 0;    // bytes that the current section still needs
+    std::uint32_t crc_ = 0;     // checksum of the current block so far
+    std::uint64_t filled_ = 0;  // bytes in the current block
     std::vector<std::uint32_t> table_;
 };
 

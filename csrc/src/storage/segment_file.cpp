@@ -116,7 +116,7 @@ void Items::read_runs() const {
     };
     std::vector<std::int64_t> ids;
     ids.reserve(rows_);
-    std::uint64_t next = 0;  // the id behind the last run
+    std::uint64_t next = 0;  // last id of the previous run plus 1
     while (at < end) {
         const std::uint64_t head = number(), step = head >> 1, length = head & 1 ? number() : 1;
         next += step >> 1 ^ (std::uint64_t{0} - (step & 1));
@@ -151,7 +151,7 @@ std::string_view Items::key(std::size_t row) const {
     return {reinterpret_cast<const char*>(keys_->read(begin, end)), end - begin};
 }
 
-// A count, the end of each text, the texts.
+// The layout is a count, the end of each text, then the texts.
 void Items::check_label_table() const {
     if (label_table_checked_.load(std::memory_order_acquire)) return;
     const std::uint64_t size = label_table_->size();
@@ -210,7 +210,7 @@ Checksum Items::checksum(std::size_t row) const {
 void Items::verify(std::vector<Fault>& faults, unsigned threads) const {
     const std::size_t before = faults.size();
     record_->verify(faults, threads);
-    if (faults.size() > before) return;  // what they hold cannot be judged
+    if (faults.size() > before) return;  // the contents of corrupt blocks prove nothing
     try {
         codes(threads);
         load_ids();

@@ -1,4 +1,4 @@
-// The items of one record: codes, ids, keys, labels, mtime signatures and checksums of rows that were added together.
+// The items of one record: codes, ids, keys, labels, mtime signatures and checksums.
 #pragma once
 
 #include <atomic>
@@ -16,28 +16,29 @@
 
 namespace idcwh::storage {
 
-// Everything that is read of it is checked before it is used, once; from any number of threads.
+// A view of an items record. Sections are checked when they are first read. Thread-safe. Its functions throw
+// Error(corrupt).
 class Items {
 public:
-    // Error(corrupt) when the lengths of the sections do not agree with the number of items.
+    // Throws Error(corrupt) if the lengths of the sections do not match the number of items.
     Items(std::shared_ptr<const Record> record, unsigned bits);
 
     const Record& record() const { return *record_; }
     std::uint64_t offset() const { return record_->head().offset; }
     std::size_t rows() const { return rows_; }
 
-    // The codes, as they lie. threads: that check them the first time.
+    // Returns the codes in the mapped file. threads: for their check on the first call.
     const std::uint8_t* codes(unsigned threads) const;
-    // The rows as the engine knows them, without their codes; all are alive.
+    // Returns the rows as a segment of a snapshot, without codes. All rows are alive.
     detail::Segment id_segment() const;
     std::size_t memory() const;
 
-    // Of a row; no data (null): it has none.
+    // Return the data of a row. Data null: it has no key or label.
     std::string_view key(std::size_t row) const;
     std::string_view label(std::size_t row) const;
     std::uint32_t mtime_signature(std::size_t row) const;  // 0: none
     Checksum checksum(std::size_t row) const;
-    // The texts that labels name, by number.
+    // Access the label table, by label number.
     std::size_t label_count() const;
     std::string_view label_text(std::size_t number) const;
     std::uint32_t label_number(std::size_t row) const;
@@ -47,7 +48,7 @@ public:
     bool has_mtime_signatures() const { return mtime_signatures_; }
     bool has_checksums() const { return checksums_; }
 
-    // The corrupt ranges, of blocks and of what they hold.
+    // Adds the corrupt blocks. If there are none, adds the contents that are invalid.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
 
 private:
@@ -65,7 +66,7 @@ private:
     mutable std::mutex loading_;
     mutable std::atomic<bool> ids_loaded_{false}, codes_checked_{false}, label_table_checked_{false};
     mutable const std::int64_t* id_data_ = nullptr;  // null: consecutive
-    mutable std::vector<std::int64_t> id_copy_;      // of id offsets and id runs
+    mutable std::vector<std::int64_t> id_copy_;      // decoded id offsets or id runs
     mutable bool ascending_ = true;
     mutable std::unique_ptr<IdTable> table_;
 };

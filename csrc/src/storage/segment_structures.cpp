@@ -10,7 +10,7 @@
 
 namespace idcwh::storage {
 
-std::shared_ptr<const FileView> with_structures(const FileView& view, const OptimizeOptions& options, bool anew) {
+std::shared_ptr<const FileView> with_structures(const FileView& view, const OptimizeOptions& options, bool rebuild) {
     const auto segments = view.segments();
     auto entries = view.entries();
     OptimizeOptions rest = options;
@@ -18,7 +18,7 @@ std::shared_ptr<const FileView> with_structures(const FileView& view, const Opti
         if (rest.memory != OptimizeOptions::default_memory) rest.memory -= std::min(rest.memory, bytes);
     };
     for (auto& entry : entries) {
-        if (anew) entry.structures.reset(), entry.tried = false;
+        if (rebuild) entry.structures.reset(), entry.tried = false;
         if (entry.structures) take(entry.structures->memory());
     }
     std::vector<std::size_t> order(entries.size());
@@ -31,7 +31,7 @@ std::shared_ptr<const FileView> with_structures(const FileView& view, const Opti
         entries[i].tried = true;
         if (entries[i].structures) take(entries[i].structures->memory());
     }
-    view.check();  // or they may be of zeros, where the file was cut off
+    view.check();  // a truncated file reads as zeros, so the structures may be wrong
     return std::make_shared<const FileView>(view, std::move(entries));
 }
 
@@ -42,7 +42,8 @@ std::shared_ptr<const FileView> without_structures(const FileView& view) {
 }
 
 bool wants_structures(const FileView& view) {
-    constexpr std::size_t least = 16384;  // rows that are scanned in no time
+    // Chosen so that structures are not built again after every small change; no benchmark measures these two numbers.
+    constexpr std::size_t least = 16384;
     std::size_t rows = 0, untried = 0;
     for (const auto& entry : view.entries()) {
         rows += entry.items->rows();

@@ -1,5 +1,5 @@
-// What optimize() of a database builds: structures over the segments of a file, in memory. The file stays as it is, and
-// so do the results of searches.
+// Search structures over the segments of a file, which Database::optimize() builds in memory. The file and the results
+// of searches do not change.
 #pragma once
 
 #include <idcwh/index.hpp>
@@ -10,12 +10,12 @@
 
 namespace idcwh::storage {
 
-// The view with structures over all its segments: those that it has are kept unless `anew`. The largest segments come
-// first, as long as the memory lasts.
-std::shared_ptr<const FileView> with_structures(const FileView& view, const OptimizeOptions& options, bool anew);
+// Returns the view with structures over its segments, largest segments first, within the memory of the options. Keeps
+// the structures that the view has unless `rebuild`.
+std::shared_ptr<const FileView> with_structures(const FileView& view, const OptimizeOptions& options, bool rebuild);
 std::shared_ptr<const FileView> without_structures(const FileView& view);
 
-// Whether the codes that no structure was tried for are too many to be scanned beside the others.
+// Returns true if the codes for which no structure was tried are too many to be scanned.
 bool wants_structures(const FileView& view);
 
 }  // namespace idcwh::storage

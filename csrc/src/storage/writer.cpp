@@ -9,16 +9,16 @@
 namespace idcwh::storage {
 namespace {
 
-// Eight segments of one size are rewritten as one. So there are never many, and an item is rewritten only when its
-// segment grows eightfold.
+// Eight segments of one size class are merged into one. The number of segments stays logarithmic, and an item is
+// rewritten only if its segment grows by a factor of eight. The other two constants limit the time of one change.
 constexpr std::size_t tier = 8;
 constexpr std::size_t most_items = std::size_t{1} << 24;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
 
-// The size class of a segment: log base 8 of its size (log base 2, divided by 3), rounded down.
+// Returns the size class of a segment: log base 8 of its size (log base 2, divided by 3), rounded down.
 int level(std::size_t size) { return (std::bit_width(size | 1) - 1) / 3; }
 
-// How many of the last sizes go together with a new one.
+// Returns the number of last segments that are merged with a new one of size `added`.
 std::size_t tail_to_merge(const std::vector<std::size_t>& sizes, std::size_t added) {
     std::size_t taken = 0, total = added;
     for (;;) {
@@ -31,12 +31,12 @@ std::size_t tail_to_merge(const std::vector<std::size_t>& sizes, std::size_t add
     }
 }
 
-// One segment of the view and the rows that a commit removes from it.
+// A segment of the view and the rows that a commit removes from it.
 struct SegmentChange {
     const FileView::Entry* entry;
-    std::size_t index;                   // of the entry in the view
-    std::vector<std::uint32_t> removed;  // by this commit, ascending
-    std::size_t live;                    // rows that remain
+    std::size_t index;                   // position of the entry in the view
+    std::vector<std::uint32_t> removed;  // rows that this commit removes, ascending
+    std::size_t live;                    // number of rows that remain
 };
 
 std::uint64_t write_removals(Appender& out, std::uint64_t commit, const Items& items,
@@ -47,7 +47,8 @@ std::uint64_t write_removals(Appender& out, std::uint64_t commit, const Items& i
     return record.finish();
 }
 
-// A column that only some rows of a record have takes room for all of them.
+// Returns the bytes per row of the optional columns (a bit set). In a record, a column takes them for every row, even
+// if only some rows have a value.
 std::uint64_t bytes_of_columns(unsigned columns) {
     return 4 * (columns & 1) + 4 * (columns >> 1 & 1) + 4 * (columns >> 2 & 1) + sizeof(Checksum) * (columns >> 3 & 1);
 }
@@ -56,25 +57,26 @@ unsigned columns_of(const Source& source) {
            unsigned{source.has_mtime_signatures()} << 2 | unsigned{source.has_checksums()} << 3;
 }
 
-// The sources in their order, those together that take no more room in one record than apart.
-std::vector<std::vector<const Source*>> alike(const std::vector<const Source*>& sources) {
-    constexpr std::uint64_t record = 256;  // bytes of a record, beside what its rows take
+// Groups consecutive sources that take no more bytes in one record than in separate records.
+std::vector<std::vector<const Source*>> group_by_columns(const std::vector<const Source*>& sources) {
+    constexpr std::uint64_t overhead = 256;  // approximate bytes of a record besides its rows
     std::vector<std::vector<const Source*>> groups;
     std::uint64_t rows = 0;
     unsigned columns = 0;
     for (const Source* source : sources) {
-        const unsigned its = columns_of(*source);
-        const std::uint64_t wasted =
-            rows * bytes_of_columns(its & ~columns) + source->size() * bytes_of_columns(columns & ~its);
-        if (groups.empty() || wasted > record) groups.emplace_back(), rows = 0, columns = 0;
+        const unsigned source_columns = columns_of(*source);
+        const std::uint64_t wasted = rows * bytes_of_columns(source_columns & ~columns) +
+                                     source->size() * bytes_of_columns(columns & ~source_columns);
+        if (groups.empty() || wasted > overhead) groups.emplace_back(), rows = 0, columns = 0;
         groups.back().push_back(source);
         rows += source->size();
-        columns |= its;
+        columns |= source_columns;
     }
     return groups;
 }
 
-// Returns true when a segment has so many dead rows that a rewrite of the live ones is better.
+// Returns true if the live rows of a segment should be rewritten without the dead ones. That holds for tiny segments,
+// and if more than a quarter of the rows are dead.
 bool worth_rewriting(const SegmentChange& segment) {
     const std::size_t rows = segment.entry->items->rows(), dead = rows - segment.live;
     return !segment.removed.empty() && (rows <= 64 || dead > rows / 4) && segment.live <= most_items &&
@@ -98,7 +100,7 @@ std::vector<SegmentChange> gather_changes(const FileView& view, const Change& ch
     return segments;
 }
 
-// Returns how many of the last segments are merged with the added items.
+// Returns the number of last segments that are merged with the added items.
 std::size_t plan_merge(const std::vector<SegmentChange>& segments, const Source* added) {
     if (!added || added->size() == 0) return 0;
     std::vector<std::size_t> sizes;
@@ -113,7 +115,7 @@ std::size_t plan_merge(const std::vector<SegmentChange>& segments, const Source*
 // Returns the rows of a segment that are alive after the commit.
 StoredSource live_rows(const FileView& view, const SegmentChange& segment) {
     const std::uint64_t* alive = view.alive(segment.index);
-    std::vector<std::uint64_t> bitmap;  // may end with this function: the source copies the row numbers
+    std::vector<std::uint64_t> bitmap;  // may be local, because StoredSource copies the row numbers
     if (!segment.removed.empty()) {
         bitmap.assign((segment.entry->items->rows() + 63) / 64, ~std::uint64_t{0});
         if (alive) std::copy_n(alive, bitmap.size(), bitmap.begin());
@@ -127,7 +129,7 @@ void append(std::vector<std::uint64_t>& records, const std::vector<std::uint64_t
     records.insert(records.end(), more.begin(), more.end());
 }
 
-// Lists the record of a segment and those of its removals, the last ones merged with the new removals.
+// Adds the record of a segment and those of its removals to the commit. Merges the last ones with the new removals.
 void keep_segment(Appender& out, Commit& commit, const SegmentChange& segment) {
     const auto& removals = segment.entry->removals;
     commit.records.push_back(segment.entry->items->offset());
@@ -146,7 +148,7 @@ void keep_segment(Appender& out, Commit& commit, const SegmentChange& segment) {
     commit.records.push_back(write_removals(out, commit.number, *segment.entry->items, rows));
 }
 
-// Rewrites the segments for which that pays and keeps the others.
+// Rewrites the segments for which worth_rewriting() holds and keeps the others.
 void rewrite_or_keep(Appender& out, unsigned bits, Commit& commit, const FileView& view,
                      std::span<const SegmentChange> segments) {
     for (const SegmentChange& segment : segments) {
@@ -157,12 +159,12 @@ void rewrite_or_keep(Appender& out, unsigned bits, Commit& commit, const FileVie
         }
         const StoredSource source = live_rows(view, segment);
         append(commit.records, write_items(out, bits, commit.number, {&source}));
-        // The rows came from mapped memory. Another process may have truncated or overwritten the file meanwhile.
+        // The rows came from mapped memory. Another process may have truncated or overwritten the file in between.
         view.check();
     }
 }
 
-// Writes the merged segments and the added items (null: none) as the last records.
+// Writes the merged segments and the added items (may be null) as the last records.
 void write_tail(Appender& out, unsigned bits, Commit& commit, const FileView& view,
                 std::span<const SegmentChange> merged, const Source* added) {
     std::vector<StoredSource> stored;
@@ -176,7 +178,7 @@ void write_tail(Appender& out, unsigned bits, Commit& commit, const FileView& vi
     }
     for (const Source* source : sources) commit.items += source->size();
     append(commit.records, write_items(out, bits, commit.number, sources));
-    // Again, because the merged segments and the removals of kept ones were read since the last check.
+    // Checked again, because more segments and removals were read since the last check.
     view.check();
 }
 
@@ -192,7 +194,7 @@ std::uint64_t write_manifest(Appender& out, std::uint64_t commit, std::string_vi
     return record.finish();
 }
 
-// Syncs the appended records, then writes the commit record and syncs it. From then on the commit is current.
+// Syncs the appended records, then writes and syncs the commit record. The commit is current from then on.
 void write_commit(File& file, Appender& out, Commit& commit) {
     out.flush();
     file.sync();
@@ -215,7 +217,8 @@ Commit write_new(File& file, const Header& header, std::uint64_t number, std::st
     commit.number = number;
     commit.next_id = next_id;
     commit.records = {write_manifest(out, number, manifest)};
-    for (const auto& group : alike(items)) append(commit.records, write_items(out, header.bits, number, group));
+    for (const auto& group : group_by_columns(items))
+        append(commit.records, write_items(out, header.bits, number, group));
     for (const Source* source : items) commit.items += source->size();
     write_commit(file, out, commit);
     write_mark(file, header, commit);
@@ -227,15 +230,15 @@ std::shared_ptr<const FileView> Writer::apply(const FileView& view, const Change
     try {
         const Commit commit = write(view, change);
         auto next = std::make_shared<const FileView>(file_, header_, commit, &view);
-        // Not synced: it only spares the next reader a search, and tells it when the file was cut off. Last, because a
-        // commit that has a mark cannot be taken back.
+        // Not synced, because readers can work without it. It saves them the search for the last commit and reveals a
+        // truncated file. Written last, because a commit with a mark cannot be undone.
         write_mark(file_, header_, commit);
         return next;
     } catch (...) {
-        // What was written so far is of no commit; without it the file ends as it did. After a sync that failed nobody
-        // knows what is on the disk.
+        // The records belong to no commit, and truncation restores the file. After a failed sync the content of the
+        // disk is unknown, so the writer is usable again only if truncation and sync succeed.
         usable_ = false;
-        if (view.overwritten()) throw;  // what is there now is not ours to cut off
+        if (view.overwritten()) throw;  // another file was copied over this one and must not be truncated
         try {
             file_.truncate(view.commit().end);
             file_.sync();

@@ -1,5 +1,4 @@
-// The writing half of a database: a change becomes records behind the end of the file, and a commit that puts them in
-// force.
+// Writer: appends the records of a change to a database file, then the commit record that makes them current.
 #pragma once
 
 #include <idcwh/database.hpp>
@@ -15,7 +14,7 @@
 namespace idcwh::storage {
 
 struct Change {
-    std::vector<FileView::RowRef> removed;  // each once
+    std::vector<FileView::RowRef> removed;  // unique
     const Source* added = nullptr;
     std::optional<std::string_view> manifest;
 };
@@ -24,8 +23,8 @@ class Writer {
 public:
     Writer(File& file, const Header& header) : file_(file), header_(header) {}
 
-    // Returns what is in force now. When it throws, the file is as it was; when even that cannot be made sure, usable()
-    // is false from then on.
+    // Applies a change and returns the new view. An error leaves the file unchanged. If that cannot be guaranteed,
+    // usable() returns false from then on.
     std::shared_ptr<const FileView> apply(const FileView& view, const Change& change);
     bool usable() const { return usable_; }
     void give_up() { usable_ = false; }
@@ -35,11 +34,11 @@ private:
     File& file_;
     const Header& header_;
     bool usable_ = true;
-    // The last number that was tried: a reader may have seen a commit that failed, and must not take another for it.
+    // The last commit number that was tried. It is not used again, because a reader may have read the failed commit.
     std::uint64_t tried_ = 0;
 };
 
-// Writes the header, and what a database consists of, into a new file, up to its first mark; everything is synced.
+// Writes a complete database to a new file, from the header to the first mark, and syncs it.
 Commit write_new(File& file, const Header& header, std::uint64_t number, std::string_view manifest,
                  const std::vector<const Source*>& items, std::uint64_t next_id);
 
