@@ -1,4 +1,5 @@
-// CPUID says what the processor has; XGETBV whether the operating system saves the wide registers on a task switch.
+// Detection of instruction sets. CPUID reports those of the processor, and XGETBV the registers that the operating
+// system saves on a task switch.
 #include "cpu/cpu.hpp"
 
 #if defined(__x86_64__)
@@ -44,7 +45,7 @@ Features detect() noexcept {
 Features detect() noexcept { return {}; }
 #endif
 
-// Found as the library is loaded: a lock on first use could be held by another thread when a process forks.
+// Detected when the library is loaded. Detection on first use would need a lock, which a fork could leave locked.
 const Features found = detect();
 
 }  // namespace

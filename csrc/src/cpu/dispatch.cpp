@@ -1,4 +1,5 @@
-// A list of implementations and one active: the best supported one, unless IDCWH_ISA or isa_force names another.
+// The list of kernel implementations and the active one: the fastest supported one, unless IDCWH_ISA or isa_force()
+// names another.
 #include "cpu/dispatch.hpp"
 
 #include <idcwh/error.hpp>
@@ -15,9 +16,9 @@
 namespace idcwh {
 
 Candidate candidate(const kernels::Kernels& kernels, bool has) {
-    if (!has) return {&kernels, "this machine lacks the instruction set '" + std::string(kernels.name) + "'"};
+    if (!has) return {&kernels, "'" + std::string(kernels.name) + "' is not supported on this machine"};
     if (const char* name = &kernels == &kernels::portable ? nullptr : differing_kernel(kernels))
-        return {&kernels, "on this machine '" + std::string(kernels.name) + "' gives wrong results (" + name + ")"};
+        return {&kernels, "'" + std::string(kernels.name) + "' gives wrong results on this machine (" + name + ")"};
     return {&kernels, ""};
 }
 
@@ -45,8 +46,8 @@ std::vector<Candidate> checked_candidates() {
     return found;
 }
 
-// Made on first use, by whoever comes first, and kept. No lock: a fork in the middle would leave it locked in the
-// child.
+// Returns the list, which the first call creates. There is no lock, because a fork could leave it locked. Concurrent
+// first calls may create it twice, and keep one.
 const std::vector<Candidate>& candidates() {
     static std::atomic<const std::vector<Candidate>*> kept{nullptr};
     const auto* list = kept.load(std::memory_order_acquire);
@@ -64,16 +65,16 @@ std::string names() {
     return text;
 }
 
-const kernels::Kernels* by_name(std::string_view name, const char* asker, ErrorCode unknown) {
+const kernels::Kernels* by_name(std::string_view name, const char* source, ErrorCode unknown) {
     if (name == "auto") return best_of(candidates());
     for (const auto& candidate : candidates()) {
         if (name != candidate.kernels->name) continue;
         if (candidate.missing.empty()) return candidate.kernels;
         throw Error(ErrorCode::unsupported,
-                    {.path = asker, .problem = candidate.missing, .expected = names() + " or auto"});
+                    {.path = source, .problem = candidate.missing, .expected = names() + " or auto"});
     }
-    throw Error(unknown, {.path = asker,
-                          .problem = "unknown instruction set",
+    throw Error(unknown, {.path = source,
+                          .problem = "is not the name of an instruction set",
                           .found = "'" + std::string(name) + "'",
                           .expected = names() + " or auto"});
 }
@@ -85,8 +86,8 @@ std::atomic<const kernels::Kernels*> active{nullptr};
 const kernels::Kernels& active_kernels() {
     const auto* kernels = active.load(std::memory_order_acquire);
     if (!kernels) {
-        const char* wish = std::getenv("IDCWH_ISA");
-        kernels = by_name(wish && *wish ? wish : "auto", "IDCWH_ISA", ErrorCode::unsupported);
+        const char* name = std::getenv("IDCWH_ISA");
+        kernels = by_name(name && *name ? name : "auto", "IDCWH_ISA", ErrorCode::unsupported);
         active.store(kernels, std::memory_order_release);
     }
     return *kernels;

@@ -1,4 +1,4 @@
-// The kernels that searches run on.
+// The selection of the kernels that searches use.
 #pragma once
 
 #include <string>
@@ -8,20 +8,21 @@
 
 namespace idcwh {
 
-// Chosen on first use; throws Error(unsupported) when IDCWH_ISA asks for what is not there.
+// Returns the active kernels, which the first call selects. Throws Error(unsupported) if IDCWH_ISA names an instruction
+// set that is unknown or not supported.
 const kernels::Kernels& active_kernels();
 
-// One set of kernels, and why it cannot be used, if it cannot.
+// A set of kernels, and the reason if it cannot be used.
 struct Candidate {
     const kernels::Kernels* kernels;
-    std::string missing;  // empty: it can
+    std::string missing;  // empty: it can be used
 };
 
-// Compiled for an instruction set that the processor may lack: has says whether it has it. Kernels that differ from the
-// portable ones on this machine are not used.
+// Checks a set of kernels. has: the processor has its instruction set. Kernels whose results differ from the portable
+// ones on this machine are not used.
 Candidate candidate(const kernels::Kernels& kernels, bool has);
 
-// The last of them that can be used: they come slowest first.
+// Returns the last candidate that can be used. They are ordered slowest first.
 const kernels::Kernels* best_of(const std::vector<Candidate>& candidates);
 
 }  // namespace idcwh

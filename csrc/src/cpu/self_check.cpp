@@ -14,7 +14,7 @@ using kernels::Hit;
 using kernels::Kernels;
 using kernels::tile_queries;
 
-constexpr std::size_t rows = 139;  // a whole group of every instruction set, and some more
+constexpr std::size_t rows = 139;  // one full group of every instruction set, and an incomplete one
 
 std::vector<std::uint8_t> pseudo_random(std::size_t size) {
     std::vector<std::uint8_t> bytes(size);
@@ -51,7 +51,7 @@ const char* differing_row_kernel(const Kernels& kernels, const std::uint8_t* cod
 
 const char* differing_tile_kernel(const Kernels& kernels, const std::uint8_t* codes, std::size_t bytes,
                                   const std::uint8_t* queries, const std::vector<std::uint16_t>* expected) {
-    // Aligned as the engine aligns them.
+    // The engine aligns them too (AlignedBytes in scan.hpp).
     const auto aligned = [](std::vector<std::uint8_t>& memory) {
         return memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
     };
@@ -97,7 +97,7 @@ const char* differing_mask_kernel(const Kernels& kernels) {
 
 const char* differing_kernel(const Kernels& kernels) {
     if (const char* name = differing_mask_kernel(kernels)) return name;
-    // Each width that has code of its own, and one of each class between (rows256.hpp, rows128.hpp).
+    // Each width with its own code, and one width of each class in between (rows256.hpp, rows128.hpp).
     const std::size_t widths[] = {1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 20, 24, 31, 32, 33, 48, 64};
     const std::vector<std::uint8_t> memory = pseudo_random((rows + tile_queries) * *std::prev(std::end(widths)));
     std::vector<std::uint16_t> expected[tile_queries];

@@ -1,5 +1,5 @@
-// How often two bits are set together, from Hamming distances: the codes are turned on their side, so that each bit
-// becomes a code of its own, with a bit for each item. Then both = (ones of one + ones of the other - distance) / 2.
+// bit_pairs(): counts of codes in which two bits are both set, by Hamming distances. The codes are transposed, so that
+// each bit becomes a code with one bit per item. Then both = (ones of one + ones of the other - distance) / 2.
 #include <idcwh/metrics.hpp>
 
 #include <algorithm>
@@ -13,12 +13,13 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t chunk_bytes = 512;  // of a bit's code, so that a chunk of all bits stays in the cache
+// The constants are chosen by the sizes of caches and the time to start a thread; no benchmark measures them.
+constexpr std::size_t chunk_bytes = 512;  // bytes per bit, so that a chunk of all bits stays in the cache
 constexpr std::size_t chunk_items = 8 * chunk_bytes;
-constexpr std::size_t chunks_a_turn = 16;         // turned on their side at a time
-constexpr std::uint64_t least_work = 1ull << 24;  // pairs of bytes, below which a second thread does not pay
+constexpr std::size_t chunks_per_round = 16;      // transposed at a time
+constexpr std::uint64_t least_work = 1ull << 24;  // pairs of bytes; below, one thread is used
 
-// Eight rows of a byte -> eight bytes, one for each bit (little-endian).
+// Transposes eight rows of one byte into eight bytes, one per bit (little-endian).
 std::uint64_t transpose(std::uint64_t x) {
     std::uint64_t swap = (x ^ x >> 7) & 0x00aa00aa00aa00aau;
     x ^= swap ^ swap << 7;
@@ -28,8 +29,8 @@ std::uint64_t transpose(std::uint64_t x) {
     return x ^ swap ^ swap << 28;
 }
 
-// out[chunk][bit][chunk_bytes], zeros behind the last item.
-void turn(const std::uint8_t* codes, std::size_t items, unsigned bits, std::vector<std::uint8_t>& out) {
+// Writes the transposed codes to out[chunk][bit][chunk_bytes], with zeros behind the last item.
+void transpose_codes(const std::uint8_t* codes, std::size_t items, unsigned bits, std::vector<std::uint8_t>& out) {
     const std::size_t bytes = code_bytes(bits), chunks = (items + chunk_items - 1) / chunk_items;
     out.assign(chunks * bits * chunk_bytes, 0);
     for (std::size_t item = 0; item < items; item += 8) {
@@ -56,15 +57,15 @@ void bit_pairs(const Codes& codes, std::int64_t* counts, unsigned threads, const
     const bool small = codes.size * code_bytes(codes.bits) < least_work / bits;
     if (!threads) threads = small ? 1 : pool::available_threads();
     std::fill_n(counts, bits * bits, 0);
-    std::vector<std::uint8_t> turned;
+    std::vector<std::uint8_t> transposed;
     Stop stop(interrupt);
-    constexpr std::size_t items_a_turn = chunks_a_turn * chunk_items;
-    for (std::size_t begin = 0; begin < codes.size; begin += items_a_turn) {
-        const std::size_t items = std::min(items_a_turn, codes.size - begin);
-        turn(codes.data + begin * code_bytes(codes.bits), items, codes.bits, turned);
-        const auto chunk = [&](std::size_t i) { return turned.data() + i * bits * chunk_bytes; };
+    constexpr std::size_t items_per_round = chunks_per_round * chunk_items;
+    for (std::size_t begin = 0; begin < codes.size; begin += items_per_round) {
+        const std::size_t items = std::min(items_per_round, codes.size - begin);
+        transpose_codes(codes.data + begin * code_bytes(codes.bits), items, codes.bits, transposed);
+        const auto chunk = [&](std::size_t i) { return transposed.data() + i * bits * chunk_bytes; };
         const std::size_t chunks = (items + chunk_items - 1) / chunk_items;
-        // First the ones of each bit, on the diagonal, which the pairs then need.
+        // The diagonal: the number of ones of each bit, which the formula for pairs needs.
         for (std::size_t i = 0; i < chunks; ++i)
             for (std::size_t bit = 0; bit < bits; ++bit) {
                 const std::uint8_t zero[chunk_bytes] = {};
@@ -72,7 +73,7 @@ void bit_pairs(const Codes& codes, std::int64_t* counts, unsigned threads, const
                 kernels.distances(chunk(i) + bit * chunk_bytes, 1, chunk_bytes, zero, &ones);
                 counts[bit * bits + bit] += ones;
             }
-        // Above it, sums of distances.
+        // Above the diagonal: sums of distances.
         const auto body = [&](std::size_t bit) {
             stop.check();
             std::uint16_t distances[kernels::max_block_rows];

@@ -1,4 +1,4 @@
-// An open-addressing table of row numbers: the rows stay where they lie.
+// An open-addressing hash table of row numbers, so that no row is copied.
 #include "metrics/distinct.hpp"
 
 #include <algorithm>

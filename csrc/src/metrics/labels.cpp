@@ -1,4 +1,4 @@
-// The database is kept as the rows of each class. A label of one class, the common case, finds its rows ready.
+// Relevance as lists of database rows per class. For a label of one class, the common case, that list is the result.
 #include "metrics/labels.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void for_each_class(const std::uint8_t* set, std::size_t classes, Body body) {
 }  // namespace
 
 Relevance::Relevance(const LabelledCodes& queries, const LabelledCodes& database) : database_(database.codes.size) {
-    // for_each(body) calls body(row, class) for all pairs in the database, rows ascending.
+    // for_each(body) calls body(row, class) for all pairs of the database, rows ascending.
     const auto fill = [&](std::size_t classes, auto for_each) {
         begin_.assign(classes + 1, 0);
         for_each([&](std::size_t, std::size_t number) { ++begin_[number + 1]; });
@@ -64,7 +64,7 @@ RowList Relevance::relevant(std::uint32_t label, std::vector<std::uint32_t>& scr
     const auto& wanted = wanted_[label];
     if (wanted.empty()) return {nullptr, 0};
     if (wanted.size() == 1) return of_class(wanted[0]);
-    // The union of several lists, in row order: marked, then collected.
+    // Marks the rows of several lists, then collects them in row order.
     std::vector<std::uint8_t> marked(database_);
     for (const auto number : wanted) {
         const RowList list = of_class(number);

@@ -1,4 +1,4 @@
-// Which database rows are relevant to which query, whatever the form of the labels.
+// Relevance: the database rows that are relevant to each query, for both forms of labels.
 #pragma once
 
 #include <idcwh/metrics.hpp>
@@ -20,11 +20,11 @@ class Relevance {
 public:
     Relevance(const LabelledCodes& queries, const LabelledCodes& database);
 
-    // The label of a query: equal labels have equal numbers, 0 .. labels() - 1.
+    // Returns the number of a query's label. Equal labels have equal numbers, 0 .. labels() - 1.
     std::uint32_t label(std::size_t query) const { return labels_.number[query]; }
     std::size_t labels() const { return labels_.size(); }
 
-    // The database rows relevant to a label. `scratch` may be used to hold them.
+    // Returns the database rows relevant to a label. They are valid as long as `scratch` does not change.
     RowList relevant(std::uint32_t label, std::vector<std::uint32_t>& scratch) const;
 
 private:
@@ -33,10 +33,10 @@ private:
     }
 
     std::size_t database_;
-    Distinct labels_;                                 // of the queries
-    std::vector<std::vector<std::uint32_t>> wanted_;  // the classes of each label that the database may have
-    std::vector<std::uint64_t> begin_;                // [classes + 1]: where the rows of each class begin
-    std::vector<std::uint32_t> rows_;                 // class after class
+    Distinct labels_;                                 // labels of the queries
+    std::vector<std::vector<std::uint32_t>> wanted_;  // [labels], the classes of each label
+    std::vector<std::uint64_t> begin_;                // [classes + 1], start of each class in rows_
+    std::vector<std::uint32_t> rows_;                 // the rows of all classes, class by class
 };
 
 }  // namespace idcwh::metrics

@@ -1,5 +1,5 @@
-// What has to be counted, and who counts it: equal queries once, queries of one label together, tiles of them on
-// threads.
+// count_pairs() and count_distinct(). Equal queries are counted once. Tiles of queries with one label are distributed
+// to threads.
 #include <idcwh/metrics.hpp>
 
 #include <algorithm>
@@ -20,7 +20,9 @@
 namespace idcwh {
 namespace {
 
-constexpr std::size_t least_pairs = 1 << 19;  // below, a second thread costs more than it brings
+// Below this number of pairs, one thread is used. Chosen by the time to start a thread; benchmarks/evaluate.py measures
+// the whole pass.
+constexpr std::size_t least_pairs = 1 << 19;
 
 void check_side(const char* name, const LabelledCodes& side) {
     const std::string label(name);
@@ -47,7 +49,7 @@ void check(const LabelledCodes& queries, const LabelledCodes& database, const Pa
              std::to_string(database.codes.bits));
     check_side("queries", queries);
     check_side("database", database);
-    const bool both = queries.codes.size && database.codes.size;  // an empty side has no labels, of whatever form
+    const bool both = queries.codes.size && database.codes.size;  // labels of an empty side have no form
     if (both && ((queries.labels.classes != nullptr) != (database.labels.classes != nullptr) ||
                  queries.labels.set_classes != database.labels.set_classes))
         fail("queries.labels and database.labels must both be classes, or sets of the same number of classes");
@@ -57,7 +59,7 @@ void check(const LabelledCodes& queries, const LabelledCodes& database, const Pa
                  std::to_string(options.cuts[i]));
 }
 
-// Numbers the pairs of code and label among the queries, into result.row; returns a query of each.
+// Numbers the distinct pairs of code and label of the queries in result.row. Returns the first query of each pair.
 std::vector<std::uint32_t> distinct_queries(const LabelledCodes& queries, const metrics::Relevance& relevance,
                                             PairCounts& result) {
     const std::size_t bytes = code_bytes(queries.codes.bits), nq = queries.codes.size;
@@ -96,7 +98,7 @@ std::vector<metrics::Tile> tiles(const LabelledCodes& queries, const metrics::Re
 
 PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& database, const PairOptions& options) {
     check(queries, database, options);
-    active_kernels();  // a wrong IDCWH_ISA is reported here, by the caller's thread
+    active_kernels();  // throws on the calling thread if IDCWH_ISA is invalid
     PairCounts result;
     result.distances = static_cast<std::size_t>(queries.codes.bits) + 1;
     result.cuts = options.cut_count;
@@ -117,7 +119,7 @@ PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& databa
     const unsigned threads = options.threads ? options.threads : small ? 1 : pool::available_threads();
     Stop stop(options.interrupt);
     std::atomic<std::size_t> next{0};
-    // A thread keeps its memory from tile to tile.
+    // One Pass per thread, so that its memory is allocated once.
     const auto body = [&](std::size_t) {
         metrics::Pass pass(items, relevance, options, result, stop);
         for (std::size_t tile; (tile = next.fetch_add(1)) < work.size();) pass.count(work[tile]);

@@ -1,5 +1,5 @@
-// Ranks without a sort: an item's rank among all is the number of nearer items, known in the end, plus the number of
-// earlier rows at its own distance, known when its row is counted.
+// Ranks without a sort. The rank of an item is the number of nearer items, known at the end, plus the number of earlier
+// rows at the same distance, known when its row is counted.
 #include "metrics/pass.hpp"
 
 #include <algorithm>
@@ -10,22 +10,23 @@
 namespace idcwh::metrics {
 namespace {
 
-constexpr std::size_t block_rows = 1024;  // what the loops over a block reread stays in the first-level cache
-// From one query's block to the next: at the same place in a page, each of their stores would hold up the others'
-// loads.
+// benchmarks/evaluate.py measures the effect of these constants.
+constexpr std::size_t block_rows = 1024;  // keeps the data that a block reads several times in the first-level cache
+// Distance between the blocks of two queries. Blocks at equal offsets in a page would cause 4K aliasing, in which the
+// store of one query delays the loads of another.
 constexpr std::size_t block_stride = block_rows + 32 * 5;
-constexpr std::size_t blocks_a_check = 64;
-// To know the rank of each row is to visit each row. Looking its distance up by its code is then quicker than measuring
-// it only where codes are wider than this.
+constexpr std::size_t blocks_per_check = 64;
+// With ranks, every row is visited. Up to this width, computing its distance is faster than reading it by the index of
+// its code.
 constexpr std::size_t narrow_bytes = 16;
 
-// positions[i]: how many rows before this one lie at its distance. counts goes on from block to block.
+// Writes positions[i], the number of earlier rows at the distance of row i. counts continues from block to block.
 void count_one(const std::uint16_t* distances, std::size_t rows, std::uint32_t* counts, std::uint32_t* positions) {
     for (std::size_t i = 0; i < rows; ++i) positions[i] = counts[distances[i]]++;
 }
 
-// The same for a whole tile, turn by turn: a count that has just been written is slow to read again, and where many
-// rows lie at the same distance, one query alone would do little but wait for that.
+// Does the same for a whole tile and alternates between its queries. If many rows have the same distance, a single
+// query would wait for its last store to the same count.
 void count_tile(const std::uint16_t* distances, std::size_t rows, std::uint32_t* counts, std::size_t stride,
                 std::uint32_t* positions) {
     static_assert(tile_queries == 4);
@@ -44,7 +45,7 @@ Database::Database(const Codes& all, bool ranked) : codes(all), rows(all.size) {
     const std::size_t bytes = code_bytes(all.bits);
     if (ranked && bytes <= narrow_bytes) return;
     Distinct distinct = distinct_rows(all.data, all.size, bytes);
-    if (distinct.size() > all.size / 2) return;  // a look-up for each row instead of its distance: no gain
+    if (distinct.size() > all.size / 2) return;  // too few repeats: a table look-up per row would save nothing
     group = std::move(distinct.number);
     group_size.resize(distinct.size());
     for (const auto number : group) ++group_size[number];
@@ -69,7 +70,7 @@ Pass::Pass(const Database& database, const Relevance& relevance, const PairOptio
       items_(tile_queries * distances_),
       hits_(tile_queries * distances_),
       found_(tile_queries) {
-    // By rank, up to the first beyond all cuts: the first cut that takes it in.
+    // Ranks beyond the last cut share one entry.
     const std::size_t last = options.cut_count ? std::min(options.cuts[options.cut_count - 1], database.rows) : 0;
     cut_of_rank_.resize(last + 2, static_cast<std::uint32_t>(options.cut_count));
     for (std::size_t rank = 0, cut = 0; rank <= last && options.cut_count; ++rank) {
@@ -99,7 +100,7 @@ void Pass::count(const Tile& tile) {
     }
 }
 
-// Distances of `rows` codes, those from `begin` on.
+// Writes the distances of the codes [begin, begin + rows).
 void Pass::measure(const std::uint8_t* query, std::size_t begin, std::size_t rows, std::uint16_t* out) const {
     const auto& kernels = active_kernels();
     for (std::size_t at = 0; at < rows; at += kernels::max_block_rows)
@@ -107,7 +108,7 @@ void Pass::measure(const std::uint8_t* query, std::size_t begin, std::size_t row
                           bytes_, query, out + at);
 }
 
-// Every code once, with the number of items that have it.
+// Counts every code once, with the number of its items.
 void Pass::count_codes(const Tile& tile, const RowList& relevant) {
     const std::size_t codes = database_.codes.size;
     const bool grouped = !database_.group.empty();
@@ -131,14 +132,14 @@ void Pass::count_codes(const Tile& tile, const RowList& relevant) {
     for (const auto code : hit_codes_) hits_of_code_[code] = 0;
 }
 
-// Every row in turn, so that its place among those at its distance is known.
+// Counts row by row, so that the position of each row among those at its distance is known.
 void Pass::count_rows(const Tile& tile, const RowList& relevant) {
     const std::size_t codes = database_.codes.size;
     for (std::size_t t = 0; t < tile.size; ++t) {
         found_[t].distance.resize(relevant.size);
         found_[t].earlier.resize(relevant.size);
     }
-    std::size_t next = 0;  // of the relevant rows
+    std::size_t next = 0;  // index of the next relevant row
     for (std::size_t begin = 0, block = 0; begin < database_.rows; begin += block_rows, ++block) {
         const std::size_t rows = std::min(block_rows, database_.rows - begin);
         for (std::size_t t = 0; t < tile.size; ++t) {
@@ -171,12 +172,12 @@ void Pass::count_rows(const Tile& tile, const RowList& relevant) {
             }
         }
         next = stop;
-        if (block % blocks_a_check == blocks_a_check - 1) stop_.check();
+        if (block % blocks_per_check == blocks_per_check - 1) stop_.check();
     }
     stop_.check();
 }
 
-// Precision at each relevant item of query t of the tile, summed over all and over those within each cut.
+// Sums the precision at each relevant item of query t of the tile, over all items and up to each cut.
 void Pass::sum_ranked(std::size_t t, std::size_t row) {
     const std::uint32_t *const items = items_.data() + t * distances_, *const hits = hits_.data() + t * distances_;
     nearer_.resize(distances_);
@@ -185,8 +186,8 @@ void Pass::sum_ranked(std::size_t t, std::size_t row) {
         nearer_[d] = {all, relevant};
         all += items[d], relevant += hits[d];
     }
-    // A sum for each cut, of what lies beyond the cut before it; several, taken in turn, because each addition to a sum
-    // in memory waits for the last one.
+    // One sum per interval between two cuts. Each sum has several lanes, because an addition to a sum in memory waits
+    // for the previous one.
     struct Sum {
         double precision = 0;
         std::int64_t hits = 0;

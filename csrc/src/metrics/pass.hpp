@@ -1,4 +1,4 @@
-// One thread's part of the pass over pairs: the counts of a few queries at a time.
+// Pass: the work of one thread in count_pairs(). It counts the pairs of a tile of queries at a time.
 #pragma once
 
 #include <idcwh/metrics.hpp>
@@ -12,21 +12,21 @@
 
 namespace idcwh::metrics {
 
-// The database as the pass reads it. Where codes repeat, only the different ones are compared.
+// The database as a Pass reads it. If many codes repeat, only the distinct ones are compared.
 struct Database {
-    Codes codes;                               // the different codes, or all of them
-    std::size_t rows;                          // items in all
-    std::vector<std::uint32_t> group;          // [rows] the code of each item; empty: its own row
-    std::vector<std::uint32_t> group_size;     // [codes.size] items with that code; empty: 1 each
-    std::vector<std::uint8_t> distinct_codes;  // what codes views, where they are not the caller's
+    Codes codes;                               // the distinct codes, or all codes
+    std::size_t rows;                          // number of items
+    std::vector<std::uint32_t> group;          // [rows], index of each item's code; empty: its row
+    std::vector<std::uint32_t> group_size;     // [codes.size], items per code; empty: 1 each
+    std::vector<std::uint8_t> distinct_codes;  // memory of the distinct codes; empty: `codes` is the caller's
 
-    // ranked: as PairOptions says.
+    // ranked: as in PairOptions.
     Database(const Codes& all, bool ranked);
     Database(const Database&) = delete;
     Database& operator=(const Database&) = delete;
 };
 
-// Queries of one label, and the rows of the result that take their counts.
+// Queries of one label, and the rows of the result for their counts.
 inline constexpr std::size_t tile_queries = 4;
 struct Tile {
     std::uint32_t label;
@@ -43,11 +43,11 @@ public:
     void count(const Tile& tile);
 
 private:
-    struct Found {  // the relevant items, in row order
+    struct Found {  // the relevant items of a query, in row order
         std::vector<std::uint16_t> distance;
-        std::vector<std::uint64_t> earlier;  // items at the same distance, and (<< 32) relevant ones
+        std::vector<std::uint64_t> earlier;  // earlier rows at the same distance, and (<< 32) relevant ones
     };
-    struct Nearer {  // than a distance: all items, and the relevant ones
+    struct Nearer {  // numbers of items and of relevant items below a distance
         std::uint32_t items, hits;
     };
 
@@ -62,17 +62,18 @@ private:
     PairCounts& result_;
     Stop& stop_;
     const std::size_t bytes_, distances_;
-    // For each query of a tile, one after the other:
-    std::vector<std::uint16_t> measured_;            // [block_stride] distances of the rows of a block
-    std::vector<std::uint32_t> positions_;           // [block_stride] the place of each among those at its distance
-    std::vector<std::uint32_t> items_, hits_;        // [distances] counts so far
-    std::vector<std::uint16_t> distances_of_codes_;  // [codes] where every code is measured at once
-    std::vector<Found> found_;
-    // Of the tile as a whole, or of the query at hand:
+    // Per query of a tile:
+    std::vector<std::uint16_t> measured_;            // [tile][block_stride], distances of the rows of a block
+    std::vector<std::uint32_t> positions_;           // [tile][block_stride], earlier rows at the distance of each row
+    std::vector<std::uint32_t> items_, hits_;        // [tile][distances], counts so far
+    std::vector<std::uint16_t> distances_of_codes_;  // [tile][codes], if every code is compared once
+    std::vector<Found> found_;                       // [tile]
+    // Scratch memory of a tile or a query:
     std::vector<std::uint32_t> relevant_scratch_;
-    std::vector<std::uint32_t> hits_of_code_, hit_codes_;  // relevant items that have a code; codes that have some
-    std::vector<Nearer> nearer_;
-    std::vector<std::uint32_t> cut_of_rank_;
+    std::vector<std::uint32_t> hits_of_code_;  // [codes], relevant items with that code
+    std::vector<std::uint32_t> hit_codes_;     // codes with at least one relevant item
+    std::vector<Nearer> nearer_;               // [distances]
+    std::vector<std::uint32_t> cut_of_rank_;   // first cut that includes a rank
 };
 
 }  // namespace idcwh::metrics

@@ -1,7 +1,8 @@
 // scan(): compares blocks of rows, in row order, with a group of queries. Top-k, radius search and counts use it.
 //
-// A Sink receives the hits of one query. limit() returns the largest distance that is still a hit (below 0: none).
-// absorb(hits, count, block) receives the hits of a block; with only_counts, hits may be null.
+// A Sink receives the hits of one query:
+// - limit() returns the largest distance that is still a hit. Below 0 there are none.
+// - absorb(hits, count, block) receives the hits of a block. With only_counts, hits may be null.
 #pragma once
 
 #include <algorithm>

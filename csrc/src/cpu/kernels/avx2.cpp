@@ -1,4 +1,4 @@
-// AVX2: bits are counted by table look-up, 32 half bytes an instruction.
+// AVX2 kernels. Bits are counted by table look-up, 32 half bytes per instruction.
 #if defined(__x86_64__) || defined(IDCWH_SIMDE)
 #include "cpu/kernels/kernels.hpp"
 
@@ -33,8 +33,8 @@ struct Vector256 {
 #if defined(IDCWH_SIMDE)
         sum = Saturate ? _mm256_adds_epu8(sum, x) : _mm256_add_epi8(sum, x);
 #else
-        // In place, by hand: GCC otherwise regroups the additions until the sums spill, or copies them from register to
-        // register.
+        // In assembly, because GCC otherwise reorders the additions until the sums spill, or copies them between
+        // registers.
         if constexpr (Saturate)
             __asm__("vpaddusb %1, %0, %0" : "+x"(sum) : "x"(x));
         else

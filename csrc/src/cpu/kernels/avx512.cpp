@@ -1,5 +1,5 @@
-// AVX-512 F, BW and VL: the batch path of AVX2 with vectors twice as long; a single query is bound by memory on AVX2
-// already.
+// AVX-512 (F, BW, VL) kernels: the batch path of AVX2 with vectors of twice the length. A single query uses the AVX2
+// kernel, which is already limited by memory.
 #if defined(__x86_64__) || defined(IDCWH_SIMDE)
 #include "cpu/kernels/kernels.hpp"
 

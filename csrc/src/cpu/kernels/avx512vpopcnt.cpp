@@ -1,5 +1,5 @@
-// AVX-512 with VPOPCNTDQ and BITALG (Ice Lake, Zen 4 and later): bits are counted by an instruction, in bytes for
-// batches (half the work of the look-ups, since a whole byte is a plane) and in 64-bit words for a single query.
+// AVX-512 kernels with VPOPCNTDQ and BITALG (Ice Lake, Zen 4 and later). An instruction counts bits, per byte for
+// batches and per 64-bit word for a single query. Planes of whole bytes need half as many steps as table look-ups.
 #if defined(__x86_64__) || defined(IDCWH_SIMDE)
 #include "cpu/kernels/kernels.hpp"
 

@@ -1,4 +1,4 @@
-// The x86 intrinsics, or SIMDe's rendering of them under the same names.
+// The x86 intrinsics, or SIMDe's implementation of them under the same names.
 #pragma once
 
 #if defined(IDCWH_SIMDE)

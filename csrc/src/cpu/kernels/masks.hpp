@@ -1,4 +1,4 @@
-// Bitmaps of rows. Included like scalar.hpp, with IDCWH_POPCOUNT64 defined.
+// Kernels for bitmaps of rows. Included like scalar.hpp, with IDCWH_POPCOUNT64 defined.
 #pragma once
 
 #include "cpu/kernels/scalar.hpp"
@@ -6,7 +6,7 @@
 namespace idcwh::kernels {
 namespace {
 
-// Some number where there is none.
+// Returns the position of the lowest set bit. The result is arbitrary if there is none.
 IDCWH_INLINE std::int64_t lowest_bit(std::uint64_t bits) { return __builtin_ctzll(bits | std::uint64_t{1} << 63); }
 
 inline std::size_t count_bits_scalar(const std::uint64_t* words, std::size_t count) {
@@ -21,7 +21,7 @@ inline void pack_bytes_scalar(const std::uint8_t* bytes, std::size_t words, std:
         std::uint64_t word = 0;
         for (std::size_t part = 0; part < 8; ++part, bytes += 8) {
             const std::uint64_t eight = load_word(bytes);
-            // The top bit of each byte that is not zero; the product brings the eight of them side by side.
+            // Sets the top bit of each nonzero byte; the product moves these eight bits together.
             const std::uint64_t set = (((eight & low) + low) | eight) & top;
             word |= (set >> 7) * 0x0102040810204080u >> 56 << 8 * part;
         }
@@ -29,12 +29,12 @@ inline void pack_bytes_scalar(const std::uint8_t* bytes, std::size_t words, std:
     }
 }
 
-// Most words of a thin bitmap hold none, one or two bits, in no order that a branch could learn: these are written
-// whether they are there or not.
+// Most words of a sparse bitmap have no, one or two bits, unpredictably. So two numbers are always written, and count
+// only if the bits are set.
 inline Listed list_bits_scalar(const std::uint64_t* words, std::size_t count, std::int64_t first, std::int64_t* out,
-                               std::size_t room) {
+                               std::size_t capacity) {
     Listed listed{0, 0};
-    for (; listed.words < count && listed.bits + 64 <= room; ++listed.words, first += 64) {
+    for (; listed.words < count && listed.bits + 64 <= capacity; ++listed.words, first += 64) {
         std::uint64_t bits = words[listed.words];
         std::int64_t* to = out + listed.bits;
         listed.bits += IDCWH_POPCOUNT64(bits);

@@ -1,4 +1,4 @@
-// NEON, which every 64-bit ARM processor has: bits are counted in bytes by an instruction.
+// NEON kernels, for every 64-bit ARM processor. An instruction counts the bits of each byte.
 #if defined(__aarch64__)
 #include "cpu/kernels/kernels.hpp"
 
@@ -31,8 +31,8 @@ struct Vector128 {
         sum = Saturate ? vqaddq_u8(sum, x) : vaddq_u8(sum, x);
     }
 
-    // There is no movemask. Whether all of two vectors have their sign is one minimum, which is all the inner loop
-    // asks; the mask itself takes four shifts that gather a bit from each byte.
+    // NEON has no movemask. The inner loop only tests whether all bytes of two vectors have their sign bit, which takes
+    // one minimum. The mask itself takes four shifts that collect a bit per byte.
     struct Pair {
         type least;
     };
@@ -52,7 +52,7 @@ struct Vector128 {
 }  // namespace
 
 const Kernels neon = {"neon",
-                      0.05 /* a guess: it ran in an emulator only */,
+                      0.05 /* an estimate, because these kernels have only run in an emulator */,
                       scan_128,
                       distances_128,
                       count_bits_scalar,

@@ -1,8 +1,8 @@
-// From rows to planes: for each byte of a code, that byte of many codes side by side, one code a lane.
+// Conversion of rows to planes. A plane contains the same byte of many codes, one code per lane.
 //
-// Codes come in groups of `group` rows (a multiple of 16); plane j of group g is the `group` bytes at (g * planes + j)
-// * group. With Halves a byte makes two planes, its low and its high four bits, as indices of 16-entry tables. Lanes
-// behind the last row hold zeros.
+// Codes form groups of `group` rows (a multiple of 16). Plane j of group g starts at byte (g * planes + j) * group.
+// With Halves, a byte yields two planes, its low and its high four bits, as indices of tables with 16 entries. Lanes
+// behind the last row are zero.
 #pragma once
 
 #include "cpu/kernels/scalar.hpp"
@@ -10,7 +10,7 @@
 namespace idcwh::kernels {
 namespace {
 
-// Sixteen rows of up to eight bytes each (as words) -> eight vectors, vector c holding byte c of every row.
+// Transposes sixteen rows of up to eight bytes (as words) to eight vectors. Vector c holds byte c of every row.
 IDCWH_INLINE void transpose_16x8(const std::uint64_t* words, __m128i* out) {
     __m128i a[8], b[8];
     for (int i = 0; i < 8; ++i)
@@ -32,8 +32,8 @@ IDCWH_INLINE void transpose_16x8(const std::uint64_t* words, __m128i* out) {
     }
 }
 
-// `width` bytes of each of up to sixteen rows; zeros for those that are not there. A call: the end of a block is rare,
-// and this would be most of the code of each width.
+// Loads `width` bytes of each of up to sixteen rows, and zeros for missing rows. Not inlined, because the end of a
+// block is rare and this would be most of the code of each width.
 IDCWH_NOINLINE void load_rest(const std::uint8_t* p, std::size_t rows, std::size_t bytes, std::size_t width,
                               std::uint64_t* words) {
     for (std::size_t i = 0; i < 16; ++i) words[i] = i < rows ? load_tail(p + i * bytes, width) : 0;
@@ -50,7 +50,7 @@ IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std:
             const std::size_t width = bytes - column < 8 ? bytes - column : 8;
             const std::uint8_t* p = codes + row * bytes + column;
             std::uint64_t words[16];
-            // Whole words where they do not run past the block; what they hold beyond the row is not stored.
+            // Whole words are faster if they do not end behind the block. Their bytes behind the row are not stored.
             if (row + 15 < rows && (row + 15) * bytes + column + 8 <= rows * bytes)
                 for (std::size_t i = 0; i < 16; ++i) words[i] = load_word(p + i * bytes);
             else
@@ -79,7 +79,7 @@ void spread_planes(const std::uint8_t* codes, std::size_t rows, std::size_t byte
     });
 }
 
-// A query's table for plane j: the distance of each of the sixteen half bytes to the query's.
+// Writes a table per plane: the distances of the sixteen half bytes to the query's half byte.
 inline void prepare_halves(const std::uint8_t* query, std::size_t bytes, std::uint8_t* table) {
     for (std::size_t j = 0; j < 2 * bytes; ++j) {
         const unsigned half = query[j / 2] >> (j % 2 * 4) & 15u;
@@ -87,7 +87,7 @@ inline void prepare_halves(const std::uint8_t* query, std::size_t bytes, std::ui
     }
 }
 
-// For whole bytes: the query's byte, ready to be broadcast.
+// Writes the query's byte of each plane to the 16 bytes that are broadcast to a vector.
 inline void prepare_bytes(const std::uint8_t* query, std::size_t bytes, std::uint8_t* table) {
     for (std::size_t j = 0; j < bytes; ++j) std::memset(table + 16 * j, query[j], 16);
 }

@@ -1,5 +1,4 @@
-// From rows to planes of whole bytes, with NEON: for each byte of a code, that byte of many codes side by side. The
-// layout is that of planes.hpp.
+// Conversion of rows to planes of bytes with NEON, in the layout of planes.hpp.
 #pragma once
 
 #include <arm_neon.h>
@@ -9,14 +8,14 @@
 namespace idcwh::kernels {
 namespace {
 
-// Sixteen rows of up to eight bytes each (as words) -> eight vectors, vector c holding byte c of every row.
+// Transposes sixteen rows of up to eight bytes (as words) to eight vectors. Vector c holds byte c of every row.
 IDCWH_INLINE void transpose_16x8(const std::uint64_t* words, uint8x16_t* out) {
     uint8x16_t a[8], b[8];
     for (int i = 0; i < 8; ++i) {
         const uint8x8_t x = vcreate_u8(words[i]), y = vcreate_u8(words[i + 8]);
         a[i] = vcombine_u8(vzip1_u8(x, y), vzip2_u8(x, y));
     }
-    // Each round doubles the rows that lie side by side, and halves the columns that a vector holds.
+    // Each step doubles the number of adjacent rows and halves the number of columns in a vector.
     for (int i = 0; i < 4; ++i) b[i] = vzip1q_u8(a[i], a[i + 4]), b[i + 4] = vzip2q_u8(a[i], a[i + 4]);
     for (int half = 0; half < 8; half += 4)
         for (int i = 0; i < 2; ++i) {
@@ -26,8 +25,8 @@ IDCWH_INLINE void transpose_16x8(const std::uint64_t* words, uint8x16_t* out) {
     for (int i = 0; i < 8; i += 2) out[i] = vzip1q_u8(a[i], a[i + 1]), out[i + 1] = vzip2q_u8(a[i], a[i + 1]);
 }
 
-// `width` bytes of each of up to sixteen rows; zeros for those that are not there. A call: the end of a block is rare,
-// and this would be most of the code of each width.
+// Loads `width` bytes of each of up to sixteen rows, and zeros for missing rows. Not inlined, because the end of a
+// block is rare and this would be most of the code of each width.
 IDCWH_NOINLINE void load_rest(const std::uint8_t* p, std::size_t rows, std::size_t bytes, std::size_t width,
                               std::uint64_t* words) {
     for (std::size_t i = 0; i < 16; ++i) words[i] = i < rows ? load_tail(p + i * bytes, width) : 0;
@@ -42,7 +41,7 @@ IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std:
             const std::size_t width = bytes - column < 8 ? bytes - column : 8;
             const std::uint8_t* p = codes + row * bytes + column;
             std::uint64_t words[16];
-            // Whole words where they do not run past the block; what they hold beyond the row is not stored.
+            // Whole words are faster if they do not end behind the block. Their bytes behind the row are not stored.
             if (row + 15 < rows && (row + 15) * bytes + column + 8 <= rows * bytes)
                 for (std::size_t i = 0; i < 16; ++i) words[i] = load_word(p + i * bytes);
             else
@@ -62,7 +61,7 @@ void spread_bytes(const std::uint8_t* codes, std::size_t rows, std::size_t bytes
     });
 }
 
-// A query's byte for each plane, ready in every lane.
+// Writes the query's byte of each plane to all lanes.
 void prepare_lanes(const std::uint8_t* query, std::size_t bytes, std::uint8_t* table) {
     for (std::size_t j = 0; j < bytes; ++j) vst1q_u8(table + 16 * j, vdupq_n_u8(query[j]));
 }

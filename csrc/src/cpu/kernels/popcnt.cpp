@@ -1,4 +1,4 @@
-// x86-64-v2: the same loops with the popcnt instruction.
+// Kernels for x86-64-v2: the portable loops with the popcnt instruction.
 #if defined(__x86_64__)
 #include "cpu/kernels/kernels.hpp"
 

@@ -1,4 +1,4 @@
-// Plain C++ for any machine: bits are counted by adding neighbours in parallel within a 64-bit word.
+// Kernels in plain C++ for any machine. Bits are counted by parallel sums of neighbours within a 64-bit word.
 #include "cpu/kernels/kernels.hpp"
 
 #include <type_traits>

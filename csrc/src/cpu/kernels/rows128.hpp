@@ -1,8 +1,8 @@
-// One query over row-major codes with the 128-bit vectors of NEON: eight rows at a time become eight 16-bit distances.
+// Comparison of one query with row-major codes by 128-bit NEON vectors: eight rows yield eight 16-bit distances.
 //
-// How a row gets from memory into lanes depends on its width alone, and is a class each below. Bits are counted in
-// bytes (vcnt), and neighbours added until a row is one lane. Reads may run past the eight rows by `overrun` bytes, but
-// never past the block: its last rows are done one by one.
+// Each class below loads rows of one width. Bits are counted per byte (vcnt), and neighbours are added until a row is
+// one lane. Reads may exceed the eight rows by `overrun` bytes, but never the block, because its last rows are compared
+// one by one.
 #pragma once
 
 #include <arm_neon.h>
@@ -12,12 +12,13 @@
 namespace idcwh::kernels {
 namespace {
 
-// Four vectors with the counts of two rows each -> eight distances, in order.
+// Adds four vectors, each with the counts of two rows, to eight distances in order.
 IDCWH_INLINE uint16x8_t add_pairs(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
     return vpaddlq_u8(vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d)));
 }
 
-// Table look-up that spreads rows of `bytes` bytes to lanes of `lane` bytes; an index that is too large gives zero.
+// Returns the indices of a table look-up that moves rows of `bytes` bytes to lanes of `lane` bytes. An index that is
+// too large yields zero.
 IDCWH_INLINE uint8x16_t spread_pattern(std::size_t bytes, std::size_t lane) {
     std::uint8_t pattern[16];
     for (std::size_t i = 0; i < 16; ++i)
@@ -44,7 +45,7 @@ struct Rows2 {
     }
 };
 
-// 3 or 4 bytes a row: 32-bit lanes.
+// 3 or 4 bytes per row: 32-bit lanes.
 template <bool Exact>
 struct Rows4 {
     static constexpr std::size_t overrun = Exact ? 0 : 4;
@@ -62,7 +63,7 @@ struct Rows4 {
     }
 };
 
-// 5 to 8 bytes a row: 64-bit lanes.
+// 5 to 8 bytes per row: 64-bit lanes.
 template <bool Exact>
 struct Rows8 {
     static constexpr std::size_t overrun = Exact ? 0 : 6;
@@ -80,7 +81,7 @@ struct Rows8 {
     }
 };
 
-// 9 to 16 bytes a row: a vector each.
+// 9 to 16 bytes per row: one vector per row.
 struct Rows16 {
     static constexpr std::size_t overrun = 7;
     uint8x16_t query, keep;
@@ -102,11 +103,11 @@ struct Rows16 {
     }
 };
 
-// 17 bytes a row and more: whole vectors, then one that ends with the row.
+// 17 or more bytes per row: whole vectors, then one that ends with the row.
 struct RowsLong {
     static constexpr std::size_t overrun = 0;
     const std::uint8_t* query;
-    uint8x16_t keep;  // of the last vector: the bytes that no earlier one has counted
+    uint8x16_t keep;  // mask of the last vector: the bytes that no earlier vector has counted
     IDCWH_INLINE RowsLong(const std::uint8_t* q, std::size_t bytes) : query(q) {
         std::uint8_t mask[16];
         for (std::size_t i = 0; i < 16; ++i) mask[i] = i < 16 - bytes % 16 ? 0 : 0xff;
@@ -133,14 +134,14 @@ struct RowsLong {
     }
 };
 
-// How many rows, in eights, can be read without leaving the block.
+// Returns the number of rows, a multiple of eight, that can be read without reading behind the block.
 template <class Rows>
 IDCWH_INLINE std::size_t vector_rows(std::size_t rows, std::size_t bytes) {
     const std::size_t spare = (Rows::overrun + bytes - 1) / bytes;
     return rows > spare ? (rows - spare) / 8 * 8 : 0;
 }
 
-// Distances of eight rows, and which of them are hits: a byte of `mask` each.
+// Writes the hits among eight rows. mask: one byte per row, nonzero for hits.
 IDCWH_INLINE std::size_t put_hits(uint16x8_t distances, std::uint64_t mask, std::size_t row, Hit* hits,
                                   std::size_t count) {
     std::uint16_t values[8];
@@ -163,7 +164,7 @@ IDCWH_INLINE std::size_t scan_vectors(const std::uint8_t* codes, std::size_t row
     const uint16x8_t bound = vdupq_n_u16(static_cast<std::uint16_t>(limit < 65535 ? limit : 65535));
     const std::size_t whole = vector_rows<Rows>(rows, bytes);
     std::size_t count = 0, row = 0;
-    for (; row + 16 <= whole; row += 16) {  // one test for two vectors: hits are rare
+    for (; row + 16 <= whole; row += 16) {  // one test for two vectors, because hits are rare
         const std::uint8_t* p = codes + row * bytes;
         const uint16x8_t a = reader.eight(p, bytes), b = reader.eight(p + 8 * bytes, bytes);
         const uint16x8_t hit_a = vcleq_u16(a, bound), hit_b = vcleq_u16(b, bound);
@@ -184,7 +185,7 @@ IDCWH_INLINE void distance_vectors(const std::uint8_t* codes, std::size_t rows, 
     distance_rows(codes, whole, rows, bytes, query, out);
 }
 
-// Calls body with the class that reads rows of this width; the width is a constant where the class has one.
+// Calls body with the class for rows of this width, and with the width, which is a constant for common widths.
 template <class Body>
 IDCWH_INLINE auto with_rows(std::size_t bytes, Body body) {
     if (bytes == 1) return body.template operator()<Rows1>(std::size_t{1});

@@ -1,9 +1,8 @@
-// One query over row-major codes with 256-bit vectors: sixteen rows at a time become sixteen 16-bit distances.
+// Comparison of one query with row-major codes by 256-bit vectors: sixteen rows yield sixteen 16-bit distances.
 //
-// How a row gets from memory into lanes depends on its width alone, and is a class each below. How bits are counted
-// depends on the instruction set, and is the parameter Count: Count::bytes(x) counts in each byte, Count::words(x) in
-// each 64-bit word, and Count::words(x, y) in each 64-bit word of both together. Reads may run past the sixteen rows by
-// `overrun` bytes, but never past the block: its last rows are done one by one.
+// Each class below loads rows of one width. The parameter Count counts bits with an instruction set: Count::bytes(x)
+// per byte, Count::words(x) per 64-bit word, and Count::words(x, y) per 64-bit word of both. Reads may exceed the
+// sixteen rows by `overrun` bytes, but never the block, because its last rows are compared one by one.
 #pragma once
 
 #include "cpu/kernels/masks.hpp"
@@ -18,26 +17,26 @@ IDCWH_INLINE __m256i load_halves(const std::uint8_t* low, const std::uint8_t* hi
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(low)), load128(high), 1);
 }
 
-// Asks for a line to come: far ahead into the second-level cache, which can wait for more lines than the first, and
-// nearer into the first. The processor's own prefetcher stops at each page and follows these loads too late. Distances
-// by csrc/bench/bandwidth.cpp; prefetching is harmless behind the last row.
+// Prefetches cache lines: far ahead into the second-level cache, which can wait for more lines than the first, and
+// nearer into the first. The hardware prefetcher stops at each page and follows these loads too late. The distances are
+// measured by csrc/bench/bandwidth.cpp. Prefetching behind the last row is harmless.
 IDCWH_INLINE void prefetch(const std::uint8_t* p, std::size_t bytes) {
     const bool wide = bytes >= 192;
     _mm_prefetch(reinterpret_cast<const char*>(p + (wide ? 2048 : 1024)), _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(p + (wide ? 8192 : 3072)), _MM_HINT_T1);
 }
 
-// Four vectors of four 64-bit sums -> sixteen 16-bit ones: the 128-bit halves stay apart, a[0] a[1] b[0] b[1] ... in
-// the low half, a[2] a[3] b[2] b[3] ... in the high one.
+// Packs four vectors of four 64-bit sums to sixteen 16-bit sums. The 128-bit halves stay separate: a[0] a[1] b[0] b[1]
+// ... in the low half, a[2] a[3] b[2] b[3] ... in the high half.
 IDCWH_INLINE __m256i pack_words(__m256i a, __m256i b, __m256i c, __m256i d) {
     return _mm256_packus_epi32(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
 }
-// The same, in memory order.
+// Does the same in memory order.
 IDCWH_INLINE __m256i pack_words_in_order(__m256i a, __m256i b, __m256i c, __m256i d) {
     return _mm256_permutevar8x32_epi32(pack_words(a, b, c, d), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-// 1 byte a row.
+// 1 byte per row.
 template <class Count>
 struct Rows1 {
     static constexpr std::size_t overrun = 0;
@@ -49,7 +48,7 @@ struct Rows1 {
     }
 };
 
-// 2 bytes a row.
+// 2 bytes per row.
 template <class Count>
 struct Rows2 {
     static constexpr std::size_t overrun = 0;
@@ -61,7 +60,8 @@ struct Rows2 {
     }
 };
 
-// Shuffle that spreads rows of `bytes` bytes to lanes of `lane` bytes (in each 128-bit half), zeros between them.
+// Returns the pattern of a shuffle that moves rows of `bytes` bytes to lanes of `lane` bytes, with zeros in between, in
+// each 128-bit half.
 IDCWH_INLINE __m256i spread_pattern(std::size_t bytes, std::size_t lane) {
     std::uint8_t pattern[32];
     for (std::size_t i = 0; i < 32; ++i) {
@@ -71,7 +71,7 @@ IDCWH_INLINE __m256i spread_pattern(std::size_t bytes, std::size_t lane) {
     return load256(pattern);
 }
 
-// 3 or 4 bytes a row: 32-bit lanes.
+// 3 or 4 bytes per row: 32-bit lanes.
 template <class Count, bool Exact>
 struct Rows4 {
     static constexpr std::size_t overrun = Exact ? 0 : 4;
@@ -93,7 +93,7 @@ struct Rows4 {
     }
 };
 
-// 8 bytes a row.
+// 8 bytes per row.
 template <class Count>
 struct Rows8 {
     static constexpr std::size_t overrun = 0;
@@ -106,8 +106,8 @@ struct Rows8 {
     }
 };
 
-// 5 to 7 bytes a row: rows 2i, 2i + 1 in the low half and 2i + 8, 2i + 9 in the high one, so that the packing is in
-// order.
+// 5 to 7 bytes per row. Rows 2i and 2i + 1 are in the low half, 2i + 8 and 2i + 9 in the high one, so that packing
+// keeps their order.
 template <class Count>
 struct RowsTo8 {
     static constexpr std::size_t overrun = 6;
@@ -125,7 +125,7 @@ struct RowsTo8 {
     }
 };
 
-// 9 to 16 bytes a row: row i in the low half, row i + 8 in the high one.
+// 9 to 16 bytes per row: row i in the low half, row i + 8 in the high one.
 template <class Count>
 struct RowsTo16 {
     static constexpr std::size_t overrun = 7;
@@ -205,19 +205,19 @@ struct Rows48 {
     }
 };
 
-// 17 bytes per row and more: whole vectors, then what is left, read so that it ends with the row. Four rows are read
-// side by side, so that they share the loads of the query; from 192 bytes on one after the other, because four streams
-// that far apart are more than the processor's own prefetcher follows.
+// 17 or more bytes per row: whole vectors, then one that ends with the row. Four rows are read in parallel and share
+// the loads of the query. From 192 bytes on, rows are read one after the other, because the hardware prefetcher does
+// not follow four distant streams (csrc/bench/bandwidth.cpp).
 template <class Count>
 struct RowsLong {
     static constexpr std::size_t overrun = 0;
     const std::uint8_t* query;
-    __m256i keep;  // of the last vector: the bytes that no earlier one has counted
+    __m256i keep;  // mask of the last vector: the bytes that no earlier vector has counted
     IDCWH_INLINE RowsLong(const std::uint8_t* q, std::size_t bytes) : query(q) {
         std::uint8_t mask[32];
         const std::size_t fresh = bytes % 32;
         for (std::size_t i = 0; i < 32; ++i) {
-            // Up to 31 bytes a row, the last vector is two 16-byte halves, the second of which overlaps the first.
+            // Up to 31 bytes per row, the last vector consists of two halves of 16 bytes that overlap.
             const bool counted = bytes < 32 ? i >= 16 && i < 16 + 32 - bytes : i < 32 - fresh;
             mask[i] = counted ? 0 : 0xff;
         }
@@ -278,17 +278,17 @@ struct RowsLong {
     }
 };
 
-// How many rows, in sixteens, can be read without leaving the block.
+// Returns the number of rows, a multiple of sixteen, that can be read without reading behind the block.
 template <class Rows>
 IDCWH_INLINE std::size_t vector_rows(std::size_t rows, std::size_t bytes) {
     const std::size_t spare = (Rows::overrun + bytes - 1) / bytes;
     return rows > spare ? (rows - spare) / 16 * 16 : 0;
 }
 
-// Distances of sixteen rows of which at least one is a hit.
+// Writes the hits among sixteen rows, at least one. mask: two bits per row, set for hits.
 IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::size_t row, Hit* hits,
                                   std::size_t count) {
-    if (mask == 0xffffffffu) {  // all sixteen: rows and distances, interleaved
+    if (mask == 0xffffffffu) {  // all rows are hits: interleaves row numbers and distances
         const __m256i rows = _mm256_add_epi16(_mm256_set1_epi16(static_cast<short>(row)),
                                               _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
         const __m256i low = _mm256_unpacklo_epi16(rows, distances), high = _mm256_unpackhi_epi16(rows, distances);
@@ -299,7 +299,7 @@ IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::si
     }
     alignas(32) std::uint16_t values[16];
     _mm256_store_si256(reinterpret_cast<__m256i*>(values), distances);
-    if (IDCWH_POPCOUNT64(mask) >= 8) {  // of 32: many, and no branch could learn which
+    if (IDCWH_POPCOUNT64(mask) >= 8) {  // at least four hits: too unpredictable for branches
         for (std::size_t lane = 0; lane < 16; ++lane, mask >>= 2) {
             hits[count] = {static_cast<std::uint16_t>(row + lane), values[lane]};
             count += mask & 1;
@@ -309,19 +309,20 @@ IDCWH_INLINE std::size_t put_hits(__m256i distances, std::uint32_t mask, std::si
     for (; mask; mask &= mask - 1) {
         const auto lane = static_cast<unsigned>(__builtin_ctz(mask)) / 2;
         hits[count++] = {static_cast<std::uint16_t>(row + lane), values[lane]};
-        mask &= mask - 1;  // a lane has two bits
+        mask &= mask - 1;  // the second bit of the row
     }
     return count;
 }
 
-// Of both halves of 32 rows. A call, because it is most of the code of a scan and there is a scan for each width.
+// Writes the hits among 32 rows. Not inlined, because it would be most of the code of a scan, and each width has a
+// scan.
 IDCWH_NOINLINE std::size_t put_both(__m256i a, __m256i hit_a, __m256i b, __m256i hit_b, std::size_t row, Hit* hits,
                                     std::size_t count) {
     count = put_hits(a, static_cast<std::uint32_t>(_mm256_movemask_epi8(hit_a)), row, hits, count);
     return put_hits(b, static_cast<std::uint32_t>(_mm256_movemask_epi8(hit_b)), row + 16, hits, count);
 }
 
-// Rows below 64 bytes are prefetched sixteen at a time; RowsLong prefetches longer ones itself, as it reads them.
+// Compares sixteen rows and prefetches later ones. RowsLong prefetches rows of 64 or more bytes itself.
 template <class Rows>
 IDCWH_INLINE __m256i sixteen_and_prefetch(const Rows& reader, const std::uint8_t* p, std::size_t bytes) {
     if (bytes < 64)
@@ -337,7 +338,7 @@ IDCWH_INLINE std::size_t scan_vectors(const std::uint8_t* codes, std::size_t row
     const __m256i zero = _mm256_setzero_si256();
     const std::size_t whole = vector_rows<Rows>(rows, bytes);
     std::size_t count = 0, row = 0;
-    for (; row + 32 <= whole; row += 32) {  // one test for two vectors: hits are rare
+    for (; row + 32 <= whole; row += 32) {  // one test for two vectors, because hits are rare
         const std::uint8_t* p = codes + row * bytes;
         const __m256i a = sixteen_and_prefetch(reader, p, bytes);
         const __m256i b = sixteen_and_prefetch(reader, p + 16 * bytes, bytes);
@@ -367,7 +368,7 @@ IDCWH_INLINE void distance_vectors(const std::uint8_t* codes, std::size_t rows, 
     distance_rows(codes, whole, rows, bytes, query, out);
 }
 
-// Calls body with the class that reads rows of this width; the width is a constant where the class has one.
+// Calls body with the class for rows of this width, and with the width, which is a constant for common widths.
 template <class Count, class Body>
 IDCWH_INLINE auto with_rows(std::size_t bytes, Body body) {
     if (bytes == 1) return body.template operator()<Rows1<Count>>(std::size_t{1});
@@ -413,7 +414,7 @@ inline void pack_bytes_256(const std::uint8_t* bytes, std::size_t words, std::ui
         out[i] = ~(zeros(bytes) | static_cast<std::uint64_t>(zeros(bytes + 32)) << 32);
 }
 
-// Bits of each byte by two look-ups in a table of the sixteen half bytes.
+// Counts the bits of each byte by two look-ups in a table of the sixteen half bytes.
 struct CountByTable {
     static IDCWH_INLINE __m256i bytes(__m256i x) {
         const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,  //

@@ -1,6 +1,5 @@
-// One row after the other, a machine word at a time. Included into an anonymous namespace's file after its
-// IDCWH_TARGET, with IDCWH_POPCOUNT64 defined: the portable kernels are this and nothing else, the others finish their
-// last rows with it.
+// Row by row comparison, one machine word at a time. The portable kernels consist of it, and the others use it for the
+// last rows. Included after IDCWH_TARGET, with IDCWH_POPCOUNT64 defined.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +18,8 @@ IDCWH_INLINE std::uint64_t load_word(const std::uint8_t* p) {
     return word;
 }
 
-// The 1 to 7 bytes at p, the others zero; never reads past them. By parts that may overlap: a copy of three bytes goes
-// through memory, and waits for it.
+// Loads the 1 to 7 bytes at p and no byte behind them; the other bytes are zero. Uses overlapping loads, because a copy
+// of, say, three bytes would go through memory and wait for it.
 IDCWH_INLINE std::uint64_t load_tail(const std::uint8_t* p, std::size_t bytes) {
     if (bytes < 4) {
         const std::size_t middle = bytes / 2, last = bytes - 1;
@@ -41,8 +40,7 @@ IDCWH_INLINE std::uint32_t row_distance(const std::uint8_t* a, const std::uint8_
     return sum;
 }
 
-// rows first .. rows - 1; branch-free, because hits can be frequent here (the slot after the last hit may be written
-// to).
+// Scans the rows [first, rows). Branch-free, because hits can be frequent; it may write to the slot after the last hit.
 IDCWH_INLINE std::size_t scan_rows(const std::uint8_t* codes, std::size_t first, std::size_t rows, std::size_t bytes,
                                    const std::uint8_t* query, std::uint32_t limit, Hit* hits, std::size_t count) {
     for (std::size_t row = first; row < rows; ++row) {
@@ -59,7 +57,7 @@ IDCWH_INLINE void distance_rows(const std::uint8_t* codes, std::size_t first, st
         out[row] = static_cast<std::uint16_t>(row_distance(codes + row * bytes, query, bytes));
 }
 
-// Calls body with the width as a constant where that pays: the compiler then unrolls the row.
+// Calls body with the width, as a constant for common widths, so that the compiler unrolls the loop over a row.
 template <class Body>
 IDCWH_INLINE auto with_constant_width(std::size_t bytes, Body body) {
     switch (bytes) {

@@ -1,4 +1,4 @@
-// The kernels made of scalar.hpp alone. Included by the files of the instruction sets that have no vectors of use here.
+// Kernels that use only scalar.hpp, for instruction sets without vectors.
 #pragma once
 
 #include "cpu/kernels/masks.hpp"

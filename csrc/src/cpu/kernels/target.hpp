@@ -1,11 +1,11 @@
-// Compiles the rest of a file for an instruction set that the build as a whole must not assume.
+// IDCWH_TARGET: compiles the rest of a file for an instruction set that the rest of the build must not use.
 //
-// IDCWH_TARGET("avx2,...") turns it on from there to the end of the file. Everything below it lives in an anonymous
-// namespace and uses nothing of the standard library: a template instantiated here would be emitted with these
-// instructions, and the linker might pick that copy for the whole program.
+// IDCWH_TARGET("avx2,...") applies up to IDCWH_TARGET_END. Code in between is in an anonymous namespace and uses
+// nothing of the standard library. Otherwise the linker might choose a template that was compiled with these
+// instructions for the whole program.
 //
-// With IDCWH_SIMDE the same file is compiled against SIMDe instead, which spells out each intrinsic in plain C: so the
-// kernels of an instruction set can be tested on a machine that lacks it.
+// With IDCWH_SIMDE, the file is compiled with SIMDe, which implements the intrinsics in plain C. So the kernels can be
+// tested on machines without the instruction set.
 #pragma once
 
 #define IDCWH_PRAGMA(text) _Pragma(#text)
@@ -22,7 +22,7 @@
 #endif
 
 #define IDCWH_NOINLINE __attribute__((noinline))
-#if defined(IDCWH_SIMDE)  // intrinsics in C are long: a file where all are inlined takes a minute to compile
+#if defined(IDCWH_SIMDE)  // intrinsics in C are long, and inlining them all takes a minute of compile time per file
 #define IDCWH_INLINE inline
 #define IDCWH_LAMBDA_INLINE
 #else
@@ -30,7 +30,7 @@
 #define IDCWH_LAMBDA_INLINE __attribute__((always_inline))
 #endif
 
-// Holds a vector in a register: GCC would otherwise load it again for each use, and regroup sums until they spill.
+// Keeps a vector in a register. Otherwise GCC loads it again per use, and reorders sums until they spill.
 #if defined(IDCWH_SIMDE)
 #define IDCWH_IN_REGISTER(x) (void)(x)
 #elif defined(__aarch64__)

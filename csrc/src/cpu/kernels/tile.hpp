@@ -1,11 +1,12 @@
-// Four queries over the planes of a block: every load of codes serves four queries, every load of a table two vectors
-// of codes, and the sums stay in registers until the whole distance is known.
+// Comparison of four queries with the planes of a block. Every load of codes serves four queries, and every load of a
+// table serves two vectors of codes. The sums stay in registers until the whole distance is known.
 //
-// V is the vector of an instruction set: V::term(table, plane) gives the bits in which one plane differs from the
-// query. Sums are bytes. With limits up to 127 a sum starts at 127 - limit and a hit is a sum below 128: its sign bit
-// says so, and one movemask tests all lanes. Above that (wide codes: the k-th of 512 random bits is at about 200) the
-// two halves of a code are summed apart, saturating, and their average picks candidates, which are then measured
-// exactly.
+// V is the vector type of an instruction set. V::term(table, plane) returns the number of differing bits per lane. Sums
+// are bytes. For limits up to 127, a sum starts at 127 - limit. A hit is then a sum below 128, and one movemask of the
+// sign bits tests all lanes.
+//
+// Wide codes have larger limits: for 512 random bits, the k-th distance is about 200. Then the two halves of a code are
+// summed separately with saturation. Their average selects candidates, whose exact distance is computed.
 #pragma once
 
 #include "cpu/kernels/scalar.hpp"
@@ -51,13 +52,13 @@ IDCWH_INLINE void add_planes(Sums<V>& sums, const std::uint8_t* group, const Til
         }
 }
 
-// A bit for each of the rows [row, rows) that a mask has room for.
+// Returns a mask of up to 64 lanes that sets the bits of the rows [row, rows).
 IDCWH_INLINE std::uint64_t lanes_of(std::size_t row, std::size_t rows) {
     const std::size_t left = row < rows ? rows - row : 0;
     return left < 64 ? (std::uint64_t{1} << left) - 1 : ~std::uint64_t{0};
 }
 
-// The rare end: lanes of one vector below 128 are hits.
+// Writes the hits of one vector, its lanes below 128. Not inlined, because hits are rare.
 template <class V>
 IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_t rows, unsigned bias,
                                TileQuery& query) {
@@ -76,8 +77,8 @@ IDCWH_NOINLINE void put_biased(typename V::type sum, std::size_t row, std::size_
     }
 }
 
-// plain: how many bytes of a code can be added without saturation, which some processors (Zen 3) do on the ports of the
-// shuffles.
+// plain: the number of bytes of a code that can be added without saturation. Some processors (Zen 3) execute saturating
+// additions on the ports that shuffles need.
 template <class V>
 IDCWH_INLINE void scan_biased(const std::uint8_t* planes, std::size_t rows, std::size_t bytes, std::size_t plain,
                               TileQuery* queries) {
@@ -124,7 +125,7 @@ IDCWH_INLINE void scan_split(const std::uint8_t* codes, const std::uint8_t* plan
         Sums<V> low, high;
         for (std::size_t q = 0; q < tile_queries; ++q)
             low.at[q][0] = low.at[q][1] = high.at[q][0] = high.at[q][1] = V::set1(0);
-        // The first 31 bytes of a half are at most 248 bits.
+        // The first 31 bytes of a half have at most 248 bits, so their sum cannot overflow a byte.
         const std::size_t middle = bytes / 2, half = bytes - middle;
         const std::size_t plain_low = middle < 31 ? middle : 31, plain_high = middle + (half < 31 ? half : 31);
         add_planes<V, false>(low, planes, queries, 0, plain_low);

@@ -1,4 +1,4 @@
-// The 512-bit vector of tile.hpp, but for how a plane is compared with a query.
+// The 512-bit vector for tile.hpp, without the comparison of a plane with a query (term).
 #pragma once
 
 #include "cpu/kernels/tile.hpp"
@@ -14,7 +14,7 @@ struct Vector512 {
     static IDCWH_INLINE type load(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
     static IDCWH_INLINE void store(std::uint8_t* p, type x) { _mm512_storeu_si512(p, x); }
     static IDCWH_INLINE type set1(unsigned x) { return _mm512_set1_epi8(static_cast<char>(x)); }
-    // The masked form of the broadcast only because GCC warns about the operand that the plain one leaves undefined.
+    // The masked form of the broadcast, because GCC warns about an undefined operand in the plain one.
     static IDCWH_INLINE type table(const std::uint8_t* p) { return _mm512_maskz_broadcast_i32x4(0xffff, load128(p)); }
     template <bool Saturate>
     static IDCWH_INLINE void add(type& sum, type x) {
