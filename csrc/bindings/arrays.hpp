@@ -1,5 +1,5 @@
-// What Python hands over, checked: numpy arrays of the right type, shape and layout, used where they lie. Nothing is
-// cast or copied.
+// Checked conversion of Python arguments. NumPy arrays must have the expected type, shape and layout. They are used in
+// place, never cast or copied.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -20,6 +20,7 @@ namespace idcwh::bindings {
 
 namespace py = pybind11;
 
+// Returns the type of a value and, for an array, its shape and layout, for error messages.
 inline std::string describe(const py::handle& value) {
     if (!py::isinstance<py::array>(value)) return py::str(py::type::handle_of(value).attr("__name__"));
     const auto array = py::reinterpret_borrow<py::array>(value);
@@ -29,8 +30,8 @@ inline std::string describe(const py::handle& value) {
     return text;
 }
 
-// A C-contiguous array of T. A wrong shape or layout is a ValueError, a wrong type a TypeError, with expected and
-// actual. expected() says what was expected: it is asked only when something is wrong, because a search of few codes
+// Returns the data of a C-contiguous array of T. Raises ValueError for another shape or layout, TypeError for another
+// type. expected() returns a description of the array. It is called only for an error, because a search of few codes
 // takes microseconds.
 template <class T, class Expected>
 const T* data_of(const py::object& value, const char* name, Expected expected, py::ssize_t rows,
@@ -39,7 +40,7 @@ const T* data_of(const py::object& value, const char* name, Expected expected, p
     if (!py::isinstance<py::array>(value)) throw py::type_error(message());
     const auto array = py::reinterpret_borrow<py::array>(value);
     const py::dtype type = array.dtype();
-    const bool mask = std::is_same_v<T, std::uint8_t> && columns < 0;  // masks may be bool
+    const bool mask = std::is_same_v<T, std::uint8_t> && columns < 0;  // a mask may also be bool
     if (type.num() != py::dtype::num_of<T>() && !type.equal(py::dtype::of<T>()) && !(mask && type.kind() == 'b'))
         throw py::type_error(message());
     const bool shape = columns < 0
@@ -51,8 +52,8 @@ const T* data_of(const py::object& value, const char* name, Expected expected, p
     return static_cast<const T*>(array.data());
 }
 
-// A whole number in [least, most]; a bool or a float is none. Where there is no upper bound, what is larger than the
-// largest number is that: so many codes or bytes there cannot be.
+// Returns a whole number in [least, most]. Raises TypeError for bool and float. Without an upper bound, larger numbers
+// become the largest long long, which no number of codes or bytes reaches.
 inline long long whole_of(const py::object& value, const char* name, long long least, long long most) {
     if (py::isinstance<py::bool_>(value) || !PyIndex_Check(value.ptr()))
         throw py::type_error(std::string(name) + " must be a whole number, not " + std::string(py::repr(value)));
@@ -72,14 +73,15 @@ inline long long whole_of(const py::object& value, const char* name, long long l
     return number;
 }
 
-// A whole number of rows, bytes or the like, from `least` on; what memory cannot address is the largest size there is.
+// Returns a size of at least `least`, such as a number of rows or bytes. Sizes that memory cannot address become the
+// largest std::size_t.
 inline std::size_t size_of(const py::object& value, const char* name, long long least = 0) {
     const auto number =
         static_cast<unsigned long long>(whole_of(value, name, least, std::numeric_limits<long long>::max()));
     return static_cast<std::size_t>(std::min<unsigned long long>(number, std::numeric_limits<std::size_t>::max()));
 }
 
-// Threads of a search; None: 0, which leaves it to the engine.
+// Returns the number of threads of a search. None yields 0, the default of the engine.
 inline unsigned threads_of(const py::object& threads) {
     return threads.is_none() ? 0 : static_cast<unsigned>(whole_of(threads, "threads", 0, max_threads));
 }
@@ -96,13 +98,13 @@ inline const std::uint8_t* codes_of(const py::object& value, const char* name, u
     return data;
 }
 
-// The eligible rows as Python says them: None, (begin, end), ascending int64 row numbers, or a bool or uint8 for each
-// code. `bitmap` is where those last ones go.
+// Converts the rows of a search: None, (begin, end), ascending int64 row numbers, or one bool or uint8 per code. The
+// last two are stored in `bitmap`, which must outlive the result.
 inline Rows rows_of(const py::object& value, std::size_t size, std::vector<std::uint64_t>& bitmap) {
     if (value.is_none()) return Rows::all();
     const auto fail = [&](const std::string& what) -> Rows {
         throw py::type_error(
-            "rows must be None, a bool or uint8 for each code, ascending int64 row numbers, or a tuple "
+            "rows must be None, one bool or uint8 per code, ascending int64 row numbers, or a tuple "
             "(begin, end), not " +
             what);
     };
@@ -121,7 +123,7 @@ inline Rows rows_of(const py::object& value, std::size_t size, std::vector<std::
     if (array.itemsize() != 1 || (array.dtype().kind() != 'b' && array.dtype().kind() != 'u'))
         return fail(describe(value));
     const auto expected = [size] {
-        return "C-contiguous bool or uint8 of shape (" + std::to_string(size) + ",), one for each code";
+        return "C-contiguous bool or uint8 of shape (" + std::to_string(size) + ",), one per code";
     };
     const auto* bytes = data_of<std::uint8_t>(value, "rows", expected, static_cast<py::ssize_t>(size));
     bitmap.resize((size + 63) / 64);
@@ -130,7 +132,7 @@ inline Rows rows_of(const py::object& value, std::size_t size, std::vector<std::
     return Rows::of_bitmap(bitmap.data());
 }
 
-// The arguments every search has.
+// The common arguments of all searches.
 class Arguments {
 public:
     Codes codes;
@@ -144,7 +146,7 @@ public:
         codes.data = codes_of(codes_in, "codes", codes.bits, codes.size);
         queries = codes_of(queries_in, "queries", codes.bits, nq);
         const auto expected = [this] {
-            return "C-contiguous int64 of shape (" + std::to_string(codes.size) + ",), one for each code";
+            return "C-contiguous int64 of shape (" + std::to_string(codes.size) + ",), one per code";
         };
         if (!ids.is_none())
             options.ids = data_of<std::int64_t>(ids, "ids", expected, static_cast<py::ssize_t>(codes.size));

@@ -1,4 +1,4 @@
-// The parts of the module _core, a file each.
+// The parts of the module _core, one per source file.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,5 +1,5 @@
-// idcwh_search._core: the C++ engine for numpy. It only converts arguments and results; see _core.pyi for what the
-// functions do.
+// The module idcwh_search._core: the C++ engine for NumPy. It only converts arguments, results and errors. _core.pyi
+// documents the functions.
 #include <idcwh/crc32c.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
@@ -104,15 +104,14 @@ std::uint32_t crc32c_buffer(const py::object& buffer, const py::object& seed) {
     return result;
 }
 
-// Messages may name files, whose names are bytes.
+// Decodes a message like a file name, because it may contain one.
 py::object text_of(const std::string& text) {
     return py::reinterpret_steal<py::object>(
         PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<py::ssize_t>(text.size())));
 }
 
-// Sets the Python exception of an error's code: a class of idcwh_search.errors with the parts of the message as its
-// fields, or ValueError and KeyError for arguments. An interrupted search without a Python signal has no class of its
-// own.
+// Sets the Python exception for the code of an error. Arguments raise ValueError or KeyError. Other codes raise a class
+// of idcwh_search.errors, whose fields are the parts of the message.
 void set_error(const Error& error) {
     const char* name = "IdcwhError";
     switch (error.code()) {
@@ -136,12 +135,13 @@ void translate(std::exception_ptr pointer) {
     try {
         if (pointer) std::rethrow_exception(pointer);
     } catch (const SystemError& error) {
-        // Python makes FileNotFoundError and its kin from errno, text and file.
+        // OSError() returns the subclass of the errno, such as FileNotFoundError.
         const py::object value = py::reinterpret_borrow<py::object>(PyExc_OSError)(
             error.error_number(), std::generic_category().message(error.error_number()), text_of(error.path()));
         PyErr_SetObject(py::type::handle_of(value).ptr(), value.ptr());
     } catch (const Error& error) {
-        if (error.code() == ErrorCode::interrupted && PyErr_Occurred()) return;  // what the signal's handler raised
+        if (error.code() == ErrorCode::interrupted && PyErr_Occurred())
+            return;  // keeps the exception of the signal handler
         set_error(error);
     }
 }
@@ -158,27 +158,28 @@ PYBIND11_MODULE(_core, m) {
 
     const auto none = py::none();
     m.def("topk", topk_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none,
-          arg("rows") = none, arg("threads") = 0, "(D, I): the k nearest codes of each query, by (distance, id).");
+          arg("rows") = none, arg("threads") = 0,
+          "Returns (D, I), the k nearest codes of each query, by (distance, id).");
     m.def("topk_ties", topk_ties_array, arg("codes"), arg("bits"), arg("queries"), arg("k"), arg("ids") = none,
           arg("rows") = none, arg("threads") = 0,
-          "(lims, D, I): the k nearest codes and all that are as near as the k-th, by (distance, id).");
+          "Returns (lims, D, I), the k nearest codes and all at the distance of the k-th, by (distance, id).");
     m.def("radius", radius_array, arg("codes"), arg("bits"), arg("queries"), arg("radius"), arg("ids") = none,
           arg("rows") = none, arg("threads") = 0,
-          "(lims, D, I): every code within radius, inclusive, by (distance, id).");
+          "Returns (lims, D, I), every code at a distance of at most radius, by (distance, id).");
     m.def("count", count_array, arg("codes"), arg("bits"), arg("queries"), arg("radius"), arg("rows") = none,
-          arg("threads") = 0, "How many codes lie within radius, inclusive, of each query.");
+          arg("threads") = 0, "Returns the number of codes at a distance of at most radius of each query.");
     m.def("histogram", histogram_array, arg("codes"), arg("bits"), arg("queries"), arg("rows") = none,
-          arg("threads") = 0, "How many codes lie at each distance of each query.");
+          arg("threads") = 0, "Returns the number of codes at each distance of each query.");
     m.def("rank", rank_array, arg("codes"), arg("bits"), arg("queries"), arg("ids") = none, arg("rows") = none,
-          arg("threads") = 0, "(D, I): every code, by (distance, id).");
-    m.def("isa", isa_dicts, "Instruction sets compiled in: name, supported, active; slowest first.");
+          arg("threads") = 0, "Returns (D, I), every code, by (distance, id).");
+    m.def("isa", isa_dicts, "Returns the compiled instruction sets (name, supported, active), slowest first.");
     m.def("set_isa", &idcwh::isa_force, arg("name"),
-          "Search with this instruction set from now on; 'auto' for the best.");
+          "Sets the instruction set of later searches; 'auto' selects the fastest supported one.");
     m.def("available_cores", &idcwh::available_cores,
-          "The number of cores that this process may use: its affinity mask and its CPU quota.");
-    m.def("crc32c", crc32c_buffer, arg("buffer"), arg("seed") = 0, "CRC-32C of a contiguous buffer.");
+          "Returns the number of cores that this process may use by its affinity mask and its CPU quota.");
+    m.def("crc32c", crc32c_buffer, arg("buffer"), arg("seed") = 0, "Returns the CRC-32C of a contiguous buffer.");
     m.def("padding_is_zero", padding_is_zero_array, arg("codes"), arg("bits"),
-          "True when no row has a padding bit set.");
+          "Returns True if no row has a padding bit set.");
     bind_metrics(m);
     bind_index(m);
     bind_database(m);

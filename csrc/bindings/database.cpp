@@ -1,4 +1,4 @@
-// idcwh::Database and its snapshots for Python; see _core.pyi for what the functions do.
+// Bindings of idcwh::Database and its snapshots. _core.pyi documents the functions.
 #include <idcwh/database.hpp>
 
 #include <string_view>
@@ -12,8 +12,8 @@
 namespace idcwh::bindings {
 namespace {
 
-// Texts as the file keeps them: keys as the bytes of file names, labels as UTF-8 that may hold lone surrogates. The
-// bytes objects keep what the views look at.
+// Texts in the encoding of the file: keys as bytes of file names, labels as UTF-8 that may contain lone surrogates. The
+// bytes objects in encoded_ own the memory of the views.
 class Texts {
 public:
     enum class Kind { key, label };
@@ -28,18 +28,18 @@ public:
                 continue;
             }
             if (!PyUnicode_Check(item.ptr()))
-                throw py::type_error(std::string(name) + ": expected texts, not " +
+                throw py::type_error(std::string(name) + " must be texts, not " +
                                      std::string(py::str(py::type::handle_of(item).attr("__name__"))) + " (" +
                                      std::string(py::repr(item)) + ")");
             PyObject* bytes = kind == Kind::key ? PyUnicode_EncodeFSDefault(item.ptr())
                                                 : PyUnicode_AsEncodedString(item.ptr(), "utf-8", "surrogatepass");
             if (!bytes) throw py::error_already_set();
-            kept_.push_back(py::reinterpret_steal<py::object>(bytes));
+            encoded_.push_back(py::reinterpret_steal<py::object>(bytes));
             views_.emplace_back(PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes)));
         }
         if (views_.size() != count)
-            throw py::value_error(std::string(name) + ": expected " + std::to_string(count) +
-                                  " texts, one a code, not " + std::to_string(views_.size()));
+            throw py::value_error(std::string(name) + " must be " + std::to_string(count) +
+                                  " texts, one per code, not " + std::to_string(views_.size()));
         given_ = true;
     }
     const std::string_view* data() const { return given_ ? views_.data() : nullptr; }
@@ -47,7 +47,7 @@ public:
 private:
     bool given_ = false;
     std::vector<std::string_view> views_;
-    std::vector<py::object> kept_;
+    std::vector<py::object> encoded_;
 };
 
 py::object key_text(std::string_view key) {
@@ -72,7 +72,7 @@ py::object label_text(std::string_view label) {
 const std::int64_t* ids_or_null(const py::object& ids, std::size_t count) {
     if (ids.is_none()) return nullptr;
     const auto expected = [count] {
-        return "C-contiguous int64 of shape (" + std::to_string(count) + ",), one for each code";
+        return "C-contiguous int64 of shape (" + std::to_string(count) + ",), one per code";
     };
     return data_of<std::int64_t>(ids, "ids", expected, static_cast<py::ssize_t>(count));
 }
@@ -83,7 +83,7 @@ std::size_t rows_of_codes(const py::object& codes, unsigned bits) {
     return rows;
 }
 
-// All of a call that adds, in the form the library takes; the views look into what Python keeps meanwhile.
+// The arguments of a call that adds items, as NewItems. It refers to the caller's arrays, which must outlive it.
 struct Added {
     std::size_t size;
     Texts keys, labels;
@@ -111,7 +111,7 @@ struct Added {
     }
 };
 
-// Runs write(items, assigned) without the interpreter lock and returns the ids that were assigned.
+// Runs write(items, assigned) without the GIL and returns the assigned ids.
 template <class Write>
 py::array_t<std::int64_t> written(const Added& added, Write write) {
     py::array_t<std::int64_t> assigned(static_cast<py::ssize_t>(added.size));
@@ -136,7 +136,7 @@ struct IdList {
     }
 };
 
-// A list of text(id) for these ids; without ids, of every item in the order of rows.
+// Returns of_id(id) for these ids or, if ids is None, of_item(key, label) for every item in the order of rows.
 template <class OfId, class OfItem>
 py::list column(const DatabaseSnapshot& self, const py::object& ids, OfId of_id, OfItem of_item) {
     if (ids.is_none()) {
@@ -207,7 +207,8 @@ py::array_t<std::int64_t> find(const DatabaseSnapshot& self, const py::list& wan
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(found.size()), found.data());
 }
 
-// Over the file, as long as the array lives; None where the codes are not in one piece.
+// Returns a read-only array over the mapped file, which keeps the snapshot alive, or None if the codes are not
+// contiguous.
 py::object codes_in_place(const py::object& self) {
     const auto& view = py::cast<const DatabaseSnapshot&>(self);
     const std::uint8_t* codes;

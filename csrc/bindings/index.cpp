@@ -1,4 +1,4 @@
-// idcwh::Index and idcwh::Snapshot for numpy; see _core.pyi for what the functions do.
+// Bindings of idcwh::Index and idcwh::Snapshot. _core.pyi documents the functions.
 #include <idcwh/index.hpp>
 
 #include <utility>
@@ -13,13 +13,15 @@
 namespace idcwh::bindings {
 namespace {
 
-// What Python says of where: None, ids (int64), a pair (first, last) of ids, or a mask (bool).
+// Converts the argument `where`: None, ids (int64), a pair (first, last) of ids, or a mask (bool).
 Where where_of(const py::object& value) {
     if (value.is_none()) return Where::all();
     if (py::isinstance<py::tuple>(value)) {
         const auto pair = py::reinterpret_borrow<py::tuple>(value);
         constexpr auto most = std::numeric_limits<long long>::max();
-        if (pair.size() != 2) throw py::value_error("where: a range of ids is a pair (first, last)");
+        if (pair.size() != 2)
+            throw py::value_error("where must be a pair (first, last) of ids, not a tuple of " +
+                                  std::to_string(pair.size()));
         return Where::id_range(whole_of(pair[0], "where", -most - 1, most),
                                whole_of(pair[1], "where", -most - 1, most));
     }
@@ -33,6 +35,7 @@ Where where_of(const py::object& value) {
     return Where::of_ids(data_of<std::int64_t>(value, "where", expected, size), static_cast<std::size_t>(size));
 }
 
+// The common arguments of searches of a snapshot.
 struct Query {
     const std::uint8_t* data;
     std::size_t nq;
@@ -169,7 +172,7 @@ py::list structures(const Snapshot& self) {
 py::array_t<std::int64_t> add(Index& self, const py::object& codes, const py::object& ids) {
     std::size_t n;
     const auto* data = codes_of(codes, "codes", self.bits(), n);
-    const auto expected = [n] { return "C-contiguous int64 of shape (" + std::to_string(n) + ",), one for each code"; };
+    const auto expected = [n] { return "C-contiguous int64 of shape (" + std::to_string(n) + ",), one per code"; };
     const auto* id_data =
         ids.is_none() ? nullptr : data_of<std::int64_t>(ids, "ids", expected, static_cast<py::ssize_t>(n));
     py::array_t<std::int64_t> assigned(static_cast<py::ssize_t>(n));

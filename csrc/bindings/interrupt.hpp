@@ -1,4 +1,4 @@
-// Ctrl-C in the middle of a long search.
+// Ctrl_C: ends a long search on Ctrl-C.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -10,9 +10,8 @@
 
 namespace idcwh::bindings {
 
-// Asks Python, now and then, whether a signal has come whose handler raises. The search then ends, and translate()
-// leaves the exception that the handler raised as it is. Only Python's main thread learns of signals: searches on
-// others are not asked.
+// Runs pending Python signal handlers during a search. If one raises, the search ends, and translate() passes on that
+// exception. Python runs signal handlers on the main thread only, so searches on other threads have no interrupt.
 class Ctrl_C {
 public:
     Ctrl_C() = default;
@@ -20,7 +19,7 @@ public:
     Ctrl_C& operator=(const Ctrl_C&) = delete;
     const Interrupt* interrupt() const { return on_main_thread() ? &interrupt_ : nullptr; }
 
-    // Called once, with the interpreter locked.
+    // Must be called once, with the GIL held.
     static void remember_main_thread() {
         namespace py = pybind11;
         main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
@@ -31,8 +30,8 @@ private:
     static inline unsigned long main_thread = 0;
     static bool on_main_thread() { return PyThread_get_thread_ident() == main_thread; }
 
-    // Where other threads keep the interpreter busy it takes them milliseconds to let go of it: the search asks so
-    // seldom that this costs it a tenth of its time.
+    // If other threads run Python code, acquiring the GIL takes milliseconds. The next check is then delayed so that
+    // waiting takes at most a tenth of the search.
     static bool pending(void* self) {
         auto& next = static_cast<Ctrl_C*>(self)->next_;
         const auto before = Clock::now();

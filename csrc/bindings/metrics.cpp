@@ -1,4 +1,4 @@
-// Metrics for numpy: arrays in, arrays out; see _core.pyi for what the functions do.
+// Bindings of metrics.hpp. _core.pyi documents the functions.
 #include <idcwh/metrics.hpp>
 
 #include <utility>
@@ -90,10 +90,10 @@ void bind_metrics(py::module_& m) {
     m.def("count_pairs", count_pairs_array, arg("queries"), arg("query_labels"), arg("database"),
           arg("database_labels"), arg("bits"), arg("classes") = py::none(), arg("cuts") = py::tuple(),
           arg("ranked") = true, arg("threads") = 0,
-          "(row, items, relevant, ranked_sum, ranked_hits): counts of all pairs by distance.");
-    m.def("count_distinct", count_distinct_array, arg("codes"), arg("bits"), "How many different codes there are.");
+          "Returns (row, items, relevant, ranked_sum, ranked_hits), counts of all pairs by distance.");
+    m.def("count_distinct", count_distinct_array, arg("codes"), arg("bits"), "Returns the number of distinct codes.");
     m.def("bit_pairs", bit_pairs_array, arg("codes"), arg("bits"), arg("threads") = 0,
-          "In how many codes two bits are both set, [bits, bits].");
+          "Returns the numbers of codes in which two bits are both set, [bits, bits].");
 }
 
 }  // namespace idcwh::bindings

@@ -1,4 +1,4 @@
-// optimize(memory, threads) of an index and of a database.
+// optimize(memory, threads), a method of indexes and of databases.
 #pragma once
 
 #include <idcwh/index.hpp>

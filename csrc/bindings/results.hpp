@@ -1,4 +1,4 @@
-// Results as numpy arrays: allocated here and filled with the interpreter unlocked.
+// Results as NumPy arrays. They are allocated with the GIL held and filled without it.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -14,7 +14,7 @@ namespace idcwh::bindings {
 
 namespace py = pybind11;
 
-// Distances and ids of nq queries, `columns` each.
+// Distances and ids of nq queries, `columns` per query.
 class Ranked {
 public:
     Ranked(std::size_t nq, std::size_t columns)
@@ -41,7 +41,7 @@ private:
     std::int64_t* id_data_;
 };
 
-// Hands a vector's memory to numpy.
+// Moves a vector into a NumPy array without a copy.
 template <class T>
 py::array_t<T> to_array(std::vector<T>&& values) {
     auto owner = std::make_unique<std::vector<T>>(std::move(values));
@@ -52,7 +52,7 @@ py::array_t<T> to_array(std::vector<T>&& values) {
     return py::array_t<T>(size, data, capsule);
 }
 
-// (lims, D, I) of what search returns.
+// Runs a search that returns Hits. Returns (lims, D, I).
 template <class Search>
 py::tuple hits_arrays(Search search) {
     Hits hits;
@@ -64,7 +64,7 @@ py::tuple hits_arrays(Search search) {
                           to_array(std::move(hits.ids)));
 }
 
-// Counts of this shape, which fill(data) writes.
+// Returns counts of this shape, which fill(data) writes.
 template <class Fill>
 py::array_t<std::int64_t> counts_array(std::vector<std::size_t> shape, Fill fill) {
     py::array_t<std::int64_t> counts(std::move(shape));

@@ -1,8 +1,8 @@
-# 64-bit ARM from another machine, its programs run by qemu:
+# Toolchain for 64-bit ARM on another machine. qemu runs the programs.
 #
 #   cmake -S csrc -B build/aarch64 -G Ninja --toolchain $PWD/csrc/cmake/aarch64-linux-gnu.cmake
 #
-# Debian: g++-aarch64-linux-gnu, qemu-user.
+# Debian packages: g++-aarch64-linux-gnu, qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

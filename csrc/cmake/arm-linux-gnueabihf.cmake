@@ -1,6 +1,6 @@
-# 32-bit ARM from another machine, its programs run by qemu; see aarch64-linux-gnu.cmake.
+# Toolchain for 32-bit ARM on another machine. qemu runs the programs. Used like aarch64-linux-gnu.cmake.
 #
-# Debian: g++-arm-linux-gnueabihf, qemu-user.
+# Debian packages: g++-arm-linux-gnueabihf, qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR armv7l)
 set(CMAKE_C_COMPILER arm-linux-gnueabihf-gcc)

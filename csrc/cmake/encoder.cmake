@@ -1,5 +1,5 @@
-# The second library, idcwh_encoder (target idcwh::encoder): images to pixels to codes. ONNX Runtime's shared library is
-# loaded at run time; its C header is in third_party.
+# The library idcwh_encoder (target idcwh::encoder), which preprocesses images and encodes them. It loads the shared
+# library of ONNX Runtime at run time. The C header of ONNX Runtime is in third_party.
 file(GLOB sources CONFIGURE_DEPENDS src/images/*.cpp src/encoder/*.cpp src/c_api/encoder.cpp src/base/json.cpp
      src/base/sha256.cpp)
 list(FILTER sources EXCLUDE REGEX "/passes.cpp$")
@@ -9,7 +9,7 @@ add_library(idcwh_models OBJECT ${sources})
 idcwh_compile(idcwh_models -O2)
 target_include_directories(idcwh_models SYSTEM PRIVATE third_party/onnxruntime)
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-  # Pixels depend on every rounding: see src/images/axis.cpp.
+  # No fused multiply-add, because it rounds differently and so changes pixels (src/images/axis.cpp).
   target_compile_options(idcwh_images PRIVATE -ffp-contract=off)
   target_compile_options(idcwh_models PRIVATE -ffp-contract=off)
 endif()

@@ -1,9 +1,9 @@
-// A service that keeps its codes in a file: many threads answer from it while somebody else adds, removes and compacts.
+// A service that stores its codes in a file. Many threads answer requests while a writer adds, removes and compacts.
 //
-//     example_database [FILE [SECONDS]]      counts what it did and checks that every answer was true
+//     example_database [FILE [SECONDS]]  checks every answer and prints counts
 //
-// Reader and writer have a handle each and know nothing of each other, as in two processes. The reader takes up what
-// was written by refresh(); requests search the snapshot that they began with, and never wait.
+// Reader and writer have separate handles, as in two processes. The reader reads the writer's changes by refresh().
+// A request searches one snapshot and never waits.
 #include <idcwh/database.hpp>
 
 #include <atomic>
@@ -24,7 +24,7 @@ using Code = std::uint64_t;
 
 const std::uint8_t* bytes_of(const Code& code) { return reinterpret_cast<const std::uint8_t*>(&code); }
 
-// The first item is never removed, so that every reader knows one answer.
+// The first item. It is never removed, so that readers know the first hit of every answer.
 constexpr Code anchor = 0x0123456789abcdef;
 constexpr std::size_t k = 5;
 
@@ -40,7 +40,7 @@ void create(const std::string& path) {
     auto database = idcwh::Database::create(path, bits, R"({"model": "none, these are random"})", true,
                                             idcwh::Database::Durability::on_close);
     database.add(items);
-    database.close();  // now, and whole, it is at its path
+    database.close();  // only now is the complete file at its path
 }
 
 std::atomic<bool> stop{false};
@@ -56,7 +56,7 @@ void write(const std::string& path) {
         idcwh::NewItems item{bytes_of(code), 1};
         if (added.size() <= 100) {
             database.add(item, &added.back());
-        } else {  // an old one goes and a new one comes in one step, which a crash does not split
+        } else {  // replaces an old item by a new one in a single change, so that a crash leaves both or neither
             database.update(&added.front(), 1, item, &added.back());
             added.pop_front();
         }
@@ -67,7 +67,7 @@ void write(const std::string& path) {
 void answer(const idcwh::Database& database, unsigned seed) {
     std::mt19937_64 random(seed);
     idcwh::QueryOptions options;
-    options.threads = 1;  // requests are already as many as there are processors
+    options.threads = 1;  // the requests themselves run in parallel
     std::int32_t distances[k];
     std::int64_t ids[k];
     while (!stop) {

@@ -1,14 +1,16 @@
-// From an image to its neighbours, in one C++ program: idcwh::Encoder makes the code, idcwh::Database finds it.
+// Image search in one C++ program: idcwh::Encoder computes the code of an image, and idcwh::Database finds its
+// neighbours.
 //
-//     example_image_service MODEL.onnx build CODES.bin FILE ...    a new database of these images
-//     example_image_service MODEL.onnx ask CODES.bin [K] < FILE    images on standard input, one after the other;
-//                                                                  for each its K nearest: distance, id, key
-//     example_image_service MODEL.onnx                             a database in memory, asked by four threads
+//     example_image_service MODEL.onnx build CODES.bin FILE ...  creates a database of images
+//     example_image_service MODEL.onnx ask CODES.bin [K] < FILE  reads images and prints the K nearest
+//                                                                of each: distance, id, key
+//     example_image_service MODEL.onnx                           runs a demonstration in memory
 //
-// Images are JPEG, where the example is compiled with libjpeg (-DWITH_JPEG -ljpeg; CMake looks for it), or binary PPM
-// (P6), which `convert photo.png ppm:-` and ffmpeg write. On standard input a JPEG is the last image. A service puts
-// its own decoder in the place of `read_image`, and turns images upright as `upright` does: pixels that are not give
-// other codes. ONNX Runtime's library is found through IDCWH_ONNXRUNTIME.
+// Images are binary PPM (P6), which `convert photo.png ppm:-` and ffmpeg write, or JPEG, if the example is compiled
+// with libjpeg (-DWITH_JPEG -ljpeg; CMake searches for it). On standard input, a JPEG must be the last image.
+//
+// A service replaces `read_image` by its own decoder. It must turn images upright like `upright`, because other pixels
+// yield other codes. The environment variable IDCWH_ONNXRUNTIME names the library of ONNX Runtime.
 #include <idcwh/database.hpp>
 #include <idcwh/encoder.hpp>
 
@@ -39,7 +41,7 @@ struct Image {
     idcwh::Image view() const { return {rgb.data(), width, height}; }
 };
 
-// A whole number of a PPM's head, and the one blank behind it.
+// Reads a whole number of the header of a PPM, and the one character behind it.
 std::size_t number(std::FILE* file) {
     int c = std::fgetc(file);
     while (c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '#') {
@@ -48,27 +50,28 @@ std::size_t number(std::FILE* file) {
         c = std::fgetc(file);
     }
     std::size_t value = 0;
-    if (c < '0' || c > '9') throw std::runtime_error("not a PPM: a number was expected");
+    if (c < '0' || c > '9') throw std::runtime_error("header of the PPM is invalid (expected a number)");
     for (; c >= '0' && c <= '9'; c = std::fgetc(file))
         if ((value = 10 * value + static_cast<std::size_t>(c - '0')) > idcwh::Preprocess::max_pixels)
-            throw std::runtime_error("a PPM of too many pixels");
+            throw std::runtime_error("PPM has too many pixels");
     return value;
 }
 
-// Behind "P6".
+// Reads a PPM, from the byte after "P6" on.
 Image read_ppm(std::FILE* file) {
     Image image{number(file), number(file), {}};
-    if (number(file) != 255) throw std::runtime_error("a PPM whose samples are not of 8 bits");
+    if (number(file) != 255) throw std::runtime_error("PPM is not supported (expected samples of 8 bits)");
     if (!image.width || image.height > idcwh::Preprocess::max_pixels / image.width)
-        throw std::runtime_error("a PPM of no pixels, or of too many");
+        throw std::runtime_error("PPM has no pixels or too many");
     image.rgb.resize(3 * image.width * image.height);
     if (std::fread(image.rgb.data(), 1, image.rgb.size(), file) != image.rgb.size())
-        throw std::runtime_error("a PPM that is cut off");
+        throw std::runtime_error("PPM is truncated");
     return image;
 }
 
 #if defined(WITH_JPEG)
-// libjpeg ends in `exit` unless it is told otherwise; exceptions may not cross it.
+// A decompressor that reports errors by longjmp. By default libjpeg calls exit(), and exceptions must not pass through
+// it.
 struct Decoder : jpeg_decompress_struct {
     jpeg_error_mgr errors;
     std::jmp_buf failed;
@@ -80,13 +83,12 @@ struct Decoder : jpeg_decompress_struct {
         std::longjmp(decoder->failed, 1);
     }
     static void warn(j_common_ptr info, int level) {
-        if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF)
-            fail(info);  // Python refuses files that are cut off, too
+        if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) fail(info);  // Python rejects truncated files too
     }
 };
 
-// The orientation that EXIF states, 1 to 8; 1 where it states none. TIFF inside JPEG: a byte order, then a list of
-// fields of 12 bytes, each with its number, type, count and value.
+// Returns the EXIF orientation, 1 to 8, or 1 if there is none. EXIF is TIFF inside JPEG: a byte order, then a list of
+// fields of 12 bytes, each with number, type, count and value.
 int orientation(const std::uint8_t* exif, std::size_t size) {
     constexpr std::size_t head = 6;  // "Exif", 0, 0
     if (size < head + 8 || std::memcmp(exif, "Exif\0", head) != 0) return 1;
@@ -106,7 +108,7 @@ int orientation(const std::uint8_t* exif, std::size_t size) {
     return 1;
 }
 
-// An image as a viewer shows it: 2 is mirrored, 3 upside down, 6 and 8 lie on their sides, and so on.
+// Returns an image as a viewer shows it. Orientation 2 is mirrored, 3 upside down, 6 and 8 are rotated by 90 degrees.
 Image upright(Image from, int orientation) {
     if (orientation == 1) return from;
     const bool sideways = orientation >= 5, right = orientation == 2 || orientation == 3 || orientation >= 7,
@@ -123,7 +125,7 @@ Image upright(Image from, int orientation) {
     return to;
 }
 
-// No object of this function outlives a failure: longjmp calls no destructors.
+// Decodes a JPEG, and returns false on failure. It has no local objects with destructors, because longjmp skips them.
 bool decode(Decoder& info, std::FILE* file, Image& image, int& turned) {
     if (setjmp(info.failed)) return false;
     jpeg_create_decompress(&info);
@@ -132,7 +134,7 @@ bool decode(Decoder& info, std::FILE* file, Image& image, int& turned) {
     jpeg_read_header(&info, TRUE);
     for (auto* marker = info.marker_list; marker && turned == 1; marker = marker->next)
         turned = orientation(marker->data, marker->data_length);
-    info.out_color_space = JCS_RGB;  // all else as it is set, as in Python
+    info.out_color_space = JCS_RGB;  // the other settings are the defaults, as in Python
     image.width = info.image_width;
     image.height = info.image_height;
     if (image.height > idcwh::Preprocess::max_pixels / image.width) return true;
@@ -155,25 +157,25 @@ Image read_jpeg(std::FILE* file) {
     int turned = 1;
     const bool whole = decode(info, file, image, turned);
     jpeg_destroy_decompress(&info);
-    if (!whole) throw std::runtime_error(std::string("a JPEG that cannot be decoded: ") + info.message);
-    if (image.rgb.empty()) throw std::runtime_error("a JPEG of too many pixels");
+    if (!whole) throw std::runtime_error(std::string("JPEG is corrupt: ") + info.message);
+    if (image.rgb.empty()) throw std::runtime_error("JPEG has too many pixels");
     return upright(std::move(image), turned);
 }
 #else
-Image read_jpeg(std::FILE*) { throw std::runtime_error("a JPEG, and this program was compiled without libjpeg"); }
+Image read_jpeg(std::FILE*) { throw std::runtime_error("JPEG is not supported; compile with libjpeg"); }
 #endif
 
-// The next image, or nothing at the end of the file.
+// Reads the next image. Returns nothing at the end of the file.
 std::optional<Image> read_image(std::FILE* file) {
     const int first = std::fgetc(file);
     if (first == EOF) return std::nullopt;
     if (first == 0xff) return std::ungetc(first, file), read_jpeg(file);
     if (first != 'P' || std::fgetc(file) != '6')
-        throw std::runtime_error("not a JPEG and not a binary PPM: it does not begin with P6");
+        throw std::runtime_error("format is not supported (expected JPEG or binary PPM)");
     return read_ppm(file);
 }
 
-// An image that cannot be read is named and passed over: exit status 3.
+// Creates a database. Reports and skips images that cannot be read, and then returns 3.
 int build(const idcwh::Encoder& encoder, const char* path, int files, char** names) {
     auto database = idcwh::Database::create(path, encoder.bits(), encoder.manifest(path, "."), true,
                                             idcwh::Database::Durability::on_close);
@@ -183,7 +185,7 @@ int build(const idcwh::Encoder& encoder, const char* path, int files, char** nam
         std::FILE* file = std::fopen(names[i], "rb");
         try {
             const auto image = file ? read_image(file) : std::nullopt;
-            if (!image) throw std::runtime_error("not there, or empty");
+            if (!image) throw std::runtime_error("is missing or empty");
             encoder.encode(image->view(), code.data());
             idcwh::NewItems items{code.data(), 1};
             const std::string_view key = names[i];
@@ -202,7 +204,7 @@ int build(const idcwh::Encoder& encoder, const char* path, int files, char** nam
 int ask(const idcwh::Encoder& encoder, const char* path, std::size_t k) {
     const auto database = idcwh::Database::open(path);
     const auto view = database.snapshot();
-    encoder.check_manifest(view.manifest());  // codes of another model would give answers that mean nothing
+    encoder.check_manifest(view.manifest());  // distances to codes of another model are meaningless
     std::vector<std::uint8_t> code(encoder.code_bytes());
     std::vector<std::int32_t> distances(std::min(k, view.size()));
     std::vector<std::int64_t> ids(distances.size());
@@ -214,14 +216,14 @@ int ask(const idcwh::Encoder& encoder, const char* path, std::size_t k) {
             std::printf("%d %lld %.*s\n", distances[i], static_cast<long long>(ids[i]), static_cast<int>(key.size()),
                         key.data());
         }
-        std::printf("\n");  // the end of an answer
+        std::printf("\n");  // an empty line ends an answer
         std::fflush(stdout);
     }
     return 0;
 }
 
-// Requests in parallel: each thread decodes (here: makes up), encodes and searches for itself. An image is its own
-// nearest neighbour, at distance 0.
+// Serves requests in parallel: each thread encodes and searches on its own, with random images instead of decoded ones.
+// The nearest neighbour of an image is the image itself, at distance 0.
 int demonstrate(const idcwh::Encoder& encoder) {
     std::vector<Image> images;
     std::mt19937 random(1);
@@ -271,7 +273,7 @@ int main(int argc, char** argv) {
     }
     try {
         idcwh::EncoderOptions options;
-        options.threads = 1;  // requests in parallel share no run; see docs/cpp.md
+        options.threads = 1;  // requests run in parallel (docs/cpp.md)
         const idcwh::Encoder encoder(argv[1], options);
         if (what == "build") return build(encoder, argv[3], argc - 4, argv + 4);
         if (what == "ask") return ask(encoder, argv[3], argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 10);

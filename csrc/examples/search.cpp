@@ -1,4 +1,4 @@
-// The ten nearest of a million random 64-bit codes, and everything within a radius of 12.
+// Finds the ten nearest of a million random 64-bit codes, and all codes within a radius of 12.
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
 

@@ -1,10 +1,11 @@
-// A service that never stops answering: many threads search an index while one adds and removes, and now and then a
-// whole new index is built beside the old one and takes its place.
+// A service without downtime. Many threads search an index while another adds and removes codes. From time to time a
+// new index is built and replaces the old one.
 //
-//     example_service [SECONDS]      counts what it did and checks that every answer was true
-//     example_service ask            reads lines from standard input: add HEX, remove ID, near HEX K, reload, quit
+//     example_service [SECONDS]  runs a demonstration, checks every answer and prints counts
+//     example_service ask        reads lines from standard input:
+//                                add HEX, remove ID, near HEX K, reload, quit
 //
-// Nothing here waits for a reader or a writer: a search takes a snapshot, and a reload swaps a pointer.
+// Searches never wait for changes: a search takes a snapshot, and a reload swaps a pointer.
 #include <idcwh/index.hpp>
 #include <idcwh/isa.hpp>
 
@@ -27,12 +28,14 @@ namespace {
 constexpr unsigned bits = 64;
 constexpr std::size_t bytes = idcwh::code_bytes(bits);
 
+// One row of an answer.
 struct Hit {
     std::int32_t distance;
     std::int64_t id;
 };
 
-// The index that is being served. Requests hold the one they began with; the last to let go of it frees it.
+// Owns the current index. A request shares ownership of the index that it started with, so that a reload cannot free
+// it.
 class Service {
 public:
     Service() : index_(std::make_shared<idcwh::Index>(bits)) {}
@@ -42,7 +45,7 @@ public:
         std::vector<std::int32_t> distances(std::min(k, view.size()));
         std::vector<std::int64_t> ids(distances.size());
         idcwh::QueryOptions options;
-        options.threads = 1;  // requests are already as many as there are processors
+        options.threads = 1;  // the requests themselves run in parallel
         view.topk(query, 1, k, distances.data(), ids.data(), options);
         std::vector<Hit> hits(ids.size());
         for (std::size_t i = 0; i < hits.size(); ++i) hits[i] = {distances[i], ids[i]};
@@ -50,7 +53,7 @@ public:
     }
 
     std::int64_t add(const std::uint8_t* code) {
-        const std::lock_guard guard(changing_);  // a change must not go to an index that is about to be replaced
+        const std::lock_guard guard(changing_);  // a reload would lose a change of the old index
         std::int64_t id;
         current()->add(code, 1, nullptr, &id);
         return id;
@@ -61,8 +64,8 @@ public:
         current()->remove(&id, 1);
     }
 
-    // Builds a new index beside the one that is served (here from what that holds; a real service would read it from
-    // its store) and puts it in its place. Searches go on all the while; changes wait.
+    // Builds a new index and replaces the current one. Here the codes come from the current index; a real service would
+    // read them from its store. Searches continue meanwhile, and changes wait.
     void reload() {
         const std::lock_guard guard(changing_);
         const idcwh::Snapshot old = current()->snapshot();
@@ -81,7 +84,7 @@ public:
 
 private:
     std::shared_ptr<idcwh::Index> current() const {
-        const std::lock_guard guard(pointer_);  // held for the copy of a pointer
+        const std::lock_guard guard(pointer_);  // held only while the pointer is copied
         return index_;
     }
 
@@ -97,7 +100,8 @@ void random_code(std::mt19937_64& random, Code& code) {
     std::memcpy(code, &word, bytes);
 }
 
-// Readers, a writer and reloads for a while. The first code is never removed, so that every reader knows one answer.
+// Runs readers, a writer and reloads in parallel. The first code is never removed, so that readers know the first hit
+// of every answer.
 int demonstrate(double seconds) {
     Service service;
     std::mt19937_64 random(1);

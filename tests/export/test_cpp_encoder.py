@@ -313,7 +313,7 @@ def test_example_service_answers_equal_python(cpp_with_encoder, exported, tmp_pa
         return subprocess.run([program, *arguments], input=stdin, capture_output=True, cwd=tmp_path)
 
     done = run("model.onnx", "build", "codes.bin", *names, "corrupt.ppm", "missing.ppm")
-    assert done.returncode == 3 and b"skipped corrupt.ppm: a PPM that is cut off" in done.stderr
+    assert done.returncode == 3 and b"skipped corrupt.ppm: PPM is truncated" in done.stderr
 
     python = Encoder(path, device="cpu")
     codes = python(images)

@@ -55,7 +55,7 @@ def test_each_instruction_set_equals_portable(name, portable):
     done = run(name)
     if not supported[name]:
         assert done.returncode != 0
-        assert "NotSupportedError" in done.stderr and f"lacks the instruction set '{name}'" in done.stderr
+        assert "NotSupportedError" in done.stderr and f"'{name}' is not supported" in done.stderr
         pytest.skip(f"this processor has no {name}; its kernels are tested through SIMDe by CTest (csrc/tests)")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [name, portable]

@@ -1,4 +1,4 @@
-// The C ABI over codes in the caller's memory.
+// The C API: errors, instruction sets, threads, and searches of codes in the caller's memory.
 #include "c_api/c_api.hpp"
 
 #include <idcwh/isa.hpp>
@@ -14,7 +14,7 @@
 namespace idcwh::c_api {
 namespace {
 
-// In an array: keeping a message must not itself run out of memory.
+// Fixed arrays, because storing a message must not fail for lack of memory.
 thread_local char last_error[1024];
 thread_local char last_path[4096];
 thread_local int last_errno = 0;
@@ -53,7 +53,7 @@ Rows rows_of(const idcwh_rows& rows) {
             rows.bytes};
 }
 
-// Calls search(codes, options) with their C++ forms.
+// Calls search() with codes and options in C++ form.
 template <class Search>
 auto with(const idcwh_codes* codes, const idcwh_search_options* options, Search search) {
     const Codes view = codes_of(codes);
@@ -121,7 +121,7 @@ int idcwh_set_threads(unsigned threads) {
 }
 
 unsigned idcwh_threads() {
-    unsigned threads = 1;  // where the system cannot say
+    unsigned threads = 1;  // if IDCWH_THREADS is invalid
     guarded([&] { threads = idcwh::threads(); });
     return threads;
 }

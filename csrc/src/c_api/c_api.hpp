@@ -1,4 +1,5 @@
-// What the files of the C ABI share: exceptions become a status and a message, null pointers become errors.
+// Helpers of the C API: they turn exceptions into a status and a message, null pointers into errors, and C structures
+// into those of C++.
 #pragma once
 
 #include <idcwh/idcwh.h>
@@ -20,15 +21,16 @@ struct idcwh_hits {
 };
 
 struct idcwh_snapshot {
-    std::variant<idcwh::Snapshot, idcwh::DatabaseSnapshot> of;
+    std::variant<idcwh::Snapshot, idcwh::DatabaseSnapshot> snapshot;
 };
 
 namespace idcwh::c_api {
 
-// Keeps the message of the exception that is being handled for idcwh_last_error, and returns its status.
-// Exported for the library idcwh_encoder, whose functions fail in the same way.
+// Stores the message of the current exception for idcwh_last_error(), and returns its status. Exported for the library
+// idcwh_encoder, which reports errors in the same way.
 IDCWH_API int status_of_exception() noexcept;
 
+// Calls body and returns the status of the C function.
 template <class Body>
 int guarded(Body body) noexcept {
     try {
@@ -41,13 +43,14 @@ int guarded(Body body) noexcept {
 
 [[noreturn]] IDCWH_API void fail_null(const char* name);
 
+// Returns what the pointer refers to. Throws Error(invalid_argument) if it is null.
 template <class T>
 T& expected(T* pointer, const char* name) {
     if (!pointer) fail_null(name);
     return *pointer;
 }
 
-// The enumeration that is `kind` in C.
+// Converts a number of C to an enumeration. Throws Error(invalid_argument) above `last`.
 template <class Kind>
 Kind kind_of(int kind, Kind last, const char* name) {
     if (kind < 0 || kind > static_cast<int>(last))
@@ -57,7 +60,7 @@ Kind kind_of(int kind, Kind last, const char* name) {
     return static_cast<Kind>(kind);
 }
 
-// A C interrupt as the engine asks for it; lives as long as the call that it may end.
+// An Interrupt that calls the C function of the options. It must live as long as the search.
 class InterruptOf {
 public:
     template <class Options>
@@ -66,8 +69,8 @@ public:
         function_ = options->interrupt;
         context_ = options->interrupt_context;
         interrupt_ = {[](void* self) {
-                          const auto* here = static_cast<const InterruptOf*>(self);
-                          return here->function_(here->context_) != 0;
+                          const auto* interrupt = static_cast<const InterruptOf*>(self);
+                          return interrupt->function_(interrupt->context_) != 0;
                       },
                       this};
     }
@@ -81,7 +84,7 @@ private:
     Interrupt interrupt_;
 };
 
-// Calls optimize(options) with their C++ form.
+// Calls optimize() with the options in C++ form.
 template <class Optimize>
 void with_options(const idcwh_optimize_options* options, Optimize optimize) {
     const InterruptOf interrupt(options);
@@ -94,12 +97,13 @@ void with_options(const idcwh_optimize_options* options, Optimize optimize) {
     optimize(cpp);
 }
 
+// Writes a value unless the pointer is null.
 template <class T>
 void put(T* out, T value) {
     if (out) *out = value;
 }
 
-// At most capacity - 1 bytes of a text, and an end.
+// Writes at most capacity - 1 bytes of a text and a terminating zero.
 inline void put_text(std::string_view from, char* text, std::size_t capacity, std::size_t* length) {
     put(length, from.size());
     if (!capacity) return;
@@ -109,7 +113,7 @@ inline void put_text(std::string_view from, char* text, std::size_t capacity, st
     text[fits] = 0;
 }
 
-// Texts by pointer and length, or with an end where lengths is null; one that is null has no data.
+// Returns views of texts. If lengths is null, texts end with a zero byte. A null text yields a view whose data is null.
 inline std::vector<std::string_view> views_of(const char* const* texts, const std::size_t* lengths, std::size_t count) {
     std::vector<std::string_view> views(count);
     for (std::size_t i = 0; i < count; ++i)
@@ -117,13 +121,13 @@ inline std::vector<std::string_view> views_of(const char* const* texts, const st
     return views;
 }
 
-// The same, of keys that are looked for.
+// Returns views of keys. Throws Error(invalid_argument) if `keys` is null although count is not 0.
 inline std::vector<std::string_view> keys_of(const char* const* keys, const std::size_t* lengths, std::size_t count) {
     if (count) expected(keys, "keys");
     return views_of(keys, lengths, count);
 }
 
-// Runs a search whose result is Hits and hands it over as a handle.
+// Runs a search that returns Hits and stores them in a new handle.
 template <class Search>
 int hits_of(idcwh_hits** out, Search search) noexcept {
     return guarded([&] {

@@ -1,4 +1,4 @@
-// The C ABI of databases.
+// The C API: databases.
 #include "c_api/c_api.hpp"
 
 struct idcwh_database {
@@ -10,8 +10,8 @@ namespace {
 using namespace idcwh::c_api;
 using idcwh::Database;
 
-Database& of(idcwh_database* database) { return expected(database, "database").database; }
-const Database& of(const idcwh_database* database) { return expected(database, "database").database; }
+Database& database_of(idcwh_database* database) { return expected(database, "database").database; }
+const Database& database_of(const idcwh_database* database) { return expected(database, "database").database; }
 
 std::string_view json_of(const char* manifest) { return manifest ? manifest : "{}"; }
 
@@ -24,7 +24,7 @@ int create(const char* path, unsigned bits, const char* manifest, int replace, D
     });
 }
 
-// Calls body(items) with their C++ form.
+// Calls body() with the items in C++ form.
 template <class Body>
 void with_items(const idcwh_items* items, Body body) {
     const auto& from = expected(items, "items");
@@ -56,7 +56,7 @@ int idcwh_database_build(const char* path, unsigned bits, const char* manifest, 
 }
 
 int idcwh_database_publish(idcwh_database* database) {
-    return guarded([&] { of(database).publish(); });
+    return guarded([&] { database_of(database).publish(); });
 }
 
 void idcwh_database_free(idcwh_database* database) { delete database; }
@@ -70,75 +70,76 @@ int idcwh_database_writable(const idcwh_database* database) { return database &&
 
 int idcwh_database_get_info(const idcwh_database* database, idcwh_database_info* info) {
     return guarded([&] {
-        const auto from = of(database).info();
+        const auto from = database_of(database).info();
         expected(info, "info") = {from.items,  from.removed, from.segments, from.bytes,
                                   from.unused, from.commit,  from.next_id};
     });
 }
 
 int idcwh_database_refresh(idcwh_database* database, int* changed) {
-    return guarded([&] { put(changed, int{of(database).refresh()}); });
+    return guarded([&] { put(changed, int{database_of(database).refresh()}); });
 }
 
 int idcwh_database_snapshot(const idcwh_database* database, idcwh_snapshot** snapshot) {
     return guarded([&] {
         expected(snapshot, "snapshot") = nullptr;
-        *snapshot = new idcwh_snapshot{of(database).snapshot()};
+        *snapshot = new idcwh_snapshot{database_of(database).snapshot()};
     });
 }
 
 int idcwh_database_add(idcwh_database* database, const idcwh_items* items, int64_t* assigned) {
-    return guarded([&] { with_items(items, [&](const auto& cpp) { of(database).add(cpp, assigned); }); });
+    return guarded([&] { with_items(items, [&](const auto& cpp) { database_of(database).add(cpp, assigned); }); });
 }
 
 int idcwh_database_remove(idcwh_database* database, const int64_t* ids, size_t count, size_t* removed) {
-    return guarded([&] { put(removed, of(database).remove(ids, count)); });
+    return guarded([&] { put(removed, database_of(database).remove(ids, count)); });
 }
 
 int idcwh_database_remove_keys(idcwh_database* database, const char* const* keys, const size_t* key_lengths,
                                size_t count, size_t* removed) {
     return guarded([&] {
         const auto views = keys_of(keys, key_lengths, count);
-        put(removed, of(database).remove_keys(views.data(), count));
+        put(removed, database_of(database).remove_keys(views.data(), count));
     });
 }
 
 int idcwh_database_replace(idcwh_database* database, const idcwh_items* items) {
-    return guarded([&] { with_items(items, [&](const auto& cpp) { of(database).replace(cpp); }); });
+    return guarded([&] { with_items(items, [&](const auto& cpp) { database_of(database).replace(cpp); }); });
 }
 
 int idcwh_database_update(idcwh_database* database, const int64_t* removed, size_t removed_count,
                           const idcwh_items* items, int64_t* assigned) {
     return guarded([&] {
-        with_items(items, [&](const auto& cpp) { of(database).update(removed, removed_count, cpp, assigned); });
+        with_items(items,
+                   [&](const auto& cpp) { database_of(database).update(removed, removed_count, cpp, assigned); });
     });
 }
 
 int idcwh_database_set_manifest(idcwh_database* database, const char* json) {
-    return guarded([&] { of(database).set_manifest(&expected(json, "json")); });
+    return guarded([&] { database_of(database).set_manifest(&expected(json, "json")); });
 }
 
 int idcwh_database_compact(idcwh_database* database) {
-    return guarded([&] { of(database).compact(); });
+    return guarded([&] { database_of(database).compact(); });
 }
 
 int idcwh_database_set_auto_compact(idcwh_database* database, int on) {
-    return guarded([&] { of(database).set_auto_compact(on != 0); });
+    return guarded([&] { database_of(database).set_auto_compact(on != 0); });
 }
 
 int idcwh_database_optimize(idcwh_database* database, const idcwh_optimize_options* options) {
-    return guarded([&] { with_options(options, [&](const auto& cpp) { of(database).optimize(cpp); }); });
+    return guarded([&] { with_options(options, [&](const auto& cpp) { database_of(database).optimize(cpp); }); });
 }
 
 int idcwh_database_drop_structures(idcwh_database* database) {
-    return guarded([&] { of(database).drop_structures(); });
+    return guarded([&] { database_of(database).drop_structures(); });
 }
 
 int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh_verification* result, char* text,
                          size_t capacity, size_t* length) {
     return guarded([&] {
         auto& out = expected(result, "result");
-        const auto found = of(database).check(threads);
+        const auto found = database_of(database).check(threads);
         out = {found.corrupt.size(), found.items, found.good_items, found.torn};
         std::string lines;
         for (const auto& range : found.corrupt)

@@ -1,4 +1,4 @@
-// The C ABI of the index, and of searches of any snapshot.
+// The C API: the index, and searches of all snapshots.
 #include "c_api/c_api.hpp"
 
 struct idcwh_index {
@@ -12,7 +12,7 @@ using idcwh::Where;
 
 const idcwh::Snapshot& view_of(const idcwh_snapshot* snapshot) {
     return std::visit([](const idcwh::Snapshot& view) -> const auto& { return view; },
-                      expected(snapshot, "snapshot").of);
+                      expected(snapshot, "snapshot").snapshot);
 }
 
 Where where_of(const idcwh_where* where) {
@@ -30,7 +30,7 @@ Where where_of(const idcwh_where* where) {
             where->bitmap};
 }
 
-// Calls search(snapshot, options) with their C++ forms.
+// Calls search() with snapshot and options in C++ form.
 template <class Search>
 auto with(const idcwh_snapshot* snapshot, const idcwh_query_options* options, Search search) {
     const auto& view = view_of(snapshot);

@@ -1,4 +1,4 @@
-// The C ABI of what a snapshot of a database knows beyond codes and ids.
+// The C API: keys, labels and other data of the items of a database's snapshot.
 #include "c_api/c_api.hpp"
 
 namespace {
@@ -6,7 +6,7 @@ namespace {
 using namespace idcwh::c_api;
 
 const idcwh::DatabaseSnapshot& items_of(const idcwh_snapshot* snapshot) {
-    const auto* items = std::get_if<idcwh::DatabaseSnapshot>(&expected(snapshot, "snapshot").of);
+    const auto* items = std::get_if<idcwh::DatabaseSnapshot>(&expected(snapshot, "snapshot").snapshot);
     if (!items)
         throw idcwh::Error(idcwh::ErrorCode::unsupported,
                            "snapshot is of an index, which holds codes and ids; expected one of a database");

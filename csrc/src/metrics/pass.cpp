@@ -1,5 +1,5 @@
-// Ranks without a sort. The rank of an item is the number of nearer items, known at the end, plus the number of earlier
-// rows at the same distance, known when its row is counted.
+// Ranks without a sort. The rank of an item is the number of nearer items plus the number of earlier rows at the same
+// distance. The first is known at the end, the second when the row is counted.
 #include "metrics/pass.hpp"
 
 #include <algorithm>
