@@ -81,8 +81,8 @@ static void rows_and_ids(void) {
 
 static void bad_codes_and_queries(void) {
     INVALID("codes|null", idcwh_topk(NULL, query, 1, 1, NULL, distances, ids, &kept));
-    INVALID("bits|65535|not 0", topk((idcwh_codes){memory, n, 0}, query, 1));
-    INVALID("bits|65535|not 65536", topk((idcwh_codes){memory, n, 65536}, query, 1));
+    INVALID("bits|65535|found 0", topk((idcwh_codes){memory, n, 0}, query, 1));
+    INVALID("bits|65535|found 65536", topk((idcwh_codes){memory, n, 65536}, query, 1));
     INVALID("data|null|6", topk((idcwh_codes){NULL, n, bits}, query, 1));
     INVALID("size|address space", topk((idcwh_codes){memory, SIZE_MAX, bits}, query, 1));
     INVALID("size|address space", topk((idcwh_codes){memory, SIZE_MAX / 2, bits}, query, 1));

@@ -68,9 +68,11 @@ TEST("arguments that cannot be searched raise an error with its code") {
                   [&] { idcwh::histogram({memory, 2, 64}, memory, too_many / 9, counts); }));
     CHECK(refused(ErrorCode::invalid_argument, "address space",
                   [&] { idcwh::rank(codes, memory, ~std::size_t{0} / 8, distances, ids); }));
-    CHECK(refused(ErrorCode::invalid_argument, "counts must", [&] { idcwh::count(codes, memory, 1, 3, nullptr); }));
+    CHECK(refused(ErrorCode::invalid_argument, "counts: is invalid",
+                  [&] { idcwh::count(codes, memory, 1, 3, nullptr); }));
     idcwh::Index index(8);
-    CHECK(refused(ErrorCode::invalid_argument, "counts must", [&] { index.snapshot().histogram(memory, 1, nullptr); }));
+    CHECK(refused(ErrorCode::invalid_argument, "counts: is invalid",
+                  [&] { index.snapshot().histogram(memory, 1, nullptr); }));
     CHECK(refused(ErrorCode::invalid_argument, "address space",
                   [&] { index.snapshot().histogram(memory, ~std::size_t{0} / 16, counts); }));
     CHECK(refused(ErrorCode::invalid_argument, "abacus", [] { idcwh::isa_force("abacus"); }));

@@ -165,14 +165,16 @@ void throws(idcwh::ErrorCode code, const char* words, Action action) {
 
 TEST("calls that raise leave the index as it was") {
     using idcwh::ErrorCode;
-    throws(ErrorCode::invalid_argument, "bits must be 1 to 65535, not 0", [] { idcwh::Index index(0); });
+    throws(ErrorCode::invalid_argument, "bits: is invalid (found 0, expected 1 to 65535)",
+           [] { idcwh::Index index(0); });
     idcwh::Index index(12);
     const std::uint8_t codes[] = {1, 2, 3, 4, 5, 6}, padded[] = {0, 16};
     index.add(codes, 3);
     const std::int64_t twice[] = {7, 8, 7}, taken[] = {9, 2, 10}, negative[] = {5, -1, 6}, missing[] = {0, 77};
     throws(ErrorCode::invalid_argument, "7 is given twice", [&] { index.add(codes, 3, twice); });
-    throws(ErrorCode::invalid_argument, "2 is in the index already", [&] { index.add(codes, 3, taken); });
-    throws(ErrorCode::invalid_argument, "ids must be >= 0, not -1", [&] { index.add(codes, 3, negative); });
+    throws(ErrorCode::invalid_argument, "2 already exists in the index", [&] { index.add(codes, 3, taken); });
+    throws(ErrorCode::invalid_argument, "ids: is invalid (found -1, expected at least 0)",
+           [&] { index.add(codes, 3, negative); });
     throws(ErrorCode::invalid_argument, "padding must be zero", [&] { index.add(padded, 1); });
     throws(ErrorCode::invalid_argument, "codes is null", [&] { index.add(nullptr, 1); });
     throws(ErrorCode::invalid_argument, "address space", [&] { index.add(codes, ~std::size_t{0} / 2); });

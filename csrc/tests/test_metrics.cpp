@@ -142,24 +142,25 @@ TEST("count_pairs with invalid arguments raises an error") {
                            const idcwh::PairOptions& options = {}) { idcwh::count_pairs(q, d, options); };
     auto wider = queries.view(false);
     wider.codes.bits = 13;
-    refused(bad, "12 and 13", [&] { count(database.view(false), wider); });
-    refused(bad, "must both be", [&] { count(queries.view(false), database.view(true)); });
+    refused(bad, "found 12, expected 13", [&] { count(database.view(false), wider); });
+    refused(bad, "does not match database.labels", [&] { count(queries.view(false), database.view(true)); });
     auto fewer = queries.view(true);
     fewer.labels.set_classes = 12;
-    refused(bad, "must both be", [&] { count(fewer, database.view(true)); });
+    refused(bad, "does not match database.labels", [&] { count(fewer, database.view(true)); });
     auto unlabelled = queries.view(false);
     unlabelled.labels = Labels::of_sets(nullptr, 13);
-    refused(bad, "queries.labels has neither", [&] { count(unlabelled, database.view(false)); });
+    refused(bad, "queries.labels: is invalid (found null", [&] { count(unlabelled, database.view(false)); });
     const std::size_t cuts[] = {5, 4}, zero[] = {0};
     idcwh::PairOptions options;
     options.ranked = true, options.cuts = cuts, options.cut_count = 2;
-    refused(bad, "cuts[1] is 4", [&] { count(queries.view(false), database.view(false), options); });
+    refused(bad, "cuts[1]: is invalid (found 4", [&] { count(queries.view(false), database.view(false), options); });
     options.cuts = zero, options.cut_count = 1;
-    refused(bad, "cuts[0] is 0", [&] { count(queries.view(false), database.view(false), options); });
+    refused(bad, "cuts[0]: is invalid (found 0", [&] { count(queries.view(false), database.view(false), options); });
     database.sets[1] |= 0x20;  // class 13 of 13
     refused(bad, "behind class 12 in row 0", [&] { count(queries.view(true), database.view(true)); });
     database.codes[3] |= 0x10;  // bit 12 of 12
-    refused(bad, "database.codes has padding", [&] { count(queries.view(false), database.view(false)); });
+    refused(bad, "database.codes: is invalid (found nonzero padding",
+            [&] { count(queries.view(false), database.view(false)); });
     const idcwh::Interrupt now{[](void*) { return true; }, nullptr};
     const Side many = make(8000, 64, 0, 3, 5);
     idcwh::PairOptions interrupted;

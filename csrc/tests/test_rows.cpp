@@ -34,8 +34,8 @@ TEST("rows that are invalid raise invalid_argument") {
     const std::vector<std::int64_t> twice = {1, 3, 3}, behind = {1, 10}, negative = {-1, 3}, back = {4, 2};
     CHECK(refused(list(twice), 10, "entry 2 is 3 after 3"));
     CHECK(refused(list(back), 10, "entry 1 is 2 after 4"));
-    CHECK(refused(list(behind), 10, "but 10 is"));
-    CHECK(refused(list(negative), 10, "but -1 is"));
+    CHECK(refused(list(behind), 10, "found row 10"));
+    CHECK(refused(list(negative), 10, "found row -1"));
     std::vector<std::int64_t> many(5000);
     for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::int64_t>(2 * i);
     CHECK(!refused(list(many), 10000, ""));

@@ -178,7 +178,7 @@ def test_build_with_ids_in_any_order(tmp_path: Path) -> None:
         assigned = db.add(codes[40:50])
         assert assigned.tolist() == list(range(int(ids.max()) + 1, int(ids.max()) + 11))
         for taken in (int(ids[3]), int(assigned[5])):
-            with pytest.raises(ValueError, match=f"^ids .* {taken} "):
+            with pytest.raises(ValueError, match=f"^ids: {taken} "):
                 db.add(codes[50:51], ids=[taken])
         free = next(i for i in range(1000) if i not in ids)
         db.add(codes[50:51], ids=[free])

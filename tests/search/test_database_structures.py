@@ -94,7 +94,7 @@ def test_optimize_with_invalid_arguments_raises(tmp_path: Path) -> None:
     cut = ih.Database.open(path)
     with path.open("r+b") as file:
         file.truncate(100_000)
-    with raises(CorruptFileError, path=path, problem="cut off"):
+    with raises(CorruptFileError, path=path, problem="truncated"):
         cut.optimize()
     with pytest.raises(ValueError, match=f"^{path}: "):
         db.optimize()

@@ -33,7 +33,7 @@ public:
     Value all() {
         Value value = read(0);
         blanks();
-        if (at_ < text_.size()) fail("something follows it");
+        if (at_ < text_.size()) fail("expected the end");
         return value;
     }
 
@@ -51,7 +51,7 @@ private:
     }
 
     Value read(int depth) {
-        if (depth > max_depth) fail("it is nested too deeply");
+        if (depth > max_depth) fail("nested too deeply");
         blanks();
         Value value;
         const auto literal = [&](std::string_view word, Value::Kind kind) {
@@ -82,16 +82,16 @@ private:
         if (skip("}")) return value;
         do {
             blanks();
-            if (next() != '"') fail("a name was expected");
+            if (next() != '"') fail("expected a name");
             std::string name = string();
-            if (value.find(name)) fail("a name comes twice");
+            if (value.find(name)) fail("repeated name");
             blanks();
-            if (!skip(":")) fail("a colon was expected");
+            if (!skip(":")) fail("expected a colon");
             value.items.push_back(read(depth + 1));
             value.names.push_back(std::move(name));
             blanks();
         } while (skip(","));
-        if (!skip("}")) fail("a comma or } was expected");
+        if (!skip("}")) fail("expected a comma or }");
         return value;
     }
 
@@ -105,12 +105,12 @@ private:
             value.items.push_back(read(depth + 1));
             blanks();
         } while (skip(","));
-        if (!skip("]")) fail("a comma or ] was expected");
+        if (!skip("]")) fail("expected a comma or ]");
         return value;
     }
 
     void digits() {
-        if (next() < '0' || next() > '9') fail("a value was expected");
+        if (next() < '0' || next() > '9') fail("expected a value");
         while (next() >= '0' && next() <= '9') ++at_;
     }
 
@@ -135,7 +135,7 @@ private:
             } else if (c >= 0 && letter >= 'a' && letter <= 'f') {
                 code = code * 16 + static_cast<std::uint32_t>(letter - 'a' + 10);
             } else {
-                fail("four hexadecimal digits were expected");
+                fail("expected four hexadecimal digits");
             }
         }
         return code;
@@ -148,11 +148,11 @@ private:
             to.push_back(meant[i]);
             return;
         }
-        if (!skip("u")) fail("no such escape");
+        if (!skip("u")) fail("unknown escape");
         std::uint32_t code = four_digits();
         if (code >= 0xd800 && code < 0xdc00 && skip("\\u")) {
             const std::uint32_t low = four_digits();
-            if (low < 0xdc00 || low > 0xdfff) fail("half of a character");
+            if (low < 0xdc00 || low > 0xdfff) fail("lone surrogate");
             code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         }
         // Python writes a byte of a file name that is not UTF-8 as such a lone surrogate (surrogateescape).
@@ -160,7 +160,7 @@ private:
             to.push_back(static_cast<char>(code - 0xdc00));
             return;
         }
-        if (code >= 0xd800 && code < 0xe000) fail("half of a character");
+        if (code >= 0xd800 && code < 0xe000) fail("lone surrogate");
         append_utf8(to, code);
     }
 
@@ -168,7 +168,7 @@ private:
         std::string value;
         ++at_;
         while (!skip("\"")) {
-            if (next() < 0x20) fail(next() < 0 ? "a string does not end" : "a control character in a string");
+            if (next() < 0x20) fail(next() < 0 ? "expected the end of a string" : "control character in a string");
             if (skip("\\"))
                 escape(value);
             else

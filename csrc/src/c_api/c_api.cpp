@@ -80,16 +80,16 @@ int status_of_exception() noexcept {
     } catch (const std::bad_alloc&) {
         return remember(IDCWH_OUT_OF_MEMORY, "out of memory");
     } catch (const std::length_error&) {  // more than a vector can ever hold
-        return remember(IDCWH_OUT_OF_MEMORY, "out of memory: the result would not fit the address space");
+        return remember(IDCWH_OUT_OF_MEMORY, "out of memory: the result does not fit the address space");
     } catch (const std::exception& error) {
         return remember(IDCWH_FAILED, error.what());
     } catch (...) {
-        return remember(IDCWH_FAILED, "an exception that is not a std::exception");
+        return remember(IDCWH_FAILED, "unknown exception");
     }
 }
 
 void fail_null(const char* name) {
-    throw Error(ErrorCode::invalid_argument, std::string(name) + " is null; a valid pointer was expected");
+    throw Error(ErrorCode::invalid_argument, {.path = name, .found = "null", .expected = "a valid pointer"});
 }
 
 }  // namespace idcwh::c_api

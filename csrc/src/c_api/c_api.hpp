@@ -54,9 +54,9 @@ T& expected(T* pointer, const char* name) {
 template <class Kind>
 Kind kind_of(int kind, Kind last, const char* name) {
     if (kind < 0 || kind > static_cast<int>(last))
-        throw Error(ErrorCode::invalid_argument, std::string(name) + " must be 0 to " +
-                                                     std::to_string(static_cast<int>(last)) + ", not " +
-                                                     std::to_string(kind));
+        throw Error(ErrorCode::invalid_argument, {.path = name,
+                                                  .found = std::to_string(kind),
+                                                  .expected = "0 to " + std::to_string(static_cast<int>(last))});
     return static_cast<Kind>(kind);
 }
 

@@ -92,7 +92,10 @@ const idcwh_preprocess* idcwh_encoder_preprocess(const idcwh_encoder* encoder) {
 int idcwh_encoder_metadata(const idcwh_encoder* encoder, const char* key, char* text, size_t capacity, size_t* length) {
     return guarded([&] {
         const auto value = expected(encoder, "encoder").cpp.metadata(&expected(key, "key"));
-        if (!value) throw idcwh::Error(idcwh::ErrorCode::not_found, std::string("the model has no metadata ") + key);
+        if (!value)
+            throw idcwh::Error(
+                idcwh::ErrorCode::not_found,
+                {.path = encoder->cpp.path(), .problem = std::string("metadata ") + key + " is missing"});
         put_text(*value, text, capacity, length);
     });
 }

@@ -8,8 +8,9 @@ using namespace idcwh::c_api;
 const idcwh::DatabaseSnapshot& items_of(const idcwh_snapshot* snapshot) {
     const auto* items = std::get_if<idcwh::DatabaseSnapshot>(&expected(snapshot, "snapshot").snapshot);
     if (!items)
-        throw idcwh::Error(idcwh::ErrorCode::unsupported,
-                           "snapshot is of an index, which holds codes and ids; expected one of a database");
+        throw idcwh::Error(
+            idcwh::ErrorCode::unsupported,
+            {.path = "snapshot", .found = "a snapshot of an index", .expected = "a snapshot of a database"});
     return *items;
 }
 
@@ -65,7 +66,8 @@ int idcwh_snapshot_each(const idcwh_snapshot* snapshot, idcwh_each_item function
         if (!function) fail_null("function");
         items.each([&](std::int64_t id, std::string_view key, std::string_view label, std::uint32_t mtime_signature) {
             const idcwh_item item = {id, key.data(), key.size(), label.data(), label.size(), mtime_signature};
-            if (function(context, &item)) throw idcwh::Error(idcwh::ErrorCode::interrupted, "the function ended it");
+            if (function(context, &item))
+                throw idcwh::Error(idcwh::ErrorCode::interrupted, "the function ended the loop");
         });
     });
 }

@@ -27,17 +27,19 @@ constexpr std::size_t least_pairs = 1 << 19;
 void check_side(const char* name, const LabelledCodes& side) {
     const std::string label(name);
     if (side.codes.size > 0xffffffffu)
-        throw Error(ErrorCode::unsupported,
-                    label + ".codes.size must be below 2^32, not " + std::to_string(side.codes.size));
+        throw Error(
+            ErrorCode::unsupported,
+            {.path = label + ".codes.size", .found = std::to_string(side.codes.size), .expected = "less than 2^32"});
     if (!side.labels.classes && !side.labels.sets && side.codes.size && side.labels.set_classes)
-        fail(label + ".labels has neither classes nor sets, for " + std::to_string(side.codes.size) + " codes");
-    if (!padding_is_zero(side.codes)) fail(label + ".codes has padding bits that are not zero");
+        fail({.path = label + ".labels", .found = "null", .expected = "classes or sets"});
+    if (!padding_is_zero(side.codes))
+        fail({.path = label + ".codes", .found = "nonzero padding bits", .expected = "zeros"});
     const std::size_t classes = side.labels.set_classes, bytes = (classes + 7) / 8;
     if (!side.labels.sets || classes % 8 == 0) return;
     for (std::size_t row = 0; row < side.codes.size; ++row)
         if (side.labels.sets[row * bytes + bytes - 1] >> classes % 8)
-            fail(label + ".labels.sets has a bit behind class " + std::to_string(classes - 1) + " in row " +
-                 std::to_string(row));
+            fail({.path = label + ".labels.sets",
+                  .found = "a bit behind class " + std::to_string(classes - 1) + " in row " + std::to_string(row)});
 }
 
 void check(const LabelledCodes& queries, const LabelledCodes& database, const PairOptions& options) {
@@ -45,18 +47,23 @@ void check(const LabelledCodes& queries, const LabelledCodes& database, const Pa
     search.threads = options.threads;
     check(database.codes, queries.codes.data, queries.codes.size, search);
     if (queries.codes.bits != database.codes.bits)
-        fail("queries and database must have the same bits, not " + std::to_string(queries.codes.bits) + " and " +
-             std::to_string(database.codes.bits));
+        fail({.path = "queries.codes.bits",
+              .problem = "does not match database.codes.bits",
+              .found = std::to_string(queries.codes.bits),
+              .expected = std::to_string(database.codes.bits)});
     check_side("queries", queries);
     check_side("database", database);
     const bool both = queries.codes.size && database.codes.size;  // labels of an empty side have no form
     if (both && ((queries.labels.classes != nullptr) != (database.labels.classes != nullptr) ||
                  queries.labels.set_classes != database.labels.set_classes))
-        fail("queries.labels and database.labels must both be classes, or sets of the same number of classes");
+        fail({.path = "queries.labels",
+              .problem = "does not match database.labels",
+              .expected = "classes in both, or sets with the same number of classes"});
     for (std::size_t i = 0; i < options.cut_count; ++i)
         if (options.cuts[i] < (i ? options.cuts[i - 1] : 1))
-            fail("cuts must ascend and be at least 1, but cuts[" + std::to_string(i) + "] is " +
-                 std::to_string(options.cuts[i]));
+            fail({.path = "cuts[" + std::to_string(i) + "]",
+                  .found = std::to_string(options.cuts[i]),
+                  .expected = "ascending cuts of at least 1"});
 }
 
 // Numbers the distinct pairs of code and label of the queries in result.row. Returns the first query of each pair.
@@ -131,7 +138,8 @@ PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& databa
 std::size_t count_distinct(const Codes& codes) {
     check(codes, nullptr, 0, {});
     if (codes.size > 0xffffffffu)
-        throw Error(ErrorCode::unsupported, "codes.size must be below 2^32, not " + std::to_string(codes.size));
+        throw Error(ErrorCode::unsupported,
+                    {.path = "codes.size", .found = std::to_string(codes.size), .expected = "less than 2^32"});
     return metrics::distinct_rows(codes.data, codes.size, code_bytes(codes.bits)).size();
 }
 

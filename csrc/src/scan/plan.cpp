@@ -21,19 +21,24 @@ constexpr std::size_t least_chunk = 256 << 10;  // bytes of codes; below, the ov
 
 void check_bits(unsigned bits) {
     if (bits < 1 || bits > max_bits)
-        fail("bits must be 1 to " + std::to_string(max_bits) + ", not " + std::to_string(bits));
+        fail({.path = "bits", .found = std::to_string(bits), .expected = "1 to " + std::to_string(max_bits)});
 }
 
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options) {
     check_bits(codes.bits);
-    if (codes.size && !codes.data) fail("codes.data is null, but codes.size is " + std::to_string(codes.size));
+    if (codes.size && !codes.data)
+        fail({.path = "codes.data", .found = "null", .expected = std::to_string(codes.size) + " codes"});
     if (codes.size > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
-        fail("codes.size is " + std::to_string(codes.size) + ": more than the address space holds");
-    if (nq && !queries) fail("queries is null, but nq is " + std::to_string(nq));
+        fail({.path = "codes.size",
+              .found = std::to_string(codes.size),
+              .expected = "a size that fits the address space"});
+    if (nq && !queries) fail({.path = "queries", .found = "null", .expected = std::to_string(nq) + " queries"});
     if (nq > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
-        fail("nq is " + std::to_string(nq) + ": more queries than the address space holds");
+        fail({.path = "nq", .found = std::to_string(nq), .expected = "queries that fit the address space"});
     if (options.threads > max_threads)
-        fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
+        fail({.path = "threads",
+              .found = std::to_string(options.threads),
+              .expected = "0 to " + std::to_string(max_threads)});
 }
 
 RowSet checked_rows(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options) {
@@ -45,10 +50,11 @@ namespace {
 
 void check_output(bool null, const char* name, std::size_t nq, std::size_t columns) {
     if (!nq || !columns) return;
-    if (null) fail(std::string(name) + " must have room for the results, not be null");
+    if (null) fail({.path = name, .found = "null", .expected = "memory for the results"});
     if (nq > static_cast<std::size_t>(-1) / 2 / sizeof(std::int64_t) / columns)
-        fail("nq is " + std::to_string(nq) + ": " + std::to_string(columns) +
-             " results each are more than the address space holds");
+        fail({.path = "nq",
+              .found = std::to_string(nq),
+              .expected = "queries whose " + std::to_string(columns) + " results each fit the address space"});
 }
 
 }  // namespace

@@ -11,11 +11,12 @@ namespace idcwh {
 namespace {
 
 void check_list(const std::int64_t* list, std::size_t count, std::size_t size) {
-    if (count && !list) fail("rows.list is null, but rows.count is " + std::to_string(count));
+    if (count && !list) fail({.path = "rows.list", .found = "null", .expected = std::to_string(count) + " rows"});
     if (count == 0) return;
     if (count > size)
-        fail("rows.count must be at most the number of codes, " + std::to_string(size) + ", not " +
-             std::to_string(count));
+        fail({.path = "rows.count",
+              .found = std::to_string(count),
+              .expected = "at most " + std::to_string(size) + ", the number of codes"});
     std::size_t at = 1;
     while (at < count) {  // checks portions without a branch per row, because a list may have millions of rows
         const std::size_t stop = std::min(count, at + 1024);
@@ -26,12 +27,15 @@ void check_list(const std::int64_t* list, std::size_t count, std::size_t size) {
     }
     for (; at < count; ++at)
         if (list[at - 1] >= list[at])
-            fail("rows.list must ascend, none twice, but entry " + std::to_string(at) + " is " +
-                 std::to_string(list[at]) + " after " + std::to_string(list[at - 1]));
+            fail({.path = "rows.list",
+                  .found = "entry " + std::to_string(at) + " is " + std::to_string(list[at]) + " after " +
+                           std::to_string(list[at - 1]),
+                  .expected = "ascending unique rows"});
     for (const std::int64_t row : {list[0], list[count - 1]})
         if (row < 0 || static_cast<std::uint64_t>(row) >= size)
-            fail("rows.list must have rows from 0 to " + std::to_string(size) + ", the last excluded, but " +
-                 std::to_string(row) + " is one of them");
+            fail({.path = "rows.list",
+                  .found = "row " + std::to_string(row),
+                  .expected = "0 to " + std::to_string(size - 1)});
 }
 
 // Returns the number of set bits among the first `size`.
@@ -48,18 +52,21 @@ void check_rows(const Rows& rows, std::size_t size) {
         case Rows::Kind::all: return;
         case Rows::Kind::range:
             if (rows.begin > rows.end)
-                fail("rows.begin must not be after rows.end, but they are " + std::to_string(rows.begin) + " and " +
-                     std::to_string(rows.end));
+                fail({.path = "rows.begin and rows.end",
+                      .found = std::to_string(rows.begin) + " and " + std::to_string(rows.end),
+                      .expected = "begin <= end"});
             return;
         case Rows::Kind::list: return check_list(rows.list, rows.count, size);
         case Rows::Kind::bitmap:
-            if (size && !rows.bitmap) fail("rows.bitmap is null, but there are " + std::to_string(size) + " codes");
+            if (size && !rows.bitmap)
+                fail({.path = "rows.bitmap", .found = "null", .expected = std::to_string(size) + " bits"});
             return;
         case Rows::Kind::bytes:
-            if (size && !rows.bytes) fail("rows.bytes is null, but there are " + std::to_string(size) + " codes");
+            if (size && !rows.bytes)
+                fail({.path = "rows.bytes", .found = "null", .expected = std::to_string(size) + " bytes"});
             return;
     }
-    fail("rows.kind is none of those there are: " + std::to_string(static_cast<int>(rows.kind)));
+    fail({.path = "rows.kind", .found = std::to_string(static_cast<int>(rows.kind)), .expected = "0 to 4"});
 }
 
 bool RowTest::listed(std::int64_t row) const { return std::binary_search(rows_.list, rows_.list + rows_.count, row); }

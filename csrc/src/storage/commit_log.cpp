@@ -40,9 +40,11 @@ std::optional<Mark> read_mark(const File& file, const Header& header, std::uint6
 
 Commit parse(const Record& record) {
     const RecordHead& head = record.head();
-    if (head.next_id() > max_next_id) record.fail("says that ids go on from " + std::to_string(head.next_id()));
+    if (head.next_id() > max_next_id)
+        record.fail("has an invalid next id", std::to_string(head.next_id()), "at most 2^63");
     const Section& directory = record.section(SectionKind::directory);
-    if (head.kind != Kind::commit || directory.size() % 8 || head.number() != head.commit) record.fail("is no commit");
+    if (head.kind != Kind::commit || directory.size() % 8 || head.number() != head.commit)
+        record.fail("is not a valid commit");
     Commit commit;
     commit.number = head.number();
     commit.offset = head.offset;
@@ -90,7 +92,7 @@ Header read_header(const File& file) {
         fail_corrupt(file.path(), "its code length is invalid", std::to_string(header.bits) + " bits",
                      "1 to " + std::to_string(max_bits));
     if (size < first_record)
-        fail_corrupt(file.path(), "was cut off before its first record", std::to_string(size) + " bytes",
+        fail_corrupt(file.path(), "is truncated before its first record", std::to_string(size) + " bytes",
                      "at least " + std::to_string(first_record));
     return header;
 }
@@ -109,7 +111,7 @@ Commit newest_commit(const File& file, const Header& header) {
     const std::uint64_t size = file.size();  // read after the marks, because a writer may extend the file now
     if (mark) {
         if (mark->end > size)
-            fail_corrupt(file.path(), "was cut off before the end of commit " + std::to_string(mark->commit),
+            fail_corrupt(file.path(), "is truncated before the end of commit " + std::to_string(mark->commit),
                          std::to_string(size) + " bytes", "at least " + std::to_string(mark->end));
         newest = parse(*Record::read(file, header.crc, mark->offset, size));
         if (newest.number != mark->commit || newest.end != mark->end)
@@ -132,8 +134,8 @@ Commit newest_commit(const File& file, const Header& header) {
     // the other mark. If there is none, the file has lost an acknowledged commit. Both marks are never torn at once.
     if (corrupt.size() == 2 || (!corrupt.empty() && mark && newest.number == mark->commit))
         fail_corrupt(file.path(), "the mark at byte " + std::to_string(corrupt[0]) +
-                                      " does not match its checksum, and the commit that it noted is missing");
-    if (newest.number == 0) fail_corrupt(file.path(), "is incomplete: it holds no whole commit");
+                                      " does not match its checksum, and its commit is missing");
+    if (newest.number == 0) fail_corrupt(file.path(), "has no complete commit");
     return newest;
 }
 
@@ -145,7 +147,7 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
     std::vector<unsigned char> page(first_record);
     file.read(0, page.data(), page.size());
     if (std::memcmp(page.data(), &header, sizeof header))
-        faults.push_back({"header: is not what it was when the file was opened", 0, sizeof header});
+        faults.push_back({"header: has changed since the file was opened", 0, sizeof header});
     for (const std::uint64_t offset : mark_offsets) {
         Mark mark;
         bool good = false;
@@ -159,7 +161,7 @@ void verify_header_page(const File& file, const Header& header, std::vector<Faul
     for (const std::uint64_t offset : mark_offsets)
         std::fill_n(page.begin() + static_cast<std::ptrdiff_t>(offset), sizeof(Mark), 0);
     if (const auto at = std::find_if(page.begin(), page.end(), [](auto byte) { return byte != 0; }); at != page.end())
-        faults.push_back({"header page: a gap that is not zero", static_cast<std::uint64_t>(at - page.begin()), 1});
+        faults.push_back({"header page: nonzero gap", static_cast<std::uint64_t>(at - page.begin()), 1});
 }
 
 bool is_another(const File& file, const Header& header) {

@@ -138,7 +138,7 @@ Database& Database::operator=(Database&&) noexcept = default;
 Database::~Database() = default;
 
 Database::Impl& Database::open_impl() const {
-    if (!impl_) fail("the database is closed");
+    if (!impl_) fail(ErrorParts{.path = "database", .problem = "is closed"});
     impl_->newest();  // throws if the database is closed
     return *impl_;
 }
@@ -174,9 +174,9 @@ Database Database::create(const std::string& path, unsigned bits, std::string_vi
     const std::string place = storage::resolved(storage::absolute(path));
     struct stat status;
     if (stat(place.c_str(), &status) == 0) {
-        if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be made");
+        if (S_ISDIR(status.st_mode)) throw SystemError(EISDIR, path, "cannot be created");
         if (!S_ISREG(status.st_mode)) fail({.path = path, .found = "a device or a pipe", .expected = "a file"});
-        if (!replace) throw SystemError(EEXIST, path, "cannot be made");
+        if (!replace) throw SystemError(EEXIST, path, "cannot be created");
     }
     storage::check_replaced(place);  // rename() checks it again later
     storage::remove_stale(place);
@@ -300,7 +300,7 @@ std::size_t Database::remove(const std::int64_t* ids, std::size_t count) {
 }
 
 std::size_t Database::remove_keys(const std::string_view* keys, std::size_t count) {
-    if (count && !keys) fail("keys is null, but count is " + std::to_string(count));
+    if (count && !keys) fail({.path = "keys", .found = "null", .expected = std::to_string(count) + " keys"});
     Impl& impl = open_impl();
     const std::lock_guard turn(impl.changing);  // find and update must see the same items
     const DatabaseSnapshot view(impl.newest());
@@ -310,12 +310,12 @@ std::size_t Database::remove_keys(const std::string_view* keys, std::size_t coun
     for (std::size_t i = 0; i < count; ++i)
         if (!found.contains(keys[i]))
             throw Error(ErrorCode::not_found,
-                        {.path = impl.path, .problem = "no item has the key " + std::string(keys[i])});
+                        {.path = impl.path, .problem = "key " + std::string(keys[i]) + " is missing"});
     return impl.update(ids.data(), ids.size(), {}, nullptr);
 }
 
 void Database::replace(const NewItems& items) {
-    if (items.size && !items.ids) fail("ids is null; replacing goes by id");
+    if (items.size && !items.ids) fail({.path = "ids", .found = "null", .expected = "the ids of the items to replace"});
     update(items.ids, items.size, items, nullptr);
 }
 
@@ -330,7 +330,8 @@ void Database::update(const std::int64_t* removed, std::size_t removed_count, co
 std::size_t Database::Impl::update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                                    std::int64_t* assigned) {
     check_writable();
-    if (removed_count && !removed) fail("ids is null, but count is " + std::to_string(removed_count));
+    if (removed_count && !removed)
+        fail({.path = "ids", .found = "null", .expected = std::to_string(removed_count) + " ids"});
     const auto view = newest();
     Change change;
     std::unordered_set<std::int64_t> gone;

@@ -54,7 +54,7 @@ struct Database::Impl {
     }
     std::shared_ptr<const storage::FileView> newest() const {
         const std::lock_guard turn(looking);
-        if (!view) fail({.path = path, .problem = "the database is closed", .hint = "open it again"});
+        if (!view) fail({.path = path, .problem = "is closed", .hint = "open it again"});
         return view;
     }
     void show(storage::Commit commit) {

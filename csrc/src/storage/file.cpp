@@ -87,7 +87,7 @@ File File::open(const std::string& path, bool write) {
     file.handle_ = retried([&] { return ::open(path.c_str(), (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK); });
     if (file.handle_ < 0) file.fail(write ? "cannot be opened for writing" : "cannot be opened");
     struct stat status;
-    if (fstat(file.handle_, &status) != 0) file.fail("cannot be looked at");
+    if (fstat(file.handle_, &status) != 0) file.fail("cannot be read");
     if (S_ISDIR(status.st_mode)) {
         errno = EISDIR;
         file.fail("cannot be opened");
@@ -109,7 +109,7 @@ File File::temporary_beside(const std::string& target) {
         file.handle_ = retried(
             [&] { return ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666); });
         if (file.handle_ < 0 && errno == EEXIST) continue;
-        if (file.handle_ < 0) throw SystemError(errno, place.folder, "no file can be made in this folder");
+        if (file.handle_ < 0) throw SystemError(errno, place.folder, "no file can be created in this folder");
         // Between open and lock, remove_stale() of another process may have removed the file.
         if (file.lock() && file.is_at(name)) {
             file.path_ = name;
@@ -134,7 +134,7 @@ void File::close() {
 
 std::uint64_t File::size() const {
     struct stat status;
-    if (fstat(handle_, &status) != 0) fail("cannot be looked at");
+    if (fstat(handle_, &status) != 0) fail("cannot be read");
     return static_cast<std::uint64_t>(status.st_size);
 }
 
@@ -143,7 +143,7 @@ void File::read(std::uint64_t offset, void* out, std::size_t size) const {
     while (size) {
         const ssize_t got = retried([&] { return pread(handle_, at, size, static_cast<off_t>(offset)); });
         if (got < 0) fail("cannot be read");
-        if (got == 0) fail_corrupt(path_, "was cut off before byte " + std::to_string(offset));
+        if (got == 0) fail_corrupt(path_, "is truncated before byte " + std::to_string(offset));
         at += got, offset += static_cast<std::uint64_t>(got), size -= static_cast<std::size_t>(got);
     }
 }
@@ -171,8 +171,8 @@ void File::sync() {
 
 void File::truncate(std::uint64_t size) {
     if (trace)
-        if ((errno = trace->truncate(path_, size))) fail("cannot be cut");
-    if (retried([&] { return ftruncate(handle_, static_cast<off_t>(size)); })) fail("cannot be cut");
+        if ((errno = trace->truncate(path_, size))) fail("cannot be truncated");
+    if (retried([&] { return ftruncate(handle_, static_cast<off_t>(size)); })) fail("cannot be truncated");
 }
 
 bool File::lock() {
@@ -198,25 +198,24 @@ void check_replaced(const std::string& path) {
     const std::uint64_t size = file.size();
     if (size >= sizeof magic) file.read(0, begins, sizeof begins);
     if (size && std::memcmp(begins, magic, sizeof magic))
-        fail_corrupt(path, "already exists and is not a codes.bin, so it is not replaced", {}, {},
-                     "remove it or choose another name");
+        fail_corrupt(path, "already exists and is not a codes.bin", {}, {}, "remove it or choose another name");
 }
 
 void rename(const std::string& from, const std::string& to, bool replace) {
     struct stat status;
     if (replace) check_replaced(to);
     if (replace && stat(to.c_str(), &status) == 0 && chmod(from.c_str(), status.st_mode & 0777) != 0)
-        throw SystemError(errno, to, "cannot be given its permissions");
+        throw SystemError(errno, to, "permissions cannot be kept");
     if (trace)
-        if (const int error = trace->rename(from, to)) throw SystemError(error, to, "cannot be given its name");
+        if (const int error = trace->rename(from, to)) throw SystemError(error, to, "cannot be renamed");
     if (replace) {
-        if (std::rename(from.c_str(), to.c_str())) throw SystemError(errno, to, "cannot be given its name");
+        if (std::rename(from.c_str(), to.c_str())) throw SystemError(errno, to, "cannot be renamed");
     } else if (link(from.c_str(), to.c_str()) == 0) {
         unlink(from.c_str());
     } else if (errno == EEXIST || access(to.c_str(), F_OK) == 0) {
-        throw SystemError(EEXIST, to, "cannot be given its name");
+        throw SystemError(EEXIST, to, "cannot be renamed");
     } else if (std::rename(from.c_str(), to.c_str())) {  // a file system without links
-        throw SystemError(errno, to, "cannot be given its name");
+        throw SystemError(errno, to, "cannot be renamed");
     }
 }
 
@@ -255,7 +254,7 @@ void remove_stale(const std::string& target) noexcept {
 std::string absolute(const std::string& path) {
     if (path.empty() || path[0] == '/') return path;
     char* folder = getcwd(nullptr, 0);
-    if (!folder) throw SystemError(errno, path, "cannot be found: there is no current folder");
+    if (!folder) throw SystemError(errno, path, "cannot be resolved without a current folder");
     const std::string result = std::string(folder) + "/" + path;
     std::free(folder);
     return result;
@@ -265,7 +264,7 @@ std::string resolved(const std::string& path) {
     char* found = realpath(path.c_str(), nullptr);
     struct stat status;
     if (!found && lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
-        fail_corrupt(path, "is a link that leads nowhere", {}, {}, "remove it or choose another name");
+        fail_corrupt(path, "is a broken link", {}, {}, "remove it or choose another name");
     if (!found) return path;
     std::string result = found;
     std::free(found);

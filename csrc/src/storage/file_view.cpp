@@ -24,10 +24,11 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
     used_ = first_record + commit_record_->head().length;
     for (const std::uint64_t offset : commit_.records) {
         if (offset >= commit_.offset)
-            fail_corrupt(path_, its + " names a record at byte " + std::to_string(offset) + " behind it");
+            fail_corrupt(path_, its + " lists a record at byte " + std::to_string(offset) + " behind it");
         // Checked before the record is read, because overlapping records could claim any amount of memory.
         const auto peeked = Record::peek(file, header.crc, offset, size);
-        if (peeked && (used_ += peeked->length) > size) fail_corrupt(path_, its + " names more than the file holds");
+        if (peeked && (used_ += peeked->length) > size)
+            fail_corrupt(path_, its + " lists records that are larger than the file");
         if (older && peeked) {
             // After a failed write, the offset may contain another record, but not one of the same commit.
             const auto& known = older->entries_;
@@ -51,11 +52,11 @@ FileView::FileView(const File& file, const Header& header, Commit commit, const 
                 return entry.items->offset() == head.segment_offset();
             });
             if (target == entries_.end())
-                record->fail("removes rows of a record at byte " + std::to_string(head.segment_offset()) +
-                             ", which is not in force");
+                record->fail("removes rows of a record that is not current, at byte " +
+                             std::to_string(head.segment_offset()));
             if (head.rows() > target->items->rows() - target->dead ||
                 record->section(SectionKind::rows).size() != 4 * head.rows())
-                record->fail("claims " + std::to_string(head.rows()) + " rows");
+                record->fail("has an invalid number of rows", std::to_string(head.rows()));
             target->dead += static_cast<std::size_t>(head.rows());
             target->removals.push_back(std::move(record));
         }  // Records of other kinds are from later versions. The format allows readers to ignore them.
@@ -95,7 +96,7 @@ void FileView::load_alive() const {
             const auto* removed = record->section(SectionKind::rows).all<std::uint32_t>();
             for (std::uint64_t r = 0; r < record->head().rows(); ++r) {
                 if (removed[r] >= rows || !(alive[i][removed[r] / 64] >> removed[r] % 64 & 1))
-                    record->fail("removes row " + std::to_string(removed[r]) + ", which is not there");
+                    record->fail("removes a row that is missing", std::to_string(removed[r]));
                 alive[i][removed[r] / 64] &= ~(std::uint64_t{1} << removed[r] % 64);
             }
         }
@@ -190,9 +191,7 @@ std::optional<FileView::RowRef> FileView::find(std::int64_t id) const {
 FileView::RowRef FileView::at(std::int64_t id) const {
     const auto place = find(id);
     if (!place)
-        throw Error(
-            ErrorCode::not_found,
-            {.path = path_, .problem = "no item has id " + std::to_string(id) + " among " + std::to_string(live)});
+        throw Error(ErrorCode::not_found, {.path = path_, .problem = "id " + std::to_string(id) + " is missing"});
     return *place;
 }
 
@@ -227,7 +226,7 @@ std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads) const
                     if (segment.is_alive(row)) ids.push_back(segment.id(row));
             std::sort(ids.begin(), ids.end());
             const auto twice = std::adjacent_find(ids.begin(), ids.end());
-            if (twice != ids.end()) fail_corrupt(path_, "the id " + std::to_string(*twice) + " occurs twice");
+            if (twice != ids.end()) fail_corrupt(path_, "id " + std::to_string(*twice) + " occurs twice");
         }
         if (live && static_cast<std::uint64_t>(last) >= next_id)
             fail_corrupt(path_, "its largest id does not match its commit", std::to_string(last),

@@ -41,7 +41,7 @@ std::string wrong_sections(const RecordHead& head, const std::vector<SectionHead
         if (s.offset < taken || s.offset % alignment || s.offset > head.length || s.length > head.length - s.offset ||
             s.table < s.offset + s.length || s.table % 4 || s.table > head.length ||
             4 * blocks_of(s.length) > head.length - s.table)
-            return "has " + name + " that lie outside of it";
+            return "has " + name + " outside of its bounds";
         taken = s.table + 4 * blocks_of(s.length);
         if (std::count_if(sections.begin(), sections.end(), [&](const auto& t) { return t.kind == s.kind; }) > 1)
             return "has " + name + " twice";
@@ -191,7 +191,7 @@ std::shared_ptr<const Record> Record::read(const File& file, std::uint32_t seed,
     if (!head && record->identity_) record->identity_->check();
     if (!head)
         fail_corrupt(file.path(), "the head of the record at byte " + std::to_string(offset) +
-                                      " does not match its checksum, or the file was cut off");
+                                      " does not match its checksum, or the file is truncated");
     record->head_ = *head;
     record->path_ = file.path();
     record->name_ = std::string(name_of(head->kind)) + " record at byte " + std::to_string(offset);
@@ -222,7 +222,7 @@ void Record::fail(const std::string& what, const std::string& found, const std::
 
 void Record::check_whole() const {
     if (memory_->lost())
-        fail_corrupt(path_, name_ + " was cut off while it was read", {}, {}, "open it again, or restore a copy");
+        fail_corrupt(path_, name_ + " was truncated while it was read", {}, {}, "open it again, or restore a copy");
 }
 
 void Record::verify(std::vector<Fault>& faults, unsigned threads) const {
@@ -230,7 +230,7 @@ void Record::verify(std::vector<Fault>& faults, unsigned threads) const {
     const auto gap = [&](std::uint64_t from, std::uint64_t to) {
         const std::uint8_t* bytes = memory_->data();
         if (std::any_of(bytes + from, bytes + to, [](std::uint8_t byte) { return byte != 0; }))
-            faults.push_back({name_ + ": a gap that is not zero", head_.offset + from, to - from});
+            faults.push_back({name_ + ": nonzero gap", head_.offset + from, to - from});
     };
     for (std::size_t i = 0; i < sections_.size(); ++i) {
         const SectionHead& head = heads_[i];

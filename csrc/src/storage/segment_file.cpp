@@ -31,17 +31,18 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
       checksums_(record_->find(SectionKind::checksums)),
       first_id_(record_->head().first_id()) {
     const std::uint64_t items = record_->head().items();
-    if (items > max_items) record_->fail("claims " + std::to_string(items) + " items");
+    if (items > max_items)
+        record_->fail("has too many items", std::to_string(items), "at most " + std::to_string(max_items));
     rows_ = static_cast<std::size_t>(items);
     const auto expect = [&](const Section* section, const char* name, std::uint64_t size) {
         if (!section) record_->fail(std::string("has no ") + name);
         if (section->size() != size * items)
-            record_->fail(std::string("has ") + name + " of another size than its " + std::to_string(items) + " items",
+            record_->fail(std::string("has ") + name + " that do not match its " + std::to_string(items) + " items",
                           std::to_string(section->size()) + " bytes", std::to_string(size * items));
     };
     expect(codes_, "codes", code_bytes(bits));
     if (id_runs_) {
-        if (first_id_ != no_first_id) record_->fail("has id runs, and a first id");
+        if (first_id_ != no_first_id) record_->fail("has both id runs and a first id");
     } else if (id_offsets_) {
         expect(id_offsets_, "id offsets", 4);
     } else if (first_id_ == no_first_id) {
@@ -62,8 +63,7 @@ Items::Items(std::shared_ptr<const Record> record, unsigned bits)
 const std::uint8_t* Items::codes(unsigned threads) const {
     if (codes_checked_.load(std::memory_order_acquire)) return codes_->read(0, 0);
     const auto* codes = codes_->all<std::uint8_t>(threads);
-    if (!padding_is_zero({codes, rows_, bits_}))
-        record_->fail("has codes with bits set behind the last of their " + std::to_string(bits_));
+    if (!padding_is_zero({codes, rows_, bits_})) record_->fail("has codes with nonzero padding bits");
     codes_checked_.store(true, std::memory_order_release);
     return codes;
 }
@@ -93,7 +93,7 @@ void Items::load_ids() const {
     }
     if (id_data_ && rows_) {
         const auto least = *std::min_element(id_data_, id_data_ + rows_);
-        if (least < 0) record_->fail("holds the negative id " + std::to_string(least));
+        if (least < 0) record_->fail("has a negative id", std::to_string(least));
         ascending_ = std::adjacent_find(id_data_, id_data_ + rows_, std::greater_equal<>()) == id_data_ + rows_;
         if (!ascending_) {
             table_ = std::make_unique<IdTable>(rows_);
@@ -120,13 +120,12 @@ void Items::read_runs() const {
     while (at < end) {
         const std::uint64_t head = number(), step = head >> 1, length = head & 1 ? number() : 1;
         next += step >> 1 ^ (std::uint64_t{0} - (step & 1));
-        if (length > rows_ - ids.size())
-            record_->fail("has id runs of more than its " + std::to_string(rows_) + " ids");
+        if (length > rows_ - ids.size()) record_->fail("has too many ids in its id runs", {}, std::to_string(rows_));
         if (next >= ids_end || length > ids_end - next) record_->fail("has ids beyond 63 bits");
         for (std::uint64_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int64_t>(next++));
     }
     if (ids.size() != rows_)
-        record_->fail("has id runs of too few ids", std::to_string(ids.size()), std::to_string(rows_));
+        record_->fail("has too few ids in its id runs", std::to_string(ids.size()), std::to_string(rows_));
     id_copy_ = std::move(ids);
 }
 
@@ -146,7 +145,7 @@ std::string_view Items::key(std::size_t row) const {
     if (!keys_) return {};
     const std::uint32_t begin = row ? key_ends_->number(row - 1) : 0, end = key_ends_->number(row);
     if (begin > end || end > keys_->size())
-        record_->fail("holds a key (row " + std::to_string(row) + ") that lies outside of its section");
+        record_->fail("has a key outside of its section (row " + std::to_string(row) + ")");
     if (begin == end) return {};
     return {reinterpret_cast<const char*>(keys_->read(begin, end)), end - begin};
 }
@@ -158,7 +157,8 @@ void Items::check_label_table() const {
     label_table_->read(0, size);
     const std::uint64_t count = size < 4 ? 0 : label_table_->number(0);
     if (size < 4 || 4 + 4 * count > size)
-        record_->fail("has a table of " + std::to_string(count) + " labels in " + std::to_string(size) + " bytes");
+        record_->fail("has a label table that is too small for its " + std::to_string(count) + " labels",
+                      std::to_string(size) + " bytes");
     std::uint64_t last = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t end = label_table_->number(1 + i);
@@ -186,8 +186,8 @@ std::uint32_t Items::label_number(std::size_t row) const {
     if (!labels_) return no_label;
     const std::uint32_t number = labels_->number(row);
     if (number != no_label && number >= label_count())
-        record_->fail("names label " + std::to_string(number) + " of " + std::to_string(label_count()) + " (row " +
-                      std::to_string(row) + ")");
+        record_->fail("has an invalid label number (row " + std::to_string(row) + ")", std::to_string(number),
+                      "less than " + std::to_string(label_count()));
     return number;
 }
 
@@ -218,7 +218,7 @@ void Items::verify(std::vector<Fault>& faults, unsigned threads) const {
             std::vector<std::int64_t> sorted(id_data_, id_data_ + rows_);
             std::sort(sorted.begin(), sorted.end());
             const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-            if (twice != sorted.end()) record_->fail("holds the id " + std::to_string(*twice) + " twice");
+            if (twice != sorted.end()) record_->fail("has the id " + std::to_string(*twice) + " twice");
         }
         if (keys_) {
             std::uint64_t last = 0;
