@@ -98,7 +98,7 @@ static void null_handles(void) {
     INVALID("path|null", idcwh_database_open(NULL, 0, &db));
     CHECK(db == NULL);
     db = (idcwh_database*)codes;
-    INVALID("bits|65535|not 0", idcwh_database_create(other_path, 0, NULL, 0, &db));
+    INVALID("bits|65535|found 0", idcwh_database_create(other_path, 0, NULL, 0, &db));
     CHECK(db == NULL);
     INVALID("path|null", idcwh_database_create(NULL, bits, NULL, 0, &db));
     INVALID("database|null", idcwh_database_open(path, 0, NULL));

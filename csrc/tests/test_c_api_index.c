@@ -157,7 +157,7 @@ int main(void) {
     life();
     idcwh_index* index = (idcwh_index*)first;
     idcwh_snapshot* view = (idcwh_snapshot*)first;
-    INVALID("bits|65535|not 0", idcwh_index_create(0, &index));
+    INVALID("bits|65535|found 0", idcwh_index_create(0, &index));
     CHECK(index == NULL);
     INVALID("bits|65535|65536", idcwh_index_create(65536, &index));
     INVALID("index|null", idcwh_index_create(8, NULL));

@@ -45,7 +45,7 @@ enum {
 // this thread.
 IDCWH_API const char* idcwh_last_error(void);
 
-// Returns the file that this error concerns, or "".
+// Returns the file, folder or argument that this error concerns, or "".
 IDCWH_API const char* idcwh_last_error_path(void);
 
 // Returns the errno of this error if it is IDCWH_SYSTEM, else 0.
