@@ -224,7 +224,7 @@ def _compare(
 
 
 def _write(candidate: _Candidate, found: dict[str, verify.Comparison], samples: SampleImages) -> Exported:
-    """Writes the checked bytes, the result of the check behind them, and the checksum over both."""
+    """Writes the verified model, with the result of the verification in its metadata, and its checksum."""
     emulated = found.pop(_EMULATED, None)
     verified: dict[str, Any] = {
         "versions": {name: importlib.metadata.version(name) for name in ("idcwh", "torch", "onnx")}

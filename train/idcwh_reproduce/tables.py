@@ -176,7 +176,7 @@ _TABLES = (
         name="coco",
         title="MS-COCO",
         label="Table III, MS-COCO",
-        needs="MS-COCO 2014, train and val: coco:DIR (annotations/instances_*.json beside the images)",
+        needs="MS-COCO 2014, train and val: coco:DIR (with annotations/instances_*.json)",
         bits=(16, 32, 48, 64),
         methods=("dpsh", "dsdh", "dnnh", "dhn", "hashnet", *_CLASSWISE),
         # Images without a label belong to no part. The second size is the paper's wording, without the training

@@ -25,7 +25,7 @@ def is_sound(x: Tensor) -> bool:
 def check(state: Mapping[str, Tensor], trained: set[str], when: str) -> None:
     """Raises DivergedError unless all tensors of `state` are finite, and those named in `trained` at most LARGEST.
 
-    Running statistics and averages depend on the images and the trained weights, so they have no limit of their own.
+    Running statistics and averages depend on the images and the trained weights, so they have no separate limit.
     """
     for name, x in state.items():
         if not x.is_floating_point() or (is_sound(x) if name in trained else bool(x.isfinite().all())):
