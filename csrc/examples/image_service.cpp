@@ -41,7 +41,7 @@ struct Image {
     idcwh::Image view() const { return {rgb.data(), width, height}; }
 };
 
-// Reads a whole number of the header of a PPM, and the one character behind it.
+// Reads a whole number of the header of a PPM, and the one character after it.
 std::size_t number(std::FILE* file) {
     int c = std::fgetc(file);
     while (c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '#') {

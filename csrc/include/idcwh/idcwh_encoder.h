@@ -70,7 +70,7 @@ IDCWH_API int idcwh_encoder_device(const idcwh_encoder* encoder);  // IDCWH_DEVI
 IDCWH_API const char* idcwh_encoder_fingerprint(const idcwh_encoder* encoder);  // SHA-256 of the file
 IDCWH_API const char* idcwh_encoder_why(const idcwh_encoder* encoder);          // reason for the choice of the device
 IDCWH_API const char* idcwh_encoder_runtime(const idcwh_encoder* encoder);      // version of ONNX Runtime
-// Returns the preprocessor of the encoder, which owns it and lives longer.
+// Returns the preprocessor of the encoder. It lives as long as the encoder and must not be freed.
 IDCWH_API const idcwh_preprocess* idcwh_encoder_preprocess(const idcwh_encoder* encoder);
 // Writes an entry of the model's metadata, such as "idcwh_method". Returns IDCWH_NOT_FOUND for a key that is missing.
 IDCWH_API int idcwh_encoder_metadata(const idcwh_encoder* encoder, const char* key, char* text, size_t capacity,

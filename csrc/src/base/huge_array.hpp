@@ -20,7 +20,7 @@ class HugeArray {
 
 public:
     HugeArray() = default;
-    // Allocates `size` elements, and `slack` zero bytes behind them that may be read but are not part of the array.
+    // Allocates `size` elements, and `slack` zero bytes after them that may be read but are not part of the array.
     explicit HugeArray(std::size_t size, std::size_t slack = 0) : size_(size) {
         if (size > (static_cast<std::size_t>(-1) / 2 - slack) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T) + slack;

@@ -181,7 +181,7 @@ private:
     std::size_t at_ = 0;
 };
 
-// Returns the character at `at` and moves `at` behind it. Returns U+FFFD for bytes that are not UTF-8.
+// Returns the character at `at` and moves `at` past it. Returns U+FFFD for bytes that are not UTF-8.
 std::uint32_t character(std::string_view text, std::size_t& at) {
     constexpr std::uint32_t unknown = 0xfffd;
     const auto first = static_cast<unsigned char>(text[at++]);

@@ -1,3 +1,4 @@
+// See sha256.hpp.
 #include "base/sha256.hpp"
 
 #include <algorithm>

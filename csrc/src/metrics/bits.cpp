@@ -29,7 +29,7 @@ std::uint64_t transpose(std::uint64_t x) {
     return x ^ swap ^ swap << 28;
 }
 
-// Writes the transposed codes to out[chunk][bit][chunk_bytes], with zeros behind the last item.
+// Writes the transposed codes to out[chunk][bit][chunk_bytes], with zeros after the last item.
 void transpose_codes(const std::uint8_t* codes, std::size_t items, unsigned bits, std::vector<std::uint8_t>& out) {
     const std::size_t bytes = code_bytes(bits), chunks = (items + chunk_items - 1) / chunk_items;
     out.assign(chunks * bits * chunk_bytes, 0);

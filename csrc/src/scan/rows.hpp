@@ -55,7 +55,7 @@ private:
     std::vector<std::uint64_t> words_;  // the bitmap, if it was made from bytes
 };
 
-// Sets bit i of words if bytes[i] is nonzero. Bits behind the last byte are zero.
+// Sets bit i of words if bytes[i] is nonzero. Bits after the last byte are zero.
 void pack_bytes(const std::uint8_t* bytes, std::size_t size, std::uint64_t* words);
 
 }  // namespace idcwh

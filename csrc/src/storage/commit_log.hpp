@@ -24,7 +24,7 @@ Header read_header(const File& file);
 // Reads the commit record at this offset. Throws Error(corrupt).
 Commit read_commit(const File& file, const Header& header, std::uint64_t offset);
 
-// Returns the newest complete commit. Bytes behind it were never acknowledged. Throws Error(corrupt) if an acknowledged
+// Returns the newest complete commit. Bytes after it were never acknowledged. Throws Error(corrupt) if an acknowledged
 // commit is missing, or if a corrupt mark makes that impossible to exclude.
 Commit newest_commit(const File& file, const Header& header);
 

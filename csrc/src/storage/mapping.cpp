@@ -127,7 +127,7 @@ Mapping::~Mapping() {
 
 bool Mapping::lost() const {
     if (!guarded_) return false;
-    std::atomic_thread_fence(std::memory_order_acquire);  // orders this check behind the caller's reads
+    std::atomic_thread_fence(std::memory_order_acquire);  // orders this check after the caller's reads
     return (last_ && *last_ != last_value_) || guarded_->lost.load();
 }
 

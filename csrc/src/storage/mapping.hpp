@@ -1,10 +1,10 @@
 // A range of a file in memory: mapped, or copied if it is small.
 //
-// If another process truncates the file, an access to mapped memory behind its end raises SIGBUS, which would end the
+// If another process truncates the file, an access to mapped memory beyond its end raises SIGBUS, which would end the
 // process. A handler replaces that memory by zeros and records the loss. Readers therefore check lost() before they
 // use a result. The handler passes signals for other memory to the previous handler.
 //
-// In the page with the new end of the file, bytes behind the end read as zeros without a signal. Therefore lost() also
+// In the page with the new end of the file, bytes after the end read as zeros without a signal. Therefore lost() also
 // compares the last nonzero byte of the range with its original value. Truncation changes no byte without this one.
 #pragma once
 

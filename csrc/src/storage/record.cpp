@@ -87,7 +87,7 @@ Identity::Identity(const File& file, const Header& header)
     : path_(file.path()), header_(header), now_(file, 0, sizeof header, true) {}
 
 bool Identity::overwritten() const {
-    std::atomic_thread_fence(std::memory_order_acquire);  // orders this check behind the caller's reads
+    std::atomic_thread_fence(std::memory_order_acquire);  // orders this check after the caller's reads
     return std::memcmp(now_.data(), &header_, sizeof header_) != 0;
 }
 

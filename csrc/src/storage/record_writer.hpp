@@ -27,7 +27,7 @@ private:
     File& file_;
     std::uint32_t seed_;
     std::uint64_t at_;   // offset of the buffer in the file
-    std::uint64_t end_;  // offset behind all bytes that were put
+    std::uint64_t end_;  // offset after all bytes that were put
     std::vector<std::uint8_t> buffer_;
 };
 

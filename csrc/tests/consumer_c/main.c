@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     if (ids[0] != 0 || ids[1] != 3 || distances[1] != 1) return 2;
     codes.bits = 0;
     if (idcwh_topk(&codes, &query, 1, 2, NULL, distances, ids, &kept) != IDCWH_INVALID_ARGUMENT) return 3;
-    if (!strstr(idcwh_last_error(), "bits must be 1 to 65535, not 0")) return 4;
+    if (!strstr(idcwh_last_error(), "bits: is invalid (found 0, expected 1 to 65535)")) return 4;
 
     const char* const keys[4] = {"a", "b", "c", "d"};
     const idcwh_items items = {.codes = memory, .size = 4, .keys = keys};

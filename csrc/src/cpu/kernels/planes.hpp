@@ -2,7 +2,7 @@
 //
 // Codes form groups of `group` rows (a multiple of 16). Plane j of group g starts at byte (g * planes + j) * group.
 // With Halves, a byte yields two planes, its low and its high four bits, as indices of tables with 16 entries. Lanes
-// behind the last row are zero.
+// after the last row are zero.
 #pragma once
 
 #include "cpu/kernels/scalar.hpp"
@@ -50,7 +50,7 @@ IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std:
             const std::size_t width = bytes - column < 8 ? bytes - column : 8;
             const std::uint8_t* p = codes + row * bytes + column;
             std::uint64_t words[16];
-            // Whole words are faster if they do not end behind the block. Their bytes behind the row are not stored.
+            // Whole words are faster if they do not end beyond the block. Their bytes after the row are not stored.
             if (row + 15 < rows && (row + 15) * bytes + column + 8 <= rows * bytes)
                 for (std::size_t i = 0; i < 16; ++i) words[i] = load_word(p + i * bytes);
             else

@@ -41,7 +41,7 @@ IDCWH_INLINE void spread_width(const std::uint8_t* codes, std::size_t rows, std:
             const std::size_t width = bytes - column < 8 ? bytes - column : 8;
             const std::uint8_t* p = codes + row * bytes + column;
             std::uint64_t words[16];
-            // Whole words are faster if they do not end behind the block. Their bytes behind the row are not stored.
+            // Whole words are faster if they do not end beyond the block. Their bytes after the row are not stored.
             if (row + 15 < rows && (row + 15) * bytes + column + 8 <= rows * bytes)
                 for (std::size_t i = 0; i < 16; ++i) words[i] = load_word(p + i * bytes);
             else

@@ -134,7 +134,7 @@ struct RowsLong {
     }
 };
 
-// Returns the number of rows, a multiple of eight, that can be read without reading behind the block.
+// Returns the number of rows, a multiple of eight, that can be read without reading beyond the block.
 template <class Rows>
 IDCWH_INLINE std::size_t vector_rows(std::size_t rows, std::size_t bytes) {
     const std::size_t spare = (Rows::overrun + bytes - 1) / bytes;

@@ -19,7 +19,7 @@ IDCWH_INLINE __m256i load_halves(const std::uint8_t* low, const std::uint8_t* hi
 
 // Prefetches cache lines: far ahead into the second-level cache, which can wait for more lines than the first, and
 // nearer into the first. The hardware prefetcher stops at each page and follows these loads too late. The distances are
-// measured by csrc/bench/bandwidth.cpp. Prefetching behind the last row is harmless.
+// measured by csrc/bench/bandwidth.cpp. Prefetching after the last row is harmless.
 IDCWH_INLINE void prefetch(const std::uint8_t* p, std::size_t bytes) {
     const bool wide = bytes >= 192;
     _mm_prefetch(reinterpret_cast<const char*>(p + (wide ? 2048 : 1024)), _MM_HINT_T0);
@@ -278,7 +278,7 @@ struct RowsLong {
     }
 };
 
-// Returns the number of rows, a multiple of sixteen, that can be read without reading behind the block.
+// Returns the number of rows, a multiple of sixteen, that can be read without reading beyond the block.
 template <class Rows>
 IDCWH_INLINE std::size_t vector_rows(std::size_t rows, std::size_t bytes) {
     const std::size_t spare = (Rows::overrun + bytes - 1) / bytes;

@@ -18,7 +18,7 @@ IDCWH_INLINE std::uint64_t load_word(const std::uint8_t* p) {
     return word;
 }
 
-// Loads the 1 to 7 bytes at p and no byte behind them; the other bytes are zero. Uses overlapping loads, because a copy
+// Loads the 1 to 7 bytes at p and no byte after them; the other bytes are zero. Uses overlapping loads, because a copy
 // of, say, three bytes would go through memory and wait for it.
 IDCWH_INLINE std::uint64_t load_tail(const std::uint8_t* p, std::size_t bytes) {
     if (bytes < 4) {
