@@ -33,7 +33,7 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    static constexpr auto interval = std::chrono::milliseconds(4);
+    static constexpr auto interval = std::chrono::milliseconds(4);  // too short for a user to notice
     static constexpr unsigned checks_per_poll = 4;  // reading the clock takes about as long as scanning 100 rows
 
     void poll() {
