@@ -148,16 +148,16 @@ static int at_once(void* context) {
 }
 
 static void interrupts(void) {
-    enum { many = 2000000, asked = 1000 };
-    uint8_t *large = (uint8_t*)calloc(many, 8), *queries = (uint8_t*)malloc(asked * 8);
-    memset(queries, 0xff, asked * 8);
-    int32_t* d = (int32_t*)malloc(asked * sizeof *d);
-    int64_t* i = (int64_t*)malloc(asked * sizeof *i);
+    enum { many = 2000000, query_count = 1000 };
+    uint8_t *large = (uint8_t*)calloc(many, 8), *queries = (uint8_t*)malloc(query_count * 8);
+    memset(queries, 0xff, query_count * 8);
+    int32_t* d = (int32_t*)malloc(query_count * sizeof *d);
+    int64_t* i = (int64_t*)malloc(query_count * sizeof *i);
     int calls = 0;
     const idcwh_codes all = {large, many, 64};
     options.interrupt = at_once;
     options.interrupt_context = &calls;
-    REFUSED(IDCWH_INTERRUPTED, "interrupt", idcwh_topk(&all, queries, asked, 1, &options, d, i, &kept));
+    REFUSED(IDCWH_INTERRUPTED, "interrupt", idcwh_topk(&all, queries, query_count, 1, &options, d, i, &kept));
     CHECK(calls == 1);
     free(large), free(queries), free(d), free(i);
 }

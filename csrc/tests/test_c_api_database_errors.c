@@ -11,9 +11,9 @@ static char path[64], other_path[64];
 static int64_t ids[8];
 static size_t kept;
 
-static idcwh_items items_of(size_t size, const int64_t* own) {
+static idcwh_items items_of(size_t size, const int64_t* given) {
     idcwh_items items = {0};
-    items.codes = codes, items.size = size, items.ids = own, items.keys = keys;
+    items.codes = codes, items.size = size, items.ids = given, items.keys = keys;
     return items;
 }
 
@@ -25,9 +25,9 @@ static int never(void* context, const idcwh_item* item) {
 
 static void bad_changes(void) {
     idcwh_database* db = NULL;
-    const int64_t own[] = {5, 6}, negative[] = {70, -1}, twice[] = {70, 70}, there[] = {70, 6}, missing[] = {6, 99};
+    const int64_t given[] = {5, 6}, negative[] = {70, -1}, twice[] = {70, 70}, there[] = {70, 6}, missing[] = {6, 99};
     const uint8_t padded[2] = {0, 0x10};
-    idcwh_items items = items_of(2, own);
+    idcwh_items items = items_of(2, given);
     CHECK(idcwh_database_create(path, bits, NULL, 0, &db) == IDCWH_OK);
     CHECK(idcwh_database_add(db, &items, NULL) == IDCWH_OK);
     items.ids = negative;
@@ -63,7 +63,7 @@ static void bad_changes(void) {
     CHECK(idcwh_database_open(path, 0, &db) == IDCWH_OK && idcwh_database_size(db) == 2);
     items = items_of(1, NULL);
     INVALID("reading", idcwh_database_add(db, &items, NULL));
-    INVALID("reading", idcwh_database_remove(db, own, 1, NULL));
+    INVALID("reading", idcwh_database_remove(db, given, 1, NULL));
     INVALID("reading", idcwh_database_compact(db));
     idcwh_database_free(db);
 }

@@ -13,12 +13,12 @@ static void life(void) {
     idcwh_index* index = NULL;
     idcwh_snapshot *before = NULL, *after = NULL;
     int64_t assigned[4], removed[] = {0, 2, 0};
-    const int64_t own[] = {100, 90};
+    const int64_t given[] = {100, 90};
     CHECK(idcwh_index_create(bits, &index) == IDCWH_OK && idcwh_index_bits(index) == bits);
     CHECK(idcwh_index_reserve(index, 100) == IDCWH_OK && idcwh_index_size(index) == 0);
     CHECK(idcwh_index_add(index, first, 4, NULL, assigned) == IDCWH_OK && assigned[3] == 3);
     CHECK(idcwh_index_snapshot(index, &before) == IDCWH_OK);
-    CHECK(idcwh_index_add(index, first, 2, own, NULL) == IDCWH_OK && idcwh_index_size(index) == 6);
+    CHECK(idcwh_index_add(index, first, 2, given, NULL) == IDCWH_OK && idcwh_index_size(index) == 6);
     CHECK(idcwh_index_remove(index, removed, 3, &kept) == IDCWH_OK && kept == 2);
     CHECK(idcwh_index_add(index, first, 1, NULL, assigned) == IDCWH_OK && assigned[0] == 101);
     CHECK(idcwh_index_set_threads(index, 2) == IDCWH_OK);
@@ -50,7 +50,7 @@ static void life(void) {
     CHECK(idcwh_snapshot_contains(after, -1, &found) == IDCWH_OK && found == 0);
     uint8_t out[10];
     int64_t order[5];
-    CHECK(idcwh_snapshot_get(after, own, 2, out) == IDCWH_OK && memcmp(out, first, 4) == 0);
+    CHECK(idcwh_snapshot_get(after, given, 2, out) == IDCWH_OK && memcmp(out, first, 4) == 0);
     CHECK(idcwh_snapshot_copy(after, out, order) == IDCWH_OK);
     CHECK(order[0] == 1 && order[1] == 3 && order[2] == 100 && order[4] == 101 && out[0] == 0x07);
     CHECK(idcwh_snapshot_copy(after, NULL, order) == IDCWH_OK && idcwh_snapshot_copy(after, out, NULL) == IDCWH_OK);

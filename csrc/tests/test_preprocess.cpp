@@ -79,11 +79,11 @@ TEST("each pass equals a sum in 64 bits") {
         Bytes row = check::random_bytes(3 * width, random());
         if (round % 4 == 0)
             for (auto& byte : row) byte = byte < 128 ? 0 : 255;  // for the largest sums
-        Bytes in(3 * across.columns() + idcwh::images::padding, 0xee), made(3 * out + idcwh::images::padding);
+        Bytes in(3 * across.columns() + idcwh::images::padding, 0xee), pixels_out(3 * out + idcwh::images::padding);
         std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(3 * across.first()), 3 * across.columns(), in.begin());
-        across(in.data(), made.data());
+        across(in.data(), pixels_out.data());
         for (std::size_t i = 0; i < 3 * out; ++i)
-            CHECK(made[i] == sum(i / 3, [&](std::size_t x) { return row[3 * x + i % 3]; }));
+            CHECK(pixels_out[i] == sum(i / 3, [&](std::size_t x) { return row[3 * x + i % 3]; }));
 
         const idcwh::images::Down down(axis);
         const std::size_t bytes = 1 + random() % 100;

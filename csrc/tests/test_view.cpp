@@ -254,10 +254,10 @@ TEST("explain names the searchers that run, under each filter") {
     std::size_t scans = 0, structures = 0;
     const auto compare = [&](const idcwh::Where& where, const idcwh::detail::SearchRequest& request) {
         idcwh::detail::FilteredView filtered(view, view.segments(), where);
-        const std::string said = idcwh::detail::explain(filtered, request).chosen.name;
+        const std::string planned = idcwh::detail::explain(filtered, request).chosen.name;
         const auto parts = subsearches(filtered, request, query.data(), {}, 1);
-        CHECK(parts.front().searcher->name() == said);
-        (said == "scan" ? scans : structures) += where.kind != idcwh::Where::Kind::all;
+        CHECK(parts.front().searcher->name() == planned);
+        (planned == "scan" ? scans : structures) += where.kind != idcwh::Where::Kind::all;
     };
     std::vector<idcwh::Where> filters{{}, idcwh::Where::id_range(100, 400), idcwh::Where::id_range(rows - 600, rows)};
     for (const auto& mask : masks) filters.push_back(idcwh::Where::of_bytes(mask.data(), rows));

@@ -58,8 +58,8 @@ def test_export_of_a_real_backbone_equals_torch(
     pixels = np.stack([load_image(path, preprocess) for path in list_images(IMAGES)[::20]])
     with torch.no_grad():  # half of the bits one, as after training
         network.hash.bias.sub_(network.eval()(torch.from_numpy(pixels).permute(0, 3, 1, 2)).mean(0))
-    made = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
-    save_model(tmp_path / "model.pt", network.train(), made)
+    training_record = content(pixels, preprocess, backbone.config, backbone.mean, backbone.std)
+    save_model(tmp_path / "model.pt", network.train(), training_record)
     assert main([str(tmp_path / "model.pt"), "--onnx", "--json"]) == 0
     output = capfd.readouterr()
     (result,) = json.loads(output.out)["files"]

@@ -61,14 +61,14 @@ def test_verify_repeats_few_images_for_each_batch_size(
 
 
 FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray], str]] = {
-    "mean off by a thousandth": ("mean", lambda v: v + 0.255, "logits differ by|bits differ"),
+    "a mean wrong by a thousandth": ("mean", lambda v: v + 0.255, "logits differ by|bits differ"),
     "mean of another convention": ("mean", lambda v: v * 0 + 127.5, "differ"),
-    "deviation off": ("std", lambda v: v * 1.01, "differ"),
+    "a wrong deviation": ("std", lambda v: v * 1.01, "differ"),
     "one sign flipped": ("hash.weight", lambda v: v * np.where(np.arange(len(v)) == 5, -1, 1)[:, None], "bits differ"),
     "channels swapped": ("0.weight", lambda v: v[:, ::-1], "differ"),
     "bits in the other order": ("packing", lambda v: v[::-1], "its codes are not the packed signs"),
-    "a bit lost": ("packing", lambda v: v * (np.arange(len(v)) != 3)[:, None], "its codes are not the packed signs"),
-    "a weight that is no number": ("hash.weight", lambda v: v * np.nan, "not finite"),
+    "a missing bit": ("packing", lambda v: v * (np.arange(len(v)) != 3)[:, None], "its codes are not the packed signs"),
+    "a weight that is NaN": ("hash.weight", lambda v: v * np.nan, "not finite"),
 }
 
 

@@ -235,7 +235,7 @@ def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "said"),
+    ("protocol", "named"),
     [
         ({}, None),
         ({"name": "own"}, "own (1,000 queries, 5,000 training, 59,000 database)"),
@@ -249,16 +249,16 @@ def test_sweep_shows_the_seeds_that_all_values_have(tmp_path):
         ),
     ],
 )
-def test_other_protocol_is_reported_and_not_compared(protocol, said, tmp_path):
+def test_other_protocol_is_reported_and_not_compared(protocol, named, tmp_path):
     make_experiment(tmp_path, "idcwh", 12, 0, 1.0)
     make_experiment(tmp_path, "idcwh", 48, 0, 1.0, protocol=protocol)
     text = report.write(tmp_path, tables.TABLES["cifar10-mini"], None, figures=False)[0].read_text()
     row = next(line for line in text.splitlines() if line.startswith("| IDCWH |"))
     assert "paper 0.8586" in row
-    assert ("paper 0.8586, +" in row or "paper 0.8586, -" in row) == (said is None)
+    assert ("paper 0.8586, +" in row or "paper 0.8586, -" in row) == (named is None)
     warning = next((line for line in text.splitlines() if line.startswith("**Not the table's")), None)
-    assert (warning is not None) == (said is not None)
-    assert warning is None or (said in warning and "(1,000 queries, 5,000 training, 59,000 database)" in warning)
+    assert (warning is not None) == (named is not None)
+    assert warning is None or (named in warning and "(1,000 queries, 5,000 training, 59,000 database)" in warning)
 
 
 def sizes_of(made: protocols.Split) -> dict[str, int]:

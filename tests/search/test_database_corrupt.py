@@ -202,7 +202,7 @@ def id_runs(ids: list[int]) -> bytes:
 RUNS = {
     "ascending": [0, 1, 2, 7, 8, 9, 10, 12, 500],
     "far": [2**61, 2**61 + 1, 2**61 + 2, 3, 4, 5, 6],
-    "back and on": [*range(100, 120), *range(50, 60), *range(120, 140)],
+    "backwards and forwards": [*range(100, 120), *range(50, 60), *range(120, 140)],
     "to the end": [5, *range(2**62, 2**62 + 20)],
 }
 
@@ -244,8 +244,8 @@ FORGED = {
     "ids beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes()}, 4, 2**63 - 3)],
     "id offsets beyond 63 bits": [(ITEMS, {CODES: FOUR.tobytes(), ID_OFFSETS: bytes(16)}, 4, 2**63 - 1)],
     "id runs with a first id": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x04"}, 4, 0)],
-    "id runs of too few": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x03"}, 4, NO_FIRST_ID)],
-    "id runs of too many": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x05"}, 4, NO_FIRST_ID)],
+    "id runs of too few ids": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x03"}, 4, NO_FIRST_ID)],
+    "id runs of too many ids": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x05"}, 4, NO_FIRST_ID)],
     "id runs without an end": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01\x04\x80"}, 4, NO_FIRST_ID)],
     "id runs with a long number": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x80" * 10 + b"\x01"}, 4, NO_FIRST_ID)],
     "id runs of 2^64": [(ITEMS, {CODES: FOUR.tobytes(), ID_RUNS: b"\x01" + b"\xff" * 9 + b"\x01"}, 4, NO_FIRST_ID)],
@@ -257,13 +257,13 @@ FORGED = {
     "an id twice": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 2, 4)}, 4, NO_FIRST_ID)],
     "an id in two records": [GOOD, (ITEMS, {CODES: FOUR.tobytes()}, 4, 3)],
     "keys without ends": [(ITEMS, {CODES: FOUR.tobytes(), KEYS: b"abc"}, 4, 0)],
-    "key ends that go back": [
+    "descending key ends": [
         (ITEMS, {CODES: FOUR.tobytes(), KEY_ENDS: struct.pack("<4I", 3, 2, 1, 9), KEYS: b"abc"}, 4, 0)
     ],
     "keys longer than their ends": [
         (ITEMS, {CODES: FOUR.tobytes(), KEY_ENDS: struct.pack("<4I", 0, 1, 1, 2), KEYS: b"abc"}, 4, 0)
     ],
-    "a label that is not there": [
+    "a missing label": [
         (
             ITEMS,
             {
@@ -286,7 +286,7 @@ FORGED = {
     "removals of nothing": [GOOD, (REMOVALS, {ROWS: bytes(4)}, 1, 8192)],
     "more removals than rows": [GOOD, (REMOVALS, {ROWS: bytes(20)}, 5, FIRST)],
     "a row removed twice": [GOOD, (REMOVALS, {ROWS: struct.pack("<2I", 1, 1)}, 2, FIRST)],
-    "a row that is not there": [GOOD, (REMOVALS, {ROWS: struct.pack("<I", 4)}, 1, FIRST)],
+    "a missing row": [GOOD, (REMOVALS, {ROWS: struct.pack("<I", 4)}, 1, FIRST)],
 }
 
 

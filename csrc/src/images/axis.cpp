@@ -60,8 +60,8 @@ Axis axis(std::size_t size, float begin, float end, unsigned out, Interpolation 
     const double support = filter.support * stretch, shrink = 1.0 / stretch;
     const auto last = static_cast<std::int64_t>(size);
 
-    Axis made;
-    made.windows.reserve(out);
+    Axis result;
+    result.windows.reserve(out);
     std::vector<double> real;
     for (unsigned i = 0; i < out; ++i) {
         const double center = begin + (i + 0.5) * scale;
@@ -73,15 +73,15 @@ Axis axis(std::size_t size, float begin, float end, unsigned out, Interpolation 
             real.push_back(filter.at((static_cast<double>(x) - center + 0.5) * shrink));
             sum += real.back();
         }
-        made.windows.push_back(
-            {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(real.size()), made.weights.size()});
+        result.windows.push_back(
+            {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(real.size()), result.weights.size()});
         for (double weight : real) {
             if (sum != 0.0) weight /= sum;
             weight *= 1 << weight_bits;
-            made.weights.push_back(static_cast<std::int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5));
+            result.weights.push_back(static_cast<std::int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5));
         }
     }
-    return made;
+    return result;
 }
 
 }  // namespace idcwh::images

@@ -56,11 +56,11 @@ void count_distances(const GroupFilter& selected, const Batch& batch, std::int64
         nq * parts, threads,
         [&](std::size_t task) {
             const std::size_t q = task / parts, part = task % parts;
-            std::vector<std::int64_t> own(bins);
+            std::vector<std::int64_t> task_counts(bins);
             add_rows(selected, batch.query(q), groups.distinct() * part / parts, groups.distinct() * (part + 1) / parts,
-                     own.data(), stop);
+                     task_counts.data(), stop);
             for (std::size_t d = 0; d < bins; ++d)
-                std::atomic_ref(counts[q * bins + d]).fetch_add(own[d], std::memory_order_relaxed);
+                std::atomic_ref(counts[q * bins + d]).fetch_add(task_counts[d], std::memory_order_relaxed);
         },
         stop.while_waiting());
 }

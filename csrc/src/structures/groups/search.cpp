@@ -30,30 +30,30 @@ std::vector<GroupHit> gather(const Sink* const* sinks, std::size_t count) {
     return hits;
 }
 
-// The upper bound of each query's k-th distance, and the group of the query's own code if it has at least k rows. Such
-// a query needs no further search.
+// The upper bound of each query's k-th distance, and the group of the query's own code if it has at least k rows.
+// Such a query needs no further search.
 struct NearestGroups {
     NearestGroups(const GroupFilter& selected, const Batch& batch, std::size_t k)
-        : selected(selected), k(k), kths(batch.nq), own(batch.nq, Groups::none) {
+        : selected(selected), k(k), kths(batch.nq), query_group(batch.nq, Groups::none) {
         const Groups& groups = selected.groups();
         const bool may_suffice = !groups.table() && groups.largest() >= k;
         for (std::size_t q = 0; q < batch.nq; ++q) {
-            if (may_suffice) own[q] = groups.find(batch.query(q));
-            if (own[q] != Groups::none && selected.rows(own[q]) < k) own[q] = Groups::none;
-            kths[q].store(own[q] == Groups::none ? static_cast<std::int32_t>(groups.codes().bits) : -1);
+            if (may_suffice) query_group[q] = groups.find(batch.query(q));
+            if (query_group[q] != Groups::none && selected.rows(query_group[q]) < k) query_group[q] = Groups::none;
+            kths[q].store(query_group[q] == Groups::none ? static_cast<std::int32_t>(groups.codes().bits) : -1);
         }
     }
 
     GroupKBest selector(std::size_t q) { return {selected, k, kths[q]}; }
     std::vector<GroupHit> hits(std::size_t q, const GroupKBest* const* sinks, std::size_t count) const {
-        if (own[q] != Groups::none) return {{own[q], 0}};
+        if (query_group[q] != Groups::none) return {{query_group[q], 0}};
         return gather(sinks, count);
     }
 
     const GroupFilter& selected;
     std::size_t k;
     std::vector<std::atomic<std::int32_t>> kths;
-    std::vector<Group> own;
+    std::vector<Group> query_group;
 };
 
 // Expands the groups of each query to rows.
