@@ -64,11 +64,11 @@ TEST("each search is interrupted, on one thread and on four") {
 
 TEST("rank is interrupted before its first query ends") {
     const Data data;
-    std::vector<std::int32_t> distances(20 * n);
-    std::vector<std::int64_t> ids(20 * n);
+    std::vector<std::int32_t> distances(80 * n);
+    std::vector<std::int64_t> ids(80 * n);
     for (const unsigned threads : {1u, 4u})
         check_interrupted(
-            "rank", [&](auto& o) { idcwh::rank(data.codes, data.q, 20, distances.data(), ids.data(), o); }, threads, 0);
+            "rank", [&](auto& o) { idcwh::rank(data.codes, data.q, 80, distances.data(), ids.data(), o); }, threads, 0);
 }
 
 TEST("an interrupt that is never requested changes no result") {
