@@ -49,7 +49,7 @@ static void answers(void) {
     const idcwh_codes narrower = {memory, n, bits - 1};  // the last bit of 0xff 0x0f becomes padding
     CHECK(idcwh_padding_is_zero(&narrower, &zero) == IDCWH_OK && zero == 0);
 
-    // Rows at an odd address, with no memory behind them.
+    // Rows at an odd address, with no memory after them.
     uint8_t* odd = (uint8_t*)malloc(sizeof memory + 1);
     memcpy(odd + 1, memory, sizeof memory);
     const idcwh_codes moved = {odd + 1, n, bits};

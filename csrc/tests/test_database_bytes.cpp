@@ -250,7 +250,7 @@ TEST("a file that is cut off while it is read raises corrupt") {
         CHECK(check::error_of([&] { snapshot.find(&key, 1); }) == corrupt);
         CHECK(!database.check().corrupt.empty());
     }
-    // The page in which the file ends causes no signal: bytes behind the end read as zeros.
+    // The page in which the file ends causes no signal: bytes after the end read as zeros.
     write(path, whole);
     const auto before = Database::open(path).snapshot();
     const std::int64_t id = before.find(std::array<std::string_view, 1>{"key 4242"}.data(), 1).at(0);

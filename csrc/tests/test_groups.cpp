@@ -141,7 +141,7 @@ struct Filters {
             if (random() % 4) bitmap[row / 64] |= std::uint64_t{1} << row % 64;
             bytes[row] = static_cast<std::uint8_t>(random() % 2 << random() % 8);
         }
-        bitmap[n / 64] |= ~std::uint64_t{0} << n % 64;  // bits behind the last row are ignored
+        bitmap[n / 64] |= ~std::uint64_t{0} << n % 64;  // bits after the last row are ignored
         all = {Rows::all(),
                Rows::range(n / 3, n - n / 4),
                Rows::range(n / 2, 2 * n),

@@ -175,11 +175,12 @@ TEST("calls that raise leave the index as it was") {
     throws(ErrorCode::invalid_argument, "2 already exists in the index", [&] { index.add(codes, 3, taken); });
     throws(ErrorCode::invalid_argument, "ids: is invalid (found -1, expected at least 0)",
            [&] { index.add(codes, 3, negative); });
-    throws(ErrorCode::invalid_argument, "padding must be zero", [&] { index.add(padded, 1); });
-    throws(ErrorCode::invalid_argument, "codes is null", [&] { index.add(nullptr, 1); });
+    throws(ErrorCode::invalid_argument, "codes: is invalid (found nonzero padding bits", [&] { index.add(padded, 1); });
+    throws(ErrorCode::invalid_argument, "codes: is invalid (found null, expected 1 codes)",
+           [&] { index.add(nullptr, 1); });
     throws(ErrorCode::invalid_argument, "address space", [&] { index.add(codes, ~std::size_t{0} / 2); });
     throws(ErrorCode::not_found, "no code has id 77; the index holds 3 codes", [&] { index.remove(missing, 2); });
-    throws(ErrorCode::invalid_argument, "expected 3, not 2", [&] {
+    throws(ErrorCode::invalid_argument, "where: is invalid (found a mask of 2 entries, expected one per code: 3)", [&] {
         std::int32_t d;
         std::int64_t i;
         idcwh::QueryOptions options;

@@ -92,7 +92,7 @@ struct RowKinds {
             list.push_back(static_cast<std::int64_t>(row));
             bitmap[row / 64] |= std::uint64_t{1} << row % 64;
         }
-        if (n % 64) bitmap.back() |= ~std::uint64_t{0} << n % 64;  // bits behind the last row are ignored
+        if (n % 64) bitmap.back() |= ~std::uint64_t{0} << n % 64;  // bits after the last row are ignored
         kinds = {idcwh::Rows::of_bytes(bytes.data()), idcwh::Rows::of_list(list.data(), list.size()),
                  idcwh::Rows::of_bitmap(bitmap.data())};
     }

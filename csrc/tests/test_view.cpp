@@ -75,7 +75,7 @@ struct TestView final : idcwh::detail::View {
             segment.structures = memory.structures.get();
         }
         if (dead) {
-            memory.alive.assign((rows + 63) / 64, ~std::uint64_t{0});  // bits behind the last row are ignored
+            memory.alive.assign((rows + 63) / 64, ~std::uint64_t{0});  // bits after the last row are ignored
             for (std::size_t row = 0; row < rows; ++row)
                 if (random() % dead == 0) memory.alive[row / 64] &= ~(std::uint64_t{1} << row % 64), --segment.live;
             segment.alive = memory.alive.data();

@@ -259,7 +259,7 @@ def test_add_killed_keeps_written_items(database: Path, images: Path, commands: 
     many.mkdir()
     source = next((images / "dog").iterdir()).read_bytes()
     for i in range(1200):
-        # bytes behind the end of the PNG, so that no file is a copy
+        # bytes after the end of the PNG, so that no file is a copy
         (many / f"{i}.png").write_bytes(source + str(i).encode())
     arguments = [*program("idcwh-index"), "add", database, "--images", images]
     process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)

@@ -51,9 +51,13 @@ Examined examined(const std::string& path, const std::string& model, const Encod
 
 EncoderOptions completed(EncoderOptions options) {
     if (options.threads > max_threads)
-        fail("threads must be at most " + std::to_string(max_threads) + ", not " + std::to_string(options.threads));
+        fail({.path = "threads",
+              .found = std::to_string(options.threads),
+              .expected = "at most " + std::to_string(max_threads)});
     if (options.device < Device::automatic || options.device > Device::cuda)
-        fail("device must be automatic, cpu or cuda, not " + std::to_string(static_cast<int>(options.device)));
+        fail({.path = "device",
+              .found = std::to_string(static_cast<int>(options.device)),
+              .expected = "automatic, cpu or cuda"});
     if (!options.threads) options.threads = available_cores();
     return options;
 }
@@ -105,10 +109,10 @@ std::optional<std::string> Encoder::metadata(const std::string& key) const { ret
 
 void Encoder::encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* codes, float* logits) const {
     if (!n) return;
-    if (!pixels || !codes) fail(std::string(pixels ? "codes" : "pixels") + " is null; a valid pointer was expected");
+    if (!pixels || !codes) fail({.path = pixels ? "codes" : "pixels", .found = "null", .expected = "a valid pointer"});
     const std::size_t bytes = preprocess().bytes(), size = parts_->batch_size;
     if (n > std::numeric_limits<std::ptrdiff_t>::max() / std::max(bytes, std::size_t{4} * bits()))
-        fail(std::to_string(n) + " images do not fit the address space");
+        fail({.path = "n", .found = std::to_string(n), .expected = "a number of images that fits the address space"});
     for (std::size_t begin = 0; begin < n; begin += size) {
         const std::size_t count = std::min(size, n - begin);
         parts_->run(pixels + begin * bytes, count, codes + begin * code_bytes(),
@@ -118,7 +122,7 @@ void Encoder::encode(const std::uint8_t* pixels, std::size_t n, std::uint8_t* co
 
 void Encoder::encode(const Image* images, std::size_t n, std::uint8_t* codes, float* logits) const {
     if (!n) return;
-    if (!images || !codes) fail(std::string(images ? "codes" : "images") + " is null; a valid pointer was expected");
+    if (!images || !codes) fail({.path = images ? "codes" : "images", .found = "null", .expected = "a valid pointer"});
     const std::size_t bytes = preprocess().bytes(), size = std::min<std::size_t>(parts_->batch_size, n);
     std::vector<std::uint8_t> pixels(size * bytes);
     for (std::size_t begin = 0; begin < n; begin += size) {

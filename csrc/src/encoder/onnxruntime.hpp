@@ -21,7 +21,7 @@ public:
     explicit Api(const std::string& library);
     const OrtApi* operator->() const { return api_; }
     const std::string& version() const { return version_; }
-    // Throws Error with the message of a failed call, in one line, behind `what`.
+    // Throws Error with the message of a failed call, in one line, after `what`.
     void check(OrtStatus* status, ErrorCode code, const std::string& what) const;
     // Returns the message of a failed call, else "".
     std::string message(OrtStatus* status) const;

@@ -12,7 +12,7 @@
 
 namespace idcwh::images {
 
-constexpr std::size_t padding = 16;  // bytes behind a row that kernels read or write
+constexpr std::size_t padding = 16;  // bytes after a row that kernels read or write
 
 class Across {
 public:
@@ -20,7 +20,7 @@ public:
     // Returns the first pixel of the input row that is needed; `columns` pixels are.
     std::size_t first() const { return first_; }
     std::size_t columns() const { return columns_; }
-    // Computes a pixel per window. in: the needed part of the row. Both rows have `padding` bytes behind their ends.
+    // Computes a pixel per window. in: the needed part of the row. Both rows have `padding` bytes after their ends.
     void operator()(const std::uint8_t* in, std::uint8_t* out) const noexcept;
 
 private:

@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "base/fail.hpp"
+
 namespace idcwh::detail {
 namespace {
 
@@ -33,14 +35,16 @@ std::uint64_t deposit(std::uint64_t bits, std::uint64_t places) {
 
 // Throws unless the pointers are valid and a mask has one entry per code.
 void check_where(const Where& where, std::size_t live) {
-    const auto fail = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, "where: " + message); };
     const bool bytes = where.kind == Where::Kind::bytes, ids = where.kind == Where::Kind::ids;
-    if (ids && where.count && !where.ids) fail("ids is null, but count is " + std::to_string(where.count));
+    if (ids && where.count && !where.ids)
+        fail({.path = "where.ids", .found = "null", .expected = std::to_string(where.count) + " ids"});
     if (!bytes && where.kind != Where::Kind::bitmap) return;
     if (where.count != live)
-        fail("a mask has one entry per code: expected " + std::to_string(live) + ", not " +
-             std::to_string(where.count));
-    if (where.count && !(bytes ? static_cast<const void*>(where.bytes) : where.bitmap)) fail("the mask is null");
+        fail({.path = "where",
+              .found = "a mask of " + std::to_string(where.count) + " entries",
+              .expected = "one per code: " + std::to_string(live)});
+    if (where.count && !(bytes ? static_cast<const void*>(where.bytes) : where.bitmap))
+        fail({.path = bytes ? "where.bytes" : "where.bitmap", .found = "null", .expected = "a mask"});
 }
 
 }  // namespace

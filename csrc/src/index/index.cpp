@@ -102,25 +102,28 @@ std::size_t Index::size() const { return snapshot().size(); }
 Snapshot Index::snapshot() const { return Snapshot(std::make_shared<detail::IndexView>(state_)); }
 void Index::set_threads(unsigned threads) {
     if (threads > max_threads)
-        fail("threads must be 0 to " + std::to_string(max_threads) + ", not " + std::to_string(threads));
+        fail({.path = "threads", .found = std::to_string(threads), .expected = "0 to " + std::to_string(max_threads)});
     state_->threads.store(threads);
 }
 
 void Index::add(const std::uint8_t* codes, std::size_t n, const std::int64_t* ids, std::int64_t* assigned) {
     const std::lock_guard turn(state_->writing);
     const Contents& now = state_->versions.newest();
-    if (n && !codes) fail("codes is null, but n is " + std::to_string(n));
+    if (n && !codes) fail({.path = "codes", .found = "null", .expected = std::to_string(n) + " codes"});
     if (n > static_cast<std::size_t>(max_id) / 8 / now.bytes() - now.rows)
-        fail("n is " + std::to_string(n) + ": more codes than the address space holds");
+        fail({.path = "n", .found = std::to_string(n), .expected = "a number of codes that fits the address space"});
     if (!padding_is_zero({codes, n, now.bits}))
-        fail("codes have bits set behind the last of their " + std::to_string(now.bits) +
-             " bits; padding must be zero");
+        fail({.path = "codes",
+              .found = "nonzero padding bits",
+              .expected = "zeros after the " + std::to_string(now.bits) + " bits of each code"});
     if (ids) {
         check_given_ids(
             ids, n, now.next_id, [segment = now.segment()](std::int64_t id) { return segment.row_of(id).has_value(); },
             "index");
     } else if (static_cast<std::uint64_t>(max_id) + 1 - now.next_id < n) {
-        fail("ids: none are left after " + std::to_string(now.next_id - 1) + "; give them explicitly");
+        fail({.path = "ids",
+              .problem = "none are left after " + std::to_string(now.next_id - 1),
+              .hint = "give the ids explicitly"});
     }
     if (n == 0) return;
     const auto first_id = static_cast<std::int64_t>(now.next_id);
@@ -139,7 +142,7 @@ void Index::add(const std::uint8_t* codes, std::size_t n, const std::int64_t* id
 std::size_t Index::remove(const std::int64_t* ids, std::size_t count) {
     const std::lock_guard turn(state_->writing);
     const Contents& now = state_->versions.newest();
-    if (count && !ids) fail("ids is null, but count is " + std::to_string(count));
+    if (count && !ids) fail({.path = "ids", .found = "null", .expected = std::to_string(count) + " ids"});
     if (count == 0) return 0;
     const Segment segment = now.segment();
     std::vector<std::size_t> rows(count);
@@ -177,7 +180,9 @@ void Index::reserve(std::size_t size) {
     const std::lock_guard turn(state_->writing);
     const Contents& now = state_->versions.newest();
     if (size > static_cast<std::size_t>(max_id) / 8 / now.bytes())
-        fail("size is " + std::to_string(size) + ": more codes than the address space holds");
+        fail({.path = "size",
+              .found = std::to_string(size),
+              .expected = "a number of codes that fits the address space"});
     if (size <= now.room()) return;
     auto next = std::make_unique<Contents>(now);
     give_room(*next, size);
