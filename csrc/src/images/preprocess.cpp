@@ -31,7 +31,7 @@ std::ptrdiff_t stride_of(const Image& image) {
     if (!image.width || !image.height) fail("an image of " + size + ": expected one with pixels");
     if (image.width > Preprocess::max_pixels / image.height)
         fail("an image of " + size + ": expected at most " + std::to_string(Preprocess::max_pixels) + " pixels");
-    if (!image.data) fail("the data of an image of " + size + " is null; a valid pointer was expected");
+    if (!image.data) fail({.path = "image.data", .found = "null", .expected = "a valid pointer"});
     const std::size_t row = 3 * image.width;
     if (!image.stride) return static_cast<std::ptrdiff_t>(row);
     const auto given = static_cast<std::size_t>(image.stride), step = image.stride < 0 ? 0 - given : given;
@@ -131,7 +131,7 @@ std::string Preprocess::to_json() const {
 void Preprocess::operator()(const Image& given, std::uint8_t* pixels) const {
     Image image = given;
     image.stride = stride_of(given);
-    if (!pixels) fail("pixels is null; a valid pointer was expected");
+    if (!pixels) fail({.path = "pixels", .found = "null", .expected = "a valid pointer"});
     const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
     const double side = std::min(width, height) * crop_ / resize_;
     const double left = (width - side) / 2;
