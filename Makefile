@@ -1,12 +1,12 @@
-# `make demo` shows the system at work on real images, `make test` proves it, `make check` is for the minutes between two edits.
-# Each makes its own virtual environment.
+# `make demo` runs the main job on real images, `make test` runs all tests, `make check` runs the fast ones. Each creates
+# .venv if it is missing.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 SOURCES := setup.py pyproject.toml $(shell find csrc/CMakeLists.txt csrc/cmake csrc/src csrc/include csrc/bindings csrc/third_party -type f 2>/dev/null)
 
-# An empty value: Python may keep the bytecode of what it imports.
+# Empty: Python may cache bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo build-check build-test check test test-slow test-sanitize test-arm test-aarch64-linux-gnu test-arm-linux-gnueabihf test-wheel fuzz lint style tidy bench clean
@@ -17,8 +17,8 @@ help:
 	@echo "make check   the fast tests, Python and C++, in at most 90 seconds after a build"
 	@echo "make test    all tests: those of make check, then those of make test-slow; prints both times"
 	@echo "make test-sanitize, test-arm, fuzz, test-wheel"
-	@echo "             the C++ tests under sanitizers, for ARM, with made-up calls; what a wheel holds for C and C++"
-	@echo "make lint    ruff, mypy, stubtest, clang-format, clang-tidy"
+	@echo "             the C++ tests under sanitizers, for ARM, with fuzzed calls; the wheel for C and C++"
+	@echo "make lint    ruff, mypy, stubtest, clang-format, tools/prose.py, clang-tidy"
 	@echo "make bench   the engine beside faiss, encoding beside ONNX Runtime alone"
 
 demo: $(VENV)/demo.stamp
@@ -31,7 +31,7 @@ define tests
 endef
 CTEST := $(BIN)/ctest --output-on-failure -j 2
 
-# Unit tests: nothing is compiled but what changed, nothing emulated, nothing trained in a process of its own.
+# The fast tests. They compile no programs, emulate nothing and train nothing in another process.
 check: build-check
 	$(call tests,-LE slow,not slow)
 
@@ -49,15 +49,15 @@ endef
 # ONNX Runtime, for the tests of idcwh::Encoder.
 ENCODER = -DIDCWH_ONNXRUNTIME=$$(ls $(abspath $(VENV))/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* | head -n 1)
 
-# `pip install -e` has built the library there, so that only the tests are compiled.
+# `pip install -e` built the library there, so only the tests are compiled.
 configure = $(call cmake,csrc,-DIDCWH_PYTHON=OFF -DIDCWH_TESTS=ON $(ENCODER),$(1))
 build-check: $(VENV)/dev.stamp
 	$(call configure,check_tests)
 build-test: $(VENV)/dev.stamp
 	$(call configure)
 
-# Address and undefined behaviour, then threads, with readers and a writer side by side for longer. The structures are made
-# and searched by the tests of the index; their own tests are long sums on one thread, which take minutes there.
+# Address and undefined behaviour sanitizers, then threads, with readers and a writer for longer. The tests of the index
+# build and search the structures; the structures' own tests would take minutes here.
 test-sanitize: $(VENV)/dev.stamp
 	$(call cmake,address,-DIDCWH_SANITIZE=address $(ENCODER))
 	$(CTEST) --test-dir build/address
@@ -70,8 +70,8 @@ test-aarch64-linux-gnu test-arm-linux-gnueabihf: test-%: $(VENV)/dev.stamp
 	$(call cmake,$*,--toolchain $(CURDIR)/csrc/cmake/$*.cmake,portability_tests)
 	$(CTEST) --test-dir build/$* -L portability
 
-# Needs clang, whose warnings are errors here. What a fuzzer finds it leaves in build/fuzz. That of databases makes its files
-# itself; no allocation may be much larger than a file.
+# Needs clang, whose warnings are errors here. Findings are stored in build/fuzz. The fuzzer of databases generates its
+# files itself. No allocation may be much larger than a file.
 FUZZ_SECONDS ?= 60
 FUZZ := -max_total_time=$(FUZZ_SECONDS) -timeout=20 -print_final_stats=1
 fuzz: $(VENV)/dev.stamp
@@ -80,7 +80,7 @@ fuzz: $(VENV)/dev.stamp
 	cd build/fuzz && tests/fuzz/fuzz_c_api $(FUZZ) corpus $(CURDIR)/csrc/tests/fuzz/seeds
 	cd build/fuzz && tests/fuzz/fuzz_database $(FUZZ) -max_len=200000 -malloc_limit_mb=16 -rss_limit_mb=1000 corpus_database
 
-# The source distribution, and the wheel made of it.
+# The source distribution, and the wheel that is built from it.
 test-wheel: $(VENV)/dev.stamp
 	rm -rf build/wheel
 	$(BIN)/python -m build --outdir build/wheel .
@@ -91,11 +91,12 @@ lint: style tidy
 style: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/prose.py
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist csrc/bindings/stubtest_allowlist.txt idcwh_search._core
 	find csrc -name '*.[ch]pp' -o -name '*.[ch]' | xargs $(BIN)/clang-format --dry-run --Werror
 
-# Minutes, not seconds.
+# Takes minutes.
 tidy: $(VENV)/dev.stamp
 	find csrc/CMakeLists.txt csrc/cmake csrc/src -name '*.cpp' -not -path '*/kernels/*' | xargs -P2 -I{} $(BIN)/clang-tidy --quiet {} -- -std=c++20 -Icsrc/include -Icsrc/src -isystem csrc/third_party/onnxruntime -Wno-deprecated-declarations
 
@@ -111,7 +112,7 @@ bench: $(VENV)/dev.stamp
 clean:
 	rm -rf build $(OUT) *.egg-info
 
-# --no-compile: byte-compiling all of torch takes longer than the demo's training; Python compiles what it imports.
+# --no-compile: byte-compiling all of torch takes longer than the training of the demo.
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 

