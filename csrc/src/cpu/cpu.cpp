@@ -2,6 +2,8 @@
 // system saves on a task switch.
 #include "cpu/cpu.hpp"
 
+#include "cpu/kernels/kernels.hpp"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -41,8 +43,15 @@ Features detect() noexcept {
     found.avx512vpopcnt = found.avx512 && has(c7, 12) && has(c7, 14);  // BITALG, VPOPCNTDQ
     return found;
 }
+
+bool is_zen5_or_later() noexcept {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx || !__get_cpuid(1, &a, &b, &c, &d)) return false;
+    return (a >> 8 & 0xf) + (a >> 20 & 0xff) >= 26;  // family
+}
 #else
 Features detect() noexcept { return {}; }
+bool is_zen5_or_later() noexcept { return false; }
 #endif
 
 // Detected when the library is loaded. Detection on first use would need a lock, which a fork could leave locked.
@@ -53,3 +62,9 @@ const Features found = detect();
 const Features& features() { return found; }
 
 }  // namespace idcwh::cpu
+
+namespace idcwh::kernels {
+
+const bool single_prefetch = cpu::is_zen5_or_later();
+
+}  // namespace idcwh::kernels

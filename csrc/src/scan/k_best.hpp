@@ -24,6 +24,7 @@ public:
     bool add(std::int32_t distance, std::size_t rows = 1) {
         counts_[static_cast<std::size_t>(distance)] += rows;
         within_ += rows;
+        if (!full()) return false;
         const std::int32_t before = kth_;
         while (kth_ > 0 && within_ - counts_[static_cast<std::size_t>(kth_)] >= k_)
             within_ -= counts_[static_cast<std::size_t>(kth_--)];

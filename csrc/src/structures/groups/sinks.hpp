@@ -28,16 +28,18 @@ public:
     GroupKBest(const GroupFilter& selected, std::size_t k, std::atomic<std::int32_t>& kth)
         : selected_(&selected), shared_kth_(&kth), kth_(k, kth.load(std::memory_order_relaxed)) {}
 
-    std::int32_t limit() const { return std::min(own_limit(), shared_kth_->load(std::memory_order_relaxed)); }
+    std::int32_t limit() const { return std::min(limit_, shared_kth_->load(std::memory_order_relaxed)); }
 
     void take(std::size_t row, std::int32_t distance) {
         const auto group = static_cast<Group>(row);
         const std::size_t rows = selected_->rows(group);
-        if (rows == 0 || distance > own_limit()) return;
+        if (rows == 0 || distance > limit_) return;
         hits_.push_back({group, distance});
         kth_.add(distance, rows);
         if (!kth_.full()) return;
-        lower_to(*shared_kth_, own_limit());
+        // Codes equal to the query are one group. If it suffices, no other group is needed.
+        limit_ = kth_.value() == 0 ? -1 : kth_.value();
+        lower_to(*shared_kth_, limit_);
         if (hits_.size() >= drop_at_) drop_far();
     }
     void absorb(const kernels::Hit* hits, std::size_t count, const Block& block) {
@@ -48,8 +50,6 @@ public:
     const std::vector<GroupHit>& hits() const { return hits_; }
 
 private:
-    // Codes equal to the query are one group. If it suffices, no other group is needed.
-    std::int32_t own_limit() const { return kth_.full() && kth_.value() == 0 ? -1 : kth_.value(); }
     void drop_far() {
         const std::int32_t last = kth_.value();
         hits_.erase(
@@ -61,6 +61,7 @@ private:
     const GroupFilter* selected_;
     std::atomic<std::int32_t>* shared_kth_;
     KthDistance kth_;
+    std::int32_t limit_ = kth_.value();  // -1: no group is wanted
     std::vector<GroupHit> hits_;
     std::size_t drop_at_ = 1024;
 };
