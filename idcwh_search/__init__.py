@@ -17,6 +17,10 @@ _EXPORTS = {
     "unpack": "codes",
     "HammingIndex": "search.index",
     "isa": "search.index",
+    "clusters": "search.join",
+    "count_pairs": "search.join",
+    "join": "search.join",
+    "self_join": "search.join",
     "Database": "database.database",
     "Encoder": "encoder.encoder",
     "Preprocess": "images.preprocess",
@@ -64,6 +68,10 @@ if TYPE_CHECKING:
     from .metrics.evaluate import evaluate as evaluate
     from .search.index import HammingIndex as HammingIndex
     from .search.index import isa as isa
+    from .search.join import clusters as clusters
+    from .search.join import count_pairs as count_pairs
+    from .search.join import join as join
+    from .search.join import self_join as self_join
 
 
 def __getattr__(name: str) -> object:

@@ -182,5 +182,6 @@ PYBIND11_MODULE(_core, m) {
           "Returns True if no row has a padding bit set.");
     bind_metrics(m);
     bind_index(m);
+    bind_join(m);
     bind_database(m);
 }

@@ -1,0 +1,52 @@
+// The pairs of distinct codes within the radius that one part finds, as tasks for threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "join/buckets.hpp"
+
+namespace idcwh::join_detail {
+
+// Two distinct codes: of a and of b, or of a with first < second in a self-join.
+struct CodePair {
+    std::uint32_t first, second;
+    std::int32_t distance;
+};
+
+// Compares rows [begin, end) of a's order with what follows from their buckets in b.
+struct CompareTask {
+    std::size_t bucket, end_bucket;  // of a; more than one only where they are compared as a whole
+    std::size_t row, end_row;        // of the bucket, where there is one
+    std::size_t query, end_query;    // of the codes in the buckets near it, one bucket after the other
+};
+
+class Comparison {
+public:
+    // a and b are the same in a self-join.
+    Comparison(const JoinPlan& plan, std::size_t part, const Distinct& a, const Distinct& b, unsigned radius,
+               unsigned threads, Stop& stop);
+
+    const std::vector<CompareTask>& tasks() const { return tasks_; }
+    // Adds what a task finds, in an order that depends on the codes alone.
+    void run(const CompareTask& task, std::vector<CodePair>& found, Stop& stop) const;
+
+private:
+    class Runner;
+    bool self() const { return &a_ == &b_; }
+    const Buckets& queries() const { return self() ? rows_ : queries_; }
+    std::size_t near_codes(std::size_t bucket) const;
+    void make_tasks();
+    bool found_before(const std::uint8_t* a, const std::uint8_t* b) const;
+
+    const JoinPlan& plan_;
+    std::size_t part_;
+    const Distinct &a_, &b_;
+    std::int32_t radius_;
+    Buckets rows_, queries_;
+    std::vector<std::uint32_t> masks_;  // that lead from a bucket to those near it, the smallest distance first
+    std::vector<CompareTask> tasks_;
+};
+
+}  // namespace idcwh::join_detail

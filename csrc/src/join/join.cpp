@@ -1,0 +1,305 @@
+// Joins: equal codes first, then each part of the plan; threads find pairs of distinct codes ahead of the caller, who
+// gets the pairs of their rows.
+#include <idcwh/join.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/pool.hpp"
+#include "cpu/dispatch.hpp"
+#include "join/compare.hpp"
+#include "scan/plan.hpp"
+
+namespace idcwh {
+
+namespace join_detail {
+
+static void check_codes(const Codes& codes, unsigned radius, const JoinOptions& options) {
+    SearchOptions search;
+    search.threads = options.threads;
+    check(codes, nullptr, 0, search);
+    if (std::uint64_t{codes.size} >> 32)
+        throw Error(ErrorCode::invalid_argument,
+                    "codes: expected fewer than 2^32 of them, not " + std::to_string(codes.size));
+    if (radius > codes.bits)
+        throw Error(ErrorCode::invalid_argument, "radius must be 0 to " + std::to_string(codes.bits) +
+                                                     ", the bits of the codes, not " + std::to_string(radius));
+    if (options.block == 0) throw Error(ErrorCode::invalid_argument, "block must be at least 1");
+}
+
+// The pairs of distinct codes of a join, those of equal codes left out, some tasks at a time.
+class CodePairs {
+public:
+    CodePairs(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
+        : radius_(radius),
+          threads_(options.threads ? options.threads : pool::available_threads()),
+          stop_(options.interrupt) {
+        check_codes(a, radius, options);
+        if (b) check_codes(*b, radius, options);
+        if (b && a.bits != b->bits)
+            throw Error(ErrorCode::invalid_argument, "the codes of a join must have the same number of bits, not " +
+                                                         std::to_string(a.bits) + " and " + std::to_string(b->bits));
+        active_kernels();  // a wrong IDCWH_ISA is reported before threads begin
+        a_ = distinct_codes(a, threads_, stop_);
+        if (b) b_ = distinct_codes(*b, threads_, stop_);
+        self_ = !b;
+        if (a_.size && this->b().size) plan_ = plan_join(a_, this->b(), radius);
+    }
+
+    bool self() const { return self_; }
+    const Distinct& a() const { return a_; }
+    const Distinct& b() const { return self_ ? a_ : b_; }
+    const JoinPlan& plan() const { return plan_; }
+    Stop& stop() { return stop_; }
+    unsigned threads() const { return threads_; }
+
+    // Calls take(task results) for the next tasks, in order. False at the end.
+    template <class Take>
+    bool next(Take take) {
+        if (!comparison_ || task_ == comparison_->tasks().size()) {
+            if (part_ == plan_.parts.size()) return false;
+            comparison_.reset();  // its memory first
+            comparison_ = std::make_unique<Comparison>(plan_, part_++, a_, b(), radius_, threads_, stop_);
+            task_ = 0;
+        }
+        const std::size_t count = std::min<std::size_t>(comparison_->tasks().size() - task_, 8 * threads_);
+        std::vector<std::vector<CodePair>> found(count);
+        pool::run(
+            count, threads_, [&](std::size_t i) { comparison_->run(comparison_->tasks()[task_ + i], found[i], stop_); },
+            stop_.while_waiting());
+        task_ += count;
+        take(found);
+        return true;
+    }
+
+private:
+    unsigned radius_, threads_;
+    Stop stop_;
+    bool self_ = true;
+    Distinct a_, b_;
+    JoinPlan plan_;
+    std::unique_ptr<Comparison> comparison_;
+    std::size_t part_ = 0, task_ = 0;
+};
+
+// Returns the number of pairs of rows of one pair of codes, in a self-join also of one code with itself.
+static std::uint64_t row_pairs(const CodePairs& codes, const CodePair& pair) {
+    const std::uint64_t first = codes.a().count(pair.first);
+    if (codes.self() && pair.first == pair.second) return first * (first - 1) / 2;
+    return first * codes.b().count(pair.second);
+}
+
+static std::uint64_t count_all(CodePairs& codes) {
+    std::uint64_t sum = 0;
+    if (codes.self())
+        for (std::uint32_t i = 0; i < codes.a().size; ++i) sum += row_pairs(codes, {i, i, 0});
+    while (codes.next([&](const auto& found) {
+        for (const auto& list : found)
+            for (const CodePair& pair : list) sum += row_pairs(codes, pair);
+    })) {
+    }
+    return sum;
+}
+
+}  // namespace join_detail
+
+using namespace join_detail;
+
+struct PairStream::Impl {
+    Impl(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
+        : codes(a, b, radius, options), options(options), equal(codes.self() ? codes.a().size : 0) {}
+
+    // The next pair of codes, which may be one code twice.
+    bool next_codes() {
+        if (next_equal < equal) {
+            const auto code = static_cast<std::uint32_t>(next_equal++);
+            return start({code, code, 0});
+        }
+        while (list == found.size() || at == found[list].size()) {
+            if (list < found.size() && ++list < found.size()) {
+                at = 0;
+                continue;
+            }
+            found.clear();
+            list = at = 0;
+            if (!codes.next([&](auto& lists) { found = std::move(lists); })) return false;
+        }
+        return start(found[list][at++]);
+    }
+    bool start(const CodePair& pair) {
+        current = pair;
+        total += row_pairs(codes, pair);
+        if (total > options.max_pairs) fail();
+        const Distinct &a = codes.a(), &b = codes.b();
+        i = a.begins[pair.first], end_i = a.begins[pair.first + 1];
+        begin_j = b.begins[pair.second], end_j = b.begins[pair.second + 1];
+        same = codes.self() && pair.first == pair.second;
+        j = same ? i + 1 : begin_j;
+        return true;
+    }
+    // Counts what is left, for the message.
+    [[noreturn]] void fail() {
+        for (; next_equal < equal; ++next_equal) {
+            const auto code = static_cast<std::uint32_t>(next_equal);
+            total += row_pairs(codes, {code, code, 0});
+        }
+        for (; list < found.size(); ++list, at = 0)
+            for (; at < found[list].size(); ++at) total += row_pairs(codes, found[list][at]);
+        while (codes.next([&](const auto& lists) {
+            for (const auto& pairs : lists)
+                for (const CodePair& pair : pairs) total += row_pairs(codes, pair);
+        })) {
+        }
+        throw Error(ErrorCode::invalid_argument, "the join has " + std::to_string(total) + " pairs (max_pairs is " +
+                                                     std::to_string(options.max_pairs) +
+                                                     "); give a smaller radius, or a larger max_pairs");
+    }
+
+    bool next(Pairs& block) {
+        block.first.clear(), block.second.clear(), block.distances.clear();
+        const std::uint32_t* const rows_a = codes.a().rows.data();
+        const std::uint32_t* const rows_b = codes.b().rows.data();
+        std::size_t left = options.block;
+        while (left) {
+            if (i == end_i || (same && i + 1 == end_i)) {
+                i = end_i;
+                if (!next_codes()) break;
+                if (same && i + 1 == end_i) continue;
+            }
+            codes.stop().check();
+            const std::size_t count = std::min<std::size_t>(left, end_j - j);
+            for (std::size_t n = 0; n < count; ++n, ++j) {
+                const std::int64_t first = rows_a[i], second = rows_b[j];
+                const bool swap = codes.self() && first > second;
+                block.first.push_back(swap ? second : first);
+                block.second.push_back(swap ? first : second);
+            }
+            block.distances.insert(block.distances.end(), count, current.distance);
+            left -= count;
+            if (j == end_j) {
+                ++i;
+                j = same ? i + 1 : begin_j;
+            }
+        }
+        return !block.first.empty();
+    }
+
+    CodePairs codes;
+    JoinOptions options;
+    std::size_t equal, next_equal = 0;
+    std::vector<std::vector<CodePair>> found;
+    std::size_t list = 0, at = 0;
+    CodePair current{};
+    std::uint64_t total = 0;  // pairs begun
+    std::uint32_t i = 0, end_i = 0, begin_j = 0, j = 0, end_j = 0;
+    bool same = false;
+};
+
+PairStream::PairStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PairStream::PairStream(PairStream&&) noexcept = default;
+PairStream& PairStream::operator=(PairStream&&) noexcept = default;
+PairStream::~PairStream() = default;
+
+bool PairStream::next(Pairs& block) { return impl_->next(block); }
+
+std::string PairStream::explain() const {
+    const CodePairs& codes = impl_->codes;
+    std::string text =
+        std::to_string(codes.a().rows.size()) + " codes, " + std::to_string(codes.a().size) + " distinct";
+    if (!codes.self())
+        text += ", with " + std::to_string(codes.b().rows.size()) + ", " + std::to_string(codes.b().size) + " distinct";
+    return text + "; " + (codes.plan().parts.empty() ? "nothing to compare" : codes.plan().describe());
+}
+
+PairStream self_join(const Codes& codes, unsigned radius, const JoinOptions& options) {
+    return PairStream(std::make_unique<PairStream::Impl>(codes, nullptr, radius, options));
+}
+
+PairStream join(const Codes& a, const Codes& b, unsigned radius, const JoinOptions& options) {
+    return PairStream(std::make_unique<PairStream::Impl>(a, &b, radius, options));
+}
+
+std::uint64_t count_pairs(const Codes& codes, unsigned radius, const JoinOptions& options) {
+    CodePairs pairs(codes, nullptr, radius, options);
+    return count_all(pairs);
+}
+
+std::uint64_t count_pairs(const Codes& a, const Codes& b, unsigned radius, const JoinOptions& options) {
+    CodePairs pairs(a, &b, radius, options);
+    return count_all(pairs);
+}
+
+namespace {
+
+// Union-find over distinct codes; a root is the lowest number of its set.
+class Sets {
+public:
+    explicit Sets(std::size_t size) : parent_(size) { std::iota(parent_.begin(), parent_.end(), 0u); }
+    std::uint32_t root(std::uint32_t at) {
+        for (; parent_[at] != at; at = parent_[at]) parent_[at] = parent_[parent_[at]];
+        return at;
+    }
+    void join(std::uint32_t a, std::uint32_t b) {
+        a = root(a), b = root(b);
+        parent_[std::max(a, b)] = std::min(a, b);
+    }
+
+private:
+    std::vector<std::uint32_t> parent_;
+};
+
+std::vector<std::uint32_t> components(CodePairs& codes) {
+    Sets sets(codes.a().size);
+    while (codes.next([&](const auto& found) {
+        for (const auto& list : found)
+            for (const CodePair& pair : list) sets.join(pair.first, pair.second);
+    })) {
+    }
+    std::vector<std::uint32_t> keeper(codes.a().size);
+    for (std::uint32_t code = 0; code < keeper.size(); ++code) keeper[code] = sets.root(code);
+    return keeper;
+}
+
+// Distinct codes are numbered by their first rows, so that ascending numbers are ascending rows.
+std::vector<std::uint32_t> greedy(CodePairs& codes) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    while (codes.next([&](const auto& found) {
+        for (const auto& list : found)
+            for (const CodePair& pair : list) pairs.emplace_back(pair.first, pair.second);
+    })) {
+    }
+    std::sort(pairs.begin(), pairs.end());
+    constexpr std::uint32_t none = ~std::uint32_t{0};
+    std::vector<std::uint32_t> keeper(codes.a().size, none);
+    std::size_t at = 0;
+    for (std::uint32_t code = 0; code < keeper.size(); ++code) {
+        const bool keeps = keeper[code] == none;
+        if (keeps) keeper[code] = code;
+        for (; at < pairs.size() && pairs[at].first == code; ++at)
+            if (keeps && keeper[pairs[at].second] == none) keeper[pairs[at].second] = code;
+    }
+    return keeper;
+}
+
+}  // namespace
+
+std::size_t cluster(const Codes& codes, unsigned radius, ClusterMode mode, std::int64_t* clusters,
+                    const JoinOptions& options) {
+    CodePairs pairs(codes, nullptr, radius, options);
+    if (codes.size && !clusters) throw Error(ErrorCode::invalid_argument, "clusters must not be null");
+    const Distinct& distinct = pairs.a();
+    const std::vector<std::uint32_t> keeper = mode == ClusterMode::components ? components(pairs) : greedy(pairs);
+    // A keeper is the first code of its cluster, so that it has a number before the others need it.
+    std::vector<std::int64_t> number(keeper.size());
+    std::int64_t count = 0;
+    for (std::uint32_t code = 0; code < keeper.size(); ++code) {
+        number[code] = keeper[code] == code ? count++ : number[keeper[code]];
+        for (std::uint32_t at = distinct.begins[code]; at < distinct.begins[code + 1]; ++at)
+            clusters[distinct.rows[at]] = number[code];
+    }
+    return static_cast<std::size_t>(count);
+}
+
+}  // namespace idcwh

@@ -1,0 +1,120 @@
+"""All pairs, their number and clusters from Python, against NumPy and faiss. The engine's own tests: csrc/tests/test_join.cpp."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import idcwh_search as ih
+
+
+def brute_force(a: np.ndarray, b: np.ndarray, radius: int, self_join: bool) -> set[tuple[int, int, int]]:
+    distances = np.unpackbits(a[:, None] ^ b[None], axis=2).sum(axis=2)
+    near = distances <= radius
+    if self_join:
+        near &= np.triu(np.ones_like(near), 1)
+    return {(int(i), int(j), int(distances[i, j])) for i, j in np.argwhere(near)}
+
+
+def pairs_of(join: ih.search.join.Join) -> list[tuple[int, int, int]]:
+    blocks = list(join)
+    for first, second, distances in blocks:
+        assert (first.dtype, second.dtype, distances.dtype) == (np.int64, np.int64, np.int32)
+        assert len(first) == len(second) == len(distances) > 0
+    return [(int(i), int(j), int(d)) for block in blocks for i, j, d in zip(*block, strict=True)]
+
+
+def clustered(n: int, bits: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    codes = rng.random((20, bits))[rng.integers(0, 20, n)] > 0.5
+    return ih.pack(codes ^ (rng.random((n, bits)) < 2 / bits))
+
+
+@pytest.mark.parametrize(("bits", "radius"), [(12, 2), (48, 3), (64, 0), (100, 9), (256, 31)])
+def test_self_join_equals_numpy(bits: int, radius: int) -> None:
+    codes = clustered(300, bits)
+    expected = brute_force(codes, codes, radius, True)
+    found = pairs_of(ih.self_join(codes, radius, bits, block=100))
+    assert len(found) == len(expected) and set(found) == expected
+    assert ih.count_pairs(codes, radius, bits) == len(expected)
+
+
+def test_join_of_two_arrays_equals_numpy() -> None:
+    a, b = clustered(200, 64), clustered(150, 64, 1)
+    b[:50] = a[:50]
+    expected = brute_force(a, b, 5, False)
+    assert set(pairs_of(ih.join(a, b, 5))) == expected and len(expected) >= 50
+
+
+def test_self_join_equals_faiss_range_search() -> None:
+    faiss = pytest.importorskip("faiss")
+    codes = clustered(20000, 64, 3)
+    index = faiss.IndexBinaryFlat(64)
+    index.add(codes)
+    lims, distances, ids = index.range_search(codes, 7)  # faiss excludes the radius
+    rows = np.repeat(np.arange(len(codes)), np.diff(lims.astype(np.int64)))
+    keep = rows < ids
+    expected = np.stack([rows[keep], ids[keep], distances[keep].astype(np.int64)])
+    found = np.concatenate([np.stack([i, j, d]) for i, j, d in ih.self_join(codes, 6)], axis=1)
+    assert np.array_equal(found[:, np.lexsort(found[1::-1])], expected[:, np.lexsort(expected[1::-1])])
+
+
+def test_self_join_order_is_equal_for_all_thread_counts() -> None:
+    codes = clustered(5000, 48)
+    first, *others = (pairs_of(ih.self_join(codes, 4, threads=threads)) for threads in (1, 2, 7))
+    assert all(other == first for other in others)
+
+
+def test_self_join_of_no_and_one_code_is_empty() -> None:
+    for n in (0, 1):
+        assert not list(ih.self_join(np.zeros((n, 8), np.uint8), 64))
+        assert ih.count_pairs(np.zeros((n, 8), np.uint8), 64) == 0
+        assert ih.clusters(np.zeros((n, 8), np.uint8), 3).tolist() == [0] * n
+
+
+def test_count_pairs_of_a_million_equal_codes() -> None:
+    codes = np.full((1_000_000, 32), 7, np.uint8)
+    assert ih.count_pairs(codes, 31) == 1_000_000 * 999_999 // 2
+    assert not ih.clusters(codes, 31).any()
+
+
+def test_self_join_beyond_max_pairs_states_their_number() -> None:
+    codes = np.zeros((1000, 8), np.uint8)
+    with pytest.raises(ValueError, match="499500"):
+        list(ih.self_join(codes, 0, max_pairs=499_499))
+    assert len(pairs_of(ih.self_join(codes, 0, max_pairs=499_500))) == 499_500
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments"),
+    [
+        (ValueError, {"radius": -1}),
+        (TypeError, {"radius": 1.5}),
+        (TypeError, {"radius": True}),
+        (ValueError, {"radius": 65}),
+        (ValueError, {"bits": 48}),
+        (ValueError, {"bits": 0}),
+        (ValueError, {"max_pairs": -1}),
+        (ValueError, {"block": 0}),
+        (TypeError, {"codes": np.zeros((3, 8))}),
+        (ValueError, {"codes": np.zeros(8, np.uint8)}),
+        (ValueError, {"codes": np.full((3, 8), 255, np.uint8), "bits": 60}),
+    ],
+)
+def test_self_join_with_an_invalid_argument_raises(error: type[Exception], arguments: dict[str, object]) -> None:
+    given = {"codes": np.zeros((3, 8), np.uint8), "radius": 3, **arguments}
+    with pytest.raises(error):
+        ih.self_join(**given)
+
+
+def test_join_of_different_widths_raises() -> None:
+    with pytest.raises(ValueError, match="b must be"):
+        ih.join(np.zeros((3, 8), np.uint8), np.zeros((3, 6), np.uint8), 3)
+
+
+def test_clusters_of_a_chain_are_one_component_and_many_keepers() -> None:
+    codes = np.packbits(np.tri(9, 8, -1, dtype=bool), axis=1)  # each differs from the next in one bit
+    assert ih.clusters(codes, 1).tolist() == [0] * 9
+    assert ih.clusters(codes, 1, "greedy").tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
+    with pytest.raises(ValueError, match="mode"):
+        ih.clusters(codes, 1, "keepers")  # type: ignore[arg-type]
