@@ -1,5 +1,157 @@
-"""All pairs within a radius, beside faiss and a plain loop: same codes and threads, results compared first.
+"""All pairs of codes within a radius, beside faiss range_search of all codes and its IndexBinaryMultiHash.
 
-    python benchmarks/join.py                 # the table of docs/performance
-    python benchmarks/join.py --n 1000000 --bits 256 --radius 31 --peers
+    python benchmarks/join.py                        # every case but the two largest
+    python benchmarks/join.py --cases pdq-31 --peers # one case, beside faiss
+
+All results are compared. faiss searches for a sample of the codes, as all would take minutes. Its time is that of the
+sample times n / sample.
 """
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import common
+import numpy as np
+
+import idcwh_search as ih
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    make: Callable[[np.random.Generator, int, int], np.ndarray]
+    n: int
+    bits: int
+    radius: int
+    default: bool = True
+
+
+def uniform(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
+    return rng.integers(0, 256, (n, bits // 8), dtype=np.uint8)
+
+
+def clustered(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
+    """Clusters of 35 codes, two flipped bits from their centers: 17 pairs per code within radius 4."""
+    codes = uniform(rng, n // 35, bits)[rng.integers(0, n // 35, n)]
+    for _ in range(2):
+        bit = rng.integers(0, bits, n)
+        codes[np.arange(n), bit // 8] ^= (1 << bit % 8).astype(np.uint8)
+    return codes
+
+
+def learned(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
+    """Ten classes, each bit flipped with probability 0.06: many codes are equal."""
+    codes = rng.integers(0, 2, (10, bits), dtype=np.uint8)[rng.integers(0, 10, n)].astype(bool)
+    for first in range(0, n, 1 << 18):
+        part = codes[first : first + (1 << 18)]
+        part ^= rng.random(part.shape, dtype=np.float32) < 0.06
+    return ih.pack(codes)
+
+
+CASES = (
+    Case("uniform64-3", uniform, 1_000_000, 64, 3),
+    Case("uniform64-10", uniform, 1_000_000, 64, 10),
+    Case("uniform64-20", uniform, 200_000, 64, 20),
+    Case("uniform64-3-10M", uniform, 10_000_000, 64, 3),
+    Case("pdq-31", uniform, 1_000_000, 256, 31),
+    Case("clustered256-4", clustered, 1_000_000, 256, 4),
+    Case("learned48-2", learned, 1_000_000, 48, 2),
+    Case("uniform64-3-100M", uniform, 100_000_000, 64, 3, default=False),
+    Case("pdq-31-10M", uniform, 10_000_000, 256, 31, default=False),
+)
+
+
+def pairs(codes: np.ndarray, case: Case, threads: int) -> int:
+    """Returns the number of pairs after every block has been made."""
+    return sum(len(first) for first, _, _ in ih.self_join(codes, case.radius, case.bits, threads=threads))
+
+
+def faiss_pairs(index: Any, codes: np.ndarray, radius: int) -> int:
+    """Returns the number of hits of all codes, each pair twice and each code with itself."""
+    return int(index.range_search(codes, radius + 1)[0][-1])  # faiss excludes the radius
+
+
+def seconds(run: Callable[[], int]) -> tuple[float, int]:
+    begin = time.perf_counter()
+    result = run()
+    return time.perf_counter() - begin, result
+
+
+def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns one row of the table."""
+    codes = case.make(np.random.default_rng(options.seed), case.n, case.bits)
+    join = ih.self_join(codes, case.radius, case.bits, threads=options.threads)
+    plan = join.explain()
+    del join
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    number = ih.count_pairs(codes, case.radius, case.bits, threads=options.threads)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    stream = number <= options.most_pairs
+    counts = [ih.count_pairs, lambda *a, **k: pairs(codes, case, options.threads)][: 1 + stream]
+    times: list[list[float]] = [[] for _ in counts]
+    for _ in range(options.rounds):
+        for i, run in enumerate(counts):
+            taken, found = seconds(lambda run=run: run(codes, case.radius, case.bits, threads=options.threads))
+            times[i].append(taken)
+            assert found == number
+    row = {
+        "case": case.name, "n": case.n, "bits": case.bits, "radius": case.radius, "pairs": number, "plan": plan,
+        "count_s": float(np.median(times[0])), "join_s": float(np.median(times[1])) if stream else None,
+        "memory_mib": memory / 1024,
+    }  # fmt: skip
+    if options.peers:
+        import faiss
+
+        faiss.omp_set_num_threads(options.threads)
+        index = faiss.IndexBinaryFlat(case.bits if case.bits % 8 == 0 else 8 * codes.shape[1])
+        index.add(codes)
+        sample = codes[: min(case.n, max(1, 2_000_000_000 // case.n))]
+        taken, found = seconds(lambda: faiss_pairs(index, sample, case.radius))
+        lims = ih.HammingIndex(case.bits)
+        lims.add(codes)
+        assert found == int(lims.count(sample, case.radius).sum())
+        row["faiss_s"] = taken * case.n / len(sample)
+    return row
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [case.name for case in CASES]
+    parser.add_argument("--cases", nargs="+", choices=names, help="cases (default: all but the two largest)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3, help="runs, of which the median is printed (default 3)")
+    parser.add_argument("--most-pairs", type=int, default=200_000_000, help="more pairs are counted, not made")
+    parser.add_argument("--peers", action="store_true", help="faiss range_search beside it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+
+    here = common.machine("numpy", "faiss-gpu", "faiss-cpu")
+    here["isa"] = next(entry["name"] for entry in ih.isa() if entry["active"])
+    print(common.describe(here))
+    print(f"instruction set {here['isa']}, {options.threads} thread(s); medians of {options.rounds} runs")
+    print(f"{'case':<17} {'codes':>11} {'pairs':>13} {'count s':>8} {'join s':>8} {'faiss s':>9} {'MiB':>7}  plan")
+    rows = []
+    for case in CASES:
+        if case.name in (options.cases or [case.name for case in CASES if case.default]):
+            row = measure(case, options)
+            rows.append(row)
+            join, faiss = (f"{row[key]:.2f}" if row.get(key) else "-" for key in ("join_s", "faiss_s"))
+            print(
+                f"{case.name:<17} {case.n:>11,} {row['pairs']:>13,} {row['count_s']:>8.2f} {join:>8} {faiss:>9} "
+                f"{row['memory_mib']:>7.0f}  {row['plan'].partition('; ')[2]}",
+                flush=True,
+            )
+    common.write_json(options.json, here, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -97,7 +97,7 @@ def rank(
 class Join:
     """Iterator over blocks (I, J, D) of pairs. It keeps the arrays of its codes alive."""
 
-    def __iter__(self) -> Self: ...
+    def __iter__(self) -> Join: ...
     def __next__(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]: ...
     def explain(self) -> str:
         """Returns how the pairs are found, as text."""
@@ -113,14 +113,10 @@ def join(
 ) -> Join:
     """Returns the pairs within the radius: of two arrays of codes, or of one if `b` is None."""
 
-def join_count(
-    a: NDArray[np.uint8], b: NDArray[np.uint8] | None, bits: int, radius: int, threads: int | None
-) -> int:
+def join_count(a: NDArray[np.uint8], b: NDArray[np.uint8] | None, bits: int, radius: int, threads: int | None) -> int:
     """Returns the number of pairs that `join` finds."""
 
-def clusters(
-    codes: NDArray[np.uint8], bits: int, radius: int, greedy: bool, threads: int | None
-) -> NDArray[np.int64]:
+def clusters(codes: NDArray[np.uint8], bits: int, radius: int, greedy: bool, threads: int | None) -> NDArray[np.int64]:
     """Returns the cluster of each code, numbered in the order of their first rows."""
 
 def isa() -> list[_Isa]:

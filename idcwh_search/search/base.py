@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .. import _core
 from ..codes import check_codes
+from .join import BLOCK, Join, clusters, count_pairs, join_items
 from .where import Where, as_id_list, engine_where
 
 Ids = np.ndarray | Sequence[int] | int
@@ -126,6 +127,66 @@ class Searchable:
         view = self._snapshot()
         return view.rank(_queries(queries, view), _where(where, view), threads)
 
+    # all pairs
+
+    def self_join(
+        self,
+        radius: int,
+        where: Where = None,
+        *,
+        max_pairs: int | None = None,
+        block: int = BLOCK,
+        threads: int | None = None,
+    ) -> Join:
+        """Returns all pairs of ids i < j at a distance of at most `radius` bits, as blocks (I, J, D).
+
+        The pairs are those of the current contents: later changes do not affect them. The codes are copied. See
+        `idcwh_search.self_join` for the other arguments.
+        """
+        view = self._snapshot()
+        return join_items(_items(view, where), None, view.bits, radius, max_pairs, block, threads)
+
+    def join(
+        self,
+        other: Searchable,
+        radius: int,
+        where: Where = None,
+        *,
+        max_pairs: int | None = None,
+        block: int = BLOCK,
+        threads: int | None = None,
+    ) -> Join:
+        """Returns all pairs of an id of this (I) and an id of `other` (J) within `radius`, as blocks (I, J, D).
+
+        `where` filters this side. Raises ValueError if the code lengths differ. See `self_join` for the rest.
+        """
+        view, others = self._snapshot(), other._snapshot()
+        if view.bits != others.bits:
+            raise ValueError(f"other: code length does not match (found {others.bits} bits, expected {view.bits})")
+        items = _items(view, where)
+        return join_items(items, others.copy(), view.bits, radius, max_pairs, block, threads)
+
+    def count_pairs(self, radius: int, where: Where = None, *, threads: int | None = None) -> int:
+        """Returns the number of pairs that `self_join` finds."""
+        view = self._snapshot()
+        return count_pairs(_items(view, where)[0], radius, view.bits, threads=threads)
+
+    def clusters(
+        self,
+        radius: int,
+        mode: Literal["components", "greedy"] = "components",
+        where: Where = None,
+        *,
+        threads: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (ids, clusters), int64 (n,) both, in the order the codes were added.
+
+        See `idcwh_search.clusters` for the modes.
+        """
+        view = self._snapshot()
+        codes, ids = _items(view, where)
+        return ids, clusters(codes, radius, mode, view.bits, threads=threads)
+
     # looking up
 
     def get(self, ids: Ids) -> np.ndarray:
@@ -172,6 +233,23 @@ def _queries(queries: np.ndarray, view: _core.Snapshot) -> np.ndarray:
 
 def _where(where: Where, view: _core.Snapshot) -> np.ndarray | tuple[int, int] | None:
     return engine_where(where, len(view), view.ids)
+
+
+def _items(view: _core.Snapshot, where: Where) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the codes and ids of the eligible items, in the order they were added."""
+    codes, ids = view.copy()
+    rows = _where(where, view)
+    if rows is None:
+        return codes, ids
+    if isinstance(rows, tuple):
+        kept = (ids >= rows[0]) & (ids < rows[1])
+    elif rows.dtype == bool:
+        if len(rows) != len(ids):
+            raise ValueError(f"where: a mask has one entry per code (found {len(rows)}, expected {len(ids)})")
+        kept = rows
+    else:
+        kept = np.isin(ids, rows)
+    return codes[kept], ids[kept]
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -28,8 +28,11 @@ class Join(Iterator[Pairs]):
 
     def __next__(self) -> Pairs:
         first, second, distances = next(self._join)
-        if self._ids is not None and self._other_ids is not None:
-            return self._ids[first], self._other_ids[second], distances
+        if self._ids is None or self._other_ids is None:
+            return first, second, distances
+        first, second = self._ids[first], self._other_ids[second]
+        if self._ids is self._other_ids:
+            return np.minimum(first, second), np.maximum(first, second), distances
         return first, second, distances
 
     def explain(self) -> str:
@@ -91,6 +94,21 @@ def count_pairs(codes: np.ndarray, radius: int, bits: int | None = None, *, thre
     """
     codes, bits = _checked(codes, bits, "codes")
     return _core.join_count(codes, None, bits, radius, threads)
+
+
+def join_items(
+    items: tuple[np.ndarray, np.ndarray],
+    others: tuple[np.ndarray, np.ndarray] | None,
+    bits: int,
+    radius: int,
+    max_pairs: int | None,
+    block: int,
+    threads: int | None,
+) -> Join:
+    """Returns the pairs of items as ids. Items are codes, and ids that need not ascend."""
+    codes, ids = items
+    other_codes, other_ids = others or (None, ids)
+    return Join(_core.join(codes, other_codes, bits, radius, max_pairs, block, threads), ids, other_ids)
 
 
 def clusters(

@@ -1,6 +1,8 @@
-"""All pairs, their number and clusters from Python, against NumPy and faiss. The engine's own tests: csrc/tests/test_join.cpp."""
+"""All pairs, their number and clusters, against NumPy and faiss. The engine: csrc/tests/test_join.cpp."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,3 +120,40 @@ def test_clusters_of_a_chain_are_one_component_and_many_keepers() -> None:
     assert ih.clusters(codes, 1, "greedy").tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
     with pytest.raises(ValueError, match="mode"):
         ih.clusters(codes, 1, "keepers")  # type: ignore[arg-type]
+
+
+def test_index_self_join_returns_ids_of_eligible_items() -> None:
+    codes = clustered(400, 64)
+    ids = np.random.default_rng(0).permutation(400) + 2**40
+    index = ih.HammingIndex(64)
+    index.add(codes, ids)
+    index.remove(ids[:20])
+    keep = np.arange(400) >= 20
+    keep[50:60] = False
+    expected = {
+        (min(ids[i], ids[j]), max(ids[i], ids[j]), d)
+        for i, j, d in brute_force(codes, codes, 4, True)
+        if keep[i] and keep[j]
+    }
+    for where in (ids[keep], keep[20:]):
+        assert set(pairs_of(index.self_join(4, where))) == expected
+        assert index.count_pairs(4, where) == len(expected)
+    found, numbers = index.clusters(4, where=ids[keep])
+    assert found.tolist() == ids[keep].tolist()
+    assert numbers.tolist() == ih.clusters(codes[keep], 4).tolist()
+    with pytest.raises(ValueError, match="where"):
+        index.self_join(4, np.ones(3, bool))
+
+
+def test_join_of_a_database_and_an_index(tmp_path: Path) -> None:
+    a, b = clustered(100, 48), clustered(80, 48)
+    index = ih.HammingIndex(48)
+    index.add(b, np.arange(80) * 3 + 5)
+    with ih.Database.create(tmp_path / "codes.bin", bits=48) as database:
+        database.add(a, keys=[f"{i}.jpg" for i in range(100)])
+        join = database.join(index, 3)
+        database.add(a[:1], keys=["late.jpg"])  # after the join began
+        expected = {(i, 3 * j + 5, d) for i, j, d in brute_force(a, b, 3, False)}
+        assert set(pairs_of(join)) == expected and len(expected) > 80
+        with pytest.raises(ValueError, match="other"):
+            database.join(ih.HammingIndex(64), 3)
