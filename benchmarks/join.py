@@ -10,11 +10,11 @@ sample times n / sample.
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import common
@@ -38,7 +38,7 @@ def uniform(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
 
 
 def clustered(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
-    """Clusters of 35 codes, two flipped bits from their centers: 17 pairs per code within radius 4."""
+    """Returns clusters of 35 codes, two flipped bits from their centers: 17 pairs per code within radius 4."""
     codes = uniform(rng, n // 35, bits)[rng.integers(0, n // 35, n)]
     for _ in range(2):
         bit = rng.integers(0, bits, n)
@@ -47,7 +47,7 @@ def clustered(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
 
 
 def learned(rng: np.random.Generator, n: int, bits: int) -> np.ndarray:
-    """Ten classes, each bit flipped with probability 0.06: many codes are equal."""
+    """Returns codes of ten classes, each bit flipped with probability 0.06: many codes are equal."""
     codes = rng.integers(0, 2, (10, bits), dtype=np.uint8)[rng.integers(0, 10, n)].astype(bool)
     for first in range(0, n, 1 << 18):
         part = codes[first : first + (1 << 18)]
@@ -84,15 +84,22 @@ def seconds(run: Callable[[], int]) -> tuple[float, int]:
     return time.perf_counter() - begin, result
 
 
+def with_memory(run: Callable[[], int]) -> tuple[int, int]:
+    """Returns the result of a function, and the largest memory in KiB that it took beyond the memory before (Linux)."""
+    status = Path("/proc/self/status")
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = int(status.read_text().partition("VmRSS:")[2].split()[0])
+    result = run()
+    return result, int(status.read_text().partition("VmHWM:")[2].split()[0]) - before
+
+
 def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     """Returns one row of the table."""
     codes = case.make(np.random.default_rng(options.seed), case.n, case.bits)
     join = ih.self_join(codes, case.radius, case.bits, threads=options.threads)
     plan = join.explain()
     del join
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    number = ih.count_pairs(codes, case.radius, case.bits, threads=options.threads)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    number, memory = with_memory(lambda: ih.count_pairs(codes, case.radius, case.bits, threads=options.threads))
     stream = number <= options.most_pairs
     counts = [ih.count_pairs, lambda *a, **k: pairs(codes, case, options.threads)][: 1 + stream]
     times: list[list[float]] = [[] for _ in counts]

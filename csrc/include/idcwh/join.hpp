@@ -14,7 +14,7 @@ namespace idcwh {
 struct JoinOptions {
     unsigned threads = 0;                         // 0: as many as the process may run on (threads.hpp)
     std::size_t block = std::size_t{1} << 20;     // largest number of pairs per block, at least 1
-    std::uint64_t max_pairs = ~std::uint64_t{0};  // more are an error
+    std::uint64_t max_pairs = ~std::uint64_t{0};  // more pairs are an error
     const Interrupt* interrupt = nullptr;
 };
 
@@ -25,10 +25,10 @@ struct Pairs {
 };
 
 // The pairs within a radius, block by block. Each pair comes exactly once, with first < second in a self-join. The
-// order is a function of the codes and the radius, whatever the number of threads and the instruction set.
+// order is a function of the codes and the radius. It does not depend on the number of threads or the instruction set.
 //
-// Memory beyond the codes and the blocks: about 12 bytes and two codes per distinct code, and the pairs of distinct
-// codes that the threads have found ahead of the caller.
+// A stream takes about 12 bytes and two codes of memory per distinct code. To this come the blocks, and the pairs of
+// distinct codes that the threads have found ahead of the caller. One thread at a time may use a stream.
 class IDCWH_API PairStream {
 public:
     PairStream(PairStream&&) noexcept;
@@ -37,10 +37,10 @@ public:
 
     // Replaces the block by the next pairs. Returns false at the end, where the block is empty.
     //
-    // Throws Error(interrupted), and Error(invalid_argument) where there are more than max_pairs; its message has their
-    // number.
+    // Throws Error(interrupted), and Error(invalid_argument) if there are more than max_pairs pairs. The message states
+    // their number.
     bool next(Pairs& block);
-    // How the pairs are found, and what that is expected to cost, for a person.
+    // Returns the plan of the join as text.
     std::string explain() const;
 
 private:
@@ -51,15 +51,16 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// All pairs of rows i < j of the codes at a distance of at most `radius`. The codes must stay until the stream ends.
+// Returns all pairs of rows i < j of the codes at a distance of at most `radius`. The codes must stay unchanged until
+// the stream ends.
 //
 // Throws Error(invalid_argument) for codes that cannot be read, a radius above their bits, or 2^32 codes and more.
 IDCWH_API PairStream self_join(const Codes& codes, unsigned radius, const JoinOptions& options = {});
 
-// All pairs of a row of `a` (first) and a row of `b` (second), which have the same number of bits.
+// Returns all pairs of a row of `a` (first) and a row of `b` (second), which have the same number of bits.
 IDCWH_API PairStream join(const Codes& a, const Codes& b, unsigned radius, const JoinOptions& options = {});
 
-// The number of pairs that self_join and join find, without making them.
+// Return the number of pairs that self_join and join find.
 IDCWH_API std::uint64_t count_pairs(const Codes& codes, unsigned radius, const JoinOptions& options = {});
 IDCWH_API std::uint64_t count_pairs(const Codes& a, const Codes& b, unsigned radius, const JoinOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Codes in the order of one part: those with the same value of it lie together, in a bucket.
+// Codes in the order of one part. Codes with the same value of the part form a bucket.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace idcwh::join_detail {
 
 struct Buckets {
     HugeArray<std::uint32_t> begins;   // [2^width + 1]
-    HugeArray<std::uint32_t> numbers;  // of the distinct codes, ascending in each bucket
+    HugeArray<std::uint32_t> numbers;  // number of each code, ascending per bucket
     HugeArray<std::uint8_t> codes;     // copies, in the same order
 };
 

@@ -37,7 +37,7 @@ Comparison::Comparison(const JoinPlan& plan, std::size_t part, const Distinct& a
     make_tasks();
 }
 
-// The codes in the buckets that a bucket is compared with: in a self-join, itself and those behind it.
+// Returns the number of codes that a bucket is compared with. In a self-join, earlier buckets do not count.
 std::size_t Comparison::near_codes(std::size_t bucket) const {
     const auto& begins = queries().begins;
     std::size_t sum = 0;
@@ -76,7 +76,7 @@ void Comparison::make_tasks() {
     flush(buckets);
 }
 
-// Whether an earlier part has found the pair.
+// Returns whether an earlier part has found the pair.
 bool Comparison::found_before(const std::uint8_t* a, const std::uint8_t* b) const {
     for (std::size_t p = 0; p < part_; ++p) {
         const Part& part = plan_.parts[p];

@@ -15,11 +15,12 @@ struct CodePair {
     std::int32_t distance;
 };
 
-// Compares rows [begin, end) of a's order with what follows from their buckets in b.
+// One task: whole buckets of a, each with the buckets of b near it; or, where end_row is not 0, some rows of one bucket
+// with some queries. Queries count the codes of the buckets near it, one bucket after another.
 struct CompareTask {
-    std::size_t bucket, end_bucket;  // of a; more than one only where they are compared as a whole
-    std::size_t row, end_row;        // of the bucket, where there is one
-    std::size_t query, end_query;    // of the codes in the buckets near it, one bucket after the other
+    std::size_t bucket, end_bucket;
+    std::size_t row, end_row;
+    std::size_t query, end_query;
 };
 
 class Comparison {
@@ -29,7 +30,7 @@ public:
                unsigned threads, Stop& stop);
 
     const std::vector<CompareTask>& tasks() const { return tasks_; }
-    // Adds what a task finds, in an order that depends on the codes alone.
+    // Adds the pairs that a task finds, in an order that depends on the codes alone.
     void run(const CompareTask& task, std::vector<CodePair>& found, Stop& stop) const;
 
 private:
@@ -45,7 +46,7 @@ private:
     const Distinct &a_, &b_;
     std::int32_t radius_;
     Buckets rows_, queries_;
-    std::vector<std::uint32_t> masks_;  // that lead from a bucket to those near it, the smallest distance first
+    std::vector<std::uint32_t> masks_;  // differences of buckets near each other, smallest first
     std::vector<CompareTask> tasks_;
 };
 

@@ -32,7 +32,7 @@ struct Random {
     }
 };
 
-// How many values differ from one of `width` bits in at most t.
+// Returns the number of values of `width` bits that differ from one of them in at most t bits.
 double values_within(unsigned width, unsigned t) {
     double sum = 0;
     for (unsigned distance = 0; distance <= std::min(t, width); ++distance) sum += multi::choose(width, distance);
@@ -86,7 +86,7 @@ Sample draw(const Distinct& a, const Distinct& b, unsigned radius) {
     return sample;
 }
 
-// What comparing codes within threshold t of one part costs, for t = 0, 1, ..., width.
+// The cost of comparing the codes within threshold t of one part, for t = 0, 1, ..., width.
 struct PartCost {
     std::vector<double> share, nanoseconds;
 };

@@ -1,8 +1,8 @@
-// The plan of a join: into which substrings codes are split, and how far each may differ.
+// The plan of a join: the substrings of codes that are compared, and how far each may differ.
 //
-// General pigeonhole principle (Qin et al.: GPH, 2018): two codes within `radius` are, in at least one part i, within
-// its threshold t_i, whatever thresholds with sum(t_i + 1) > radius are chosen. So only codes whose part i is within
-// t_i are compared, for each part with a threshold.
+// General pigeonhole principle (Qin et al.: GPH, 2018). Choose thresholds t_i of the parts with sum(t_i + 1) > radius.
+// Then two codes within the radius are within t_i of each other in at least one part i. So only codes whose part i is
+// within t_i are compared, for each part with a threshold.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct JoinPlan {
     std::string describe() const;
 };
 
-// Of a with itself where they are the same. A function of the codes and the radius alone: not of the machine, because
-// the order of the pairs follows from it.
+// Plans the join of a and b, or of a with itself if they are the same object. The plan is a function of the codes and
+// the radius alone, not of the machine, because the order of the pairs follows from it.
 JoinPlan plan_join(const Distinct& a, const Distinct& b, unsigned radius);
 
 }  // namespace idcwh::join_detail
