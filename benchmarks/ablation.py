@@ -72,13 +72,13 @@ def main(argv: list[str] | None = None) -> int:
     """Prints the table as Markdown."""
     parser = common.Parser(prog="ablation.py", description=__doc__)
     parser.add_argument("--data", required=True, help="dataset in memory: cifar10:DIR or a .npz archive")
-    parser.add_argument("--protocol", choices=protocols.NAMES, default="auto", help="split protocol (default: auto)")
+    parser.add_argument("--protocol", choices=protocols.NAMES, default="auto", help="split protocol (default auto)")
     parser.add_argument("--fine-tune", action="store_true", help="fine-tuning with the recipe best")
     parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0", help="default: EfficientNet-Lite0")
     parser.add_argument(
-        "--bits", type=common.positive, nargs="+", default=[12, 24, 32, 48], help="code lengths (default: 12 24 32 48)"
+        "--bits", type=common.positive, nargs="+", default=[12, 24, 32, 48], help="code lengths (default 12 24 32 48)"
     )
-    parser.add_argument("--seeds", type=common.positive, default=3, help="seeds per row, 0, 1, ... (default: 3)")
+    parser.add_argument("--seeds", type=common.positive, default=3, help="seeds per row, 0, 1, ... (default 3)")
     arguments = parser.parse_args(argv)
     print("| settings |", *(f" {bits} bits |" for bits in arguments.bits), sep="")
     print("|---|", *("---|" for _ in arguments.bits), sep="", flush=True)

@@ -107,10 +107,10 @@ def line(row: dict[str, Any]) -> str:
 def main() -> None:
     """Prints the table, and writes the rows to the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=FAMILIES, help="backbones (default: one of each family)")
+    parser.add_argument("names", nargs="*", default=FAMILIES, help="backbones (default one of each family)")
     parser.add_argument("--images", required=True, help="folder or list of images")
-    parser.add_argument("--count", type=int, default=32, help="number of images (default: 32)")
-    parser.add_argument("--crop", type=int, default=224, help="side of the images, in pixels (default: 224)")
+    parser.add_argument("--count", type=int, default=32, help="number of images (default 32)")
+    parser.add_argument("--crop", type=int, default=224, help="side of the images, in pixels (default 224)")
     parser.add_argument("--json", type=Path, help="JSON Lines file of the rows, which are not computed again")
     options = parser.parse_args()
 

@@ -96,9 +96,9 @@ def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="labelled dataset, as for idcwh-train")
-    parser.add_argument("--models", nargs="*", type=Path, help="model.pt files (default: one per backbone is trained)")
-    parser.add_argument("--bits", type=int, default=256, help="code length of the trained models (default: 256)")
-    parser.add_argument("--limit", type=int, help="number of images (default: all)")
+    parser.add_argument("--models", nargs="*", type=Path, help="model.pt files (default one per backbone is trained)")
+    parser.add_argument("--bits", type=int, default=256, help="code length of the trained models (default 256)")
+    parser.add_argument("--limit", type=int, help="number of images (default all)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

@@ -112,11 +112,11 @@ def scan(path: Path, seconds: float) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=10_000_000, help="codes in the file (default: 10,000,000)")
-    parser.add_argument("--adds", type=int, default=20_000_000, help="codes added in batches (default: 20,000,000)")
-    parser.add_argument("--single", type=int, default=500, help="codes added one at a time (default: 500)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of the scans (default: 5)")
-    parser.add_argument("--folder", help="folder of the files (default: a temporary folder)")
+    parser.add_argument("--n", type=int, default=10_000_000, help="codes in the file (default 10,000,000)")
+    parser.add_argument("--adds", type=int, default=20_000_000, help="codes added in batches (default 20,000,000)")
+    parser.add_argument("--single", type=int, default=500, help="codes added one at a time (default 500)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of the scans (default 5)")
+    parser.add_argument("--folder", help="folder of the files (default a temporary folder)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

@@ -90,10 +90,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model.onnx")
     parser.add_argument("--images", required=True, help="folder or list of images")
-    parser.add_argument("--limit", type=int, default=256, help="number of images (default: 256)")
+    parser.add_argument("--limit", type=int, default=256, help="number of images (default 256)")
     parser.add_argument("--enlarge", type=int, nargs=2, metavar=("W", "H"), help="size of JPEG files of the images")
-    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default: 60)")
-    parser.add_argument("--threads", type=int, help="number of cores (default: all)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default 60)")
+    parser.add_argument("--threads", type=int, help="number of cores (default all)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:

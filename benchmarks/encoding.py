@@ -41,9 +41,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model.pt")
     parser.add_argument("--onnx", nargs="+", default=[], help="its files of idcwh-export")
-    parser.add_argument("--batch", type=int, default=32, help="images per batch (default: 32)")
-    parser.add_argument("--threads", type=int, default=available_cores(), help="threads per run (default: all cores)")
-    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default: 60)")
+    parser.add_argument("--batch", type=int, default=32, help="images per batch (default 32)")
+    parser.add_argument("--threads", type=int, default=available_cores(), help="threads per run (default all cores)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default 60)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

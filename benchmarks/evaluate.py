@@ -88,14 +88,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--codes", nargs="+", choices=("random", "learned"), default=["random", "learned"],
-        help="types of codes (default: both)",
+        help="types of codes (default both)",
     )  # fmt: skip
-    parser.add_argument("--bits", type=int, default=48, help="code length (default: 48)")
-    parser.add_argument("--queries", type=int, default=10_000, help="number of queries (default: 10,000)")
-    parser.add_argument("--n", type=int, default=50_000, help="number of database codes (default: 50,000)")
-    parser.add_argument("--threads", type=int, default=2, help="number of threads (default: 2)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="seconds per row, at least 3 rounds (default: 20)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the codes (default: 1)")
+    parser.add_argument("--bits", type=int, default=48, help="code length (default 48)")
+    parser.add_argument("--queries", type=int, default=10_000, help="number of queries (default 10,000)")
+    parser.add_argument("--n", type=int, default=50_000, help="number of database codes (default 50,000)")
+    parser.add_argument("--threads", type=int, default=2, help="number of threads (default 2)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds per row, at least 3 rounds (default 20)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the codes (default 1)")
     parser.add_argument("--plain", action="store_true", help="without numpy")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()

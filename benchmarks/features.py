@@ -30,10 +30,10 @@ def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0", help="default: EfficientNet-Lite0")
-    parser.add_argument("--crop", type=int, default=224, help="side of the images, in pixels (default: 224)")
-    parser.add_argument("--data", help=".npz archive of images (default: noise of 32 x 32 pixels)")
-    parser.add_argument("--images", type=int, default=256, help="number of images (default: 256)")
-    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default: 60)")
+    parser.add_argument("--crop", type=int, default=224, help="side of the images, in pixels (default 224)")
+    parser.add_argument("--data", help=".npz archive of images (default noise of 32 x 32 pixels)")
+    parser.add_argument("--images", type=int, default=256, help="number of images (default 256)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds to measure (default 60)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

@@ -55,8 +55,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model.onnx")
     parser.add_argument("--image", required=True, help="image file")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="device (default: cpu)")
-    parser.add_argument("--runs", type=int, default=15, help="number of processes (default: 15)")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="device (default cpu)")
+    parser.add_argument("--runs", type=int, default=15, help="number of processes (default 15)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

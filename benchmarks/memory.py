@@ -30,8 +30,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model.onnx")
     parser.add_argument("--images", required=True, help="folder or list of images")
-    parser.add_argument("--count", type=int, default=100_000, help="number of encoded images (default: 100,000)")
-    parser.add_argument("--threads", type=int, help="number of cores (default: all)")
+    parser.add_argument("--count", type=int, default=100_000, help="number of encoded images (default 100,000)")
+    parser.add_argument("--threads", type=int, help="number of cores (default all)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

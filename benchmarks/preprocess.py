@@ -52,8 +52,8 @@ def cpp(preprocess: Preprocess, pixels: np.ndarray) -> Callable[[], np.ndarray]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--resize", type=int, default=240, help="shorter side, in pixels (default: 240)")
-    parser.add_argument("--crop", type=int, default=224, help="side of the crop, in pixels (default: 224)")
+    parser.add_argument("--resize", type=int, default=240, help="shorter side, in pixels (default 240)")
+    parser.add_argument("--crop", type=int, default=224, help="side of the crop, in pixels (default 224)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

@@ -40,8 +40,8 @@ def _augmented(row: int, image: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help=".npz archive of square images (default: 5,000 images of noise, 32 x 32)")
-    parser.add_argument("--seconds", type=float, default=10, help="seconds to measure (default: 10)")
+    parser.add_argument("--data", help=".npz archive of square images (default 5,000 images of noise, 32 x 32)")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds to measure (default 10)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
 

@@ -146,19 +146,19 @@ def line(row: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--op", choices=("topk", "where", "radius", "count", "rank"), default="topk", help="operation (default: topk)"
+        "--op", choices=("topk", "where", "radius", "count", "rank"), default="topk", help="operation (default topk)"
     )
     parser.add_argument(
         "--bits", type=int, nargs="+", default=[12, 16, 24, 32, 48, 64, 96, 128, 256, 512],
-        help="code lengths (default: 12 to 512)",
+        help="code lengths (default 12 to 512)",
     )  # fmt: skip
-    parser.add_argument("--n", type=int, help="number of codes (default: 10 million, fewer above 128 bits)")
-    parser.add_argument("--queries", type=int, nargs="+", default=[1, 256], help="queries per call (default: 1 256)")
-    parser.add_argument("--k", type=int, default=10, help="number of results (default: 10)")
-    parser.add_argument("--threads", type=int, default=1, help="number of threads (default: 1)")
-    parser.add_argument("--isa", default="auto", help="instruction set of idcwh (default: auto)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per row, at least 3 rounds (default: 4)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the codes (default: 1)")
+    parser.add_argument("--n", type=int, help="number of codes (default 10 million, fewer above 128 bits)")
+    parser.add_argument("--queries", type=int, nargs="+", default=[1, 256], help="queries per call (default 1 256)")
+    parser.add_argument("--k", type=int, default=10, help="number of results (default 10)")
+    parser.add_argument("--threads", type=int, default=1, help="number of threads (default 1)")
+    parser.add_argument("--isa", default="auto", help="instruction set of idcwh (default auto)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per row, at least 3 rounds (default 4)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the codes (default 1)")
     parser.add_argument("--plain", action="store_true", help="without faiss")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()

@@ -97,8 +97,8 @@ def _features(dataset: LabelledImages) -> np.ndarray:
 def main() -> None:
     """Measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bits", type=int, default=32, help="code length (default: 32)")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds per method, 0, 1, ... (default: 3)")
+    parser.add_argument("--bits", type=int, default=32, help="code length (default 32)")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds per method, 0, 1, ... (default 3)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
     here, rows = common.machine("torch", "numpy", "scikit-learn"), []

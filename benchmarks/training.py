@@ -51,9 +51,9 @@ def main() -> None:
     """Prints the machine and the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="timm:tf_efficientnet_lite0", help="default: EfficientNet-Lite0")
-    parser.add_argument("--crop", type=int, default=128, help="side of the images, in pixels (default: 128)")
-    parser.add_argument("--batch", type=int, default=32, help="images per batch (default: 32)")
-    parser.add_argument("--seconds", type=float, default=8, help="seconds per candidate (default: 8)")
+    parser.add_argument("--crop", type=int, default=128, help="side of the images, in pixels (default 128)")
+    parser.add_argument("--batch", type=int, default=32, help="images per batch (default 32)")
+    parser.add_argument("--seconds", type=float, default=8, help="seconds per candidate (default 8)")
     parser.add_argument("--way", choices=WAYS, help="a single candidate, in this process")
     options = parser.parse_args()
     if options.way:

@@ -58,7 +58,7 @@ def _here(module: str, arguments: list[str]) -> tuple[str, int]:
 def main() -> None:
     """Runs the demo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="output folder (default: out/demo)")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="output folder (default out/demo)")
     out: Path = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()

@@ -73,7 +73,7 @@ def output_bits(h: Any) -> np.ndarray:
     check_bits(values.shape[1])
     if values.dtype.kind == "f" and np.isnan(values).any():
         row = int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
-        raise ValueError(f"h must not have NaN, but row {row} does")
+        raise ValueError(f"h must not contain NaN, but row {row} does")
     return values if values.dtype == bool else values >= 0
 
 

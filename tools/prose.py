@@ -94,8 +94,8 @@ def findings(path: str, source: str) -> Iterator[tuple[int, str, str]]:
 def main() -> int:
     """Prints the findings and returns 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="*", default=["."], help="files and folders below the root (default: all)")
-    parser.add_argument("--root", type=Path, default=HERE.parent, help="checkout to read (default: that of this file)")
+    parser.add_argument("paths", nargs="*", default=["."], help="files and folders below the root (default all)")
+    parser.add_argument("--root", type=Path, default=HERE.parent, help="checkout to read (default that of this file)")
     parser.add_argument("--count", action="store_true", help="print the number of findings per rule")
     options = parser.parse_args()
     command = ["git", "-C", options.root, "ls-files", "-co", "--exclude-standard", "--", *options.paths]

@@ -30,8 +30,7 @@ examples:
   idcwh-export --info model.onnx                           inputs, outputs and verification
   idcwh-export --list runs/                                one line per model
 
-exit codes: 0 written, 1 failed and nothing written, 2 usage, 3 written, but some images could not be
-read
+exit codes: 0 written, 1 failed and nothing written, 2 wrong usage, 3 written with skipped images
 """
 
 
@@ -51,7 +50,7 @@ def parser() -> common.Parser:
         const=_BESIDE_MODEL,
         type=common.path,
         metavar="OUT",
-        help="output file (default: model.pt with the suffix .onnx)",
+        help="output file (default model.pt with the suffix .onnx)",
     )
     what.add_argument("--info", type=common.path, metavar="model.onnx", help="description of a model.onnx")
     what.add_argument(
@@ -62,30 +61,30 @@ def parser() -> common.Parser:
         nargs="+",
         choices=PRECISIONS,
         default=["fp32"],
-        help="precision of the backbone, one file each (default: fp32)",
+        help="precision of the backbone, one file each (default fp32)",
     )
     made.add_argument(
         "--verify",
         type=common.path,
         metavar="IMAGES",
-        help="images for the comparison: a labelled dataset, folder, image or list (default: those in model.pt)",
+        help="images for the comparison: a labelled dataset, folder, image or list (default those in model.pt)",
     )
     made.add_argument(
-        "--limit", type=common.positive, metavar="N", help="number of these images, evenly spaced (default: all)"
+        "--limit", type=common.positive, metavar="N", help="number of these images, evenly spaced (default all)"
     )
     made.add_argument(
         "--calibrate",
         type=common.path,
         metavar="IMAGES",
-        help="images for the calibration of int8 (default: those in model.pt)",
+        help="images for the calibration of int8 (default those in model.pt)",
     )
     made.add_argument(
         "--device",
         choices=DEVICES,
         default="auto",
-        help="device of ONNX Runtime in the comparison (default: auto, every available device)",
+        help="device of ONNX Runtime in the comparison (default auto, every available device)",
     )
-    made.add_argument("--opset", type=_opset, metavar="N", help="ONNX opset, 18 to 23 (default: 18)")
+    made.add_argument("--opset", type=_opset, metavar="N", help="ONNX opset, 18 to 23 (default 18)")
     made.add_argument(
         "--simplify", action="store_true", help="basic graph optimisations of ONNX Runtime, for other runtimes"
     )

@@ -54,9 +54,9 @@ def read_header(file: Any) -> Header:
     except Exception:  # NumPy evaluates the header as Python, which may raise many kinds
         raise ValueError("header is corrupt") from None
     if header.dtype.hasobject:
-        raise ValueError("holds Python objects, which are not supported; save plain arrays")
+        raise ValueError("contains Python objects, which are not supported; save plain arrays")
     if header.dtype.kind not in _KINDS or header.dtype.names or min(header.shape, default=0) < 0:
-        raise ValueError(f"holds {header.dtype} of shape {list(header.shape)}, expected plain numbers or text")
+        raise ValueError(f"contains {header.dtype} of shape {list(header.shape)}, expected plain numbers or text")
     return header
 
 

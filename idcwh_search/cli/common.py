@@ -28,7 +28,7 @@ from .entry import open_descriptors
 DONE, FAILED, USAGE, SKIPPED = 0, 1, 2, 3
 INTERRUPTED, TERMINATED = 130, 143
 EXIT_CODES = "0 done, 1 failed, 2 wrong usage"
-EXIT_CODES_SKIPPED = f"{EXIT_CODES}, 3 done but some images could not be read"
+EXIT_CODES_SKIPPED = f"{EXIT_CODES}, 3 done with skipped images"
 LARGEST = 2**31 - 1  # largest number on a command line
 LARGEST_ID = 2**63 - 1
 
@@ -307,12 +307,12 @@ def add_database(add: Callable[..., Any]) -> None:
 
 def add_root(add: Callable[..., Any]) -> None:
     """Adds the option for the folder of a database's images."""
-    add("--root", type=path, metavar="DIR", help="current folder of the images (default: as stored in the database)")
+    add("--root", type=path, metavar="DIR", help="current folder of the images (default as stored in the database)")
 
 
 def add_model(add: Callable[..., Any], **options: Any) -> None:
     """Adds the option for a model, by default that of a database. `options` are those of add_argument."""
-    options = {"help": "model.onnx (default: as stored in the database)", **options}
+    options = {"help": "model.onnx (default as stored in the database)", **options}
     add("--model", type=path, metavar="FILE", **options)
 
 
@@ -325,7 +325,7 @@ def add_encoder(add: Callable[..., Any]) -> None:
         metavar="RESIZE,CROP",
         help="shorter side and crop in pixels, for a model.onnx without metadata or modified after export",
     )
-    add("--threads", type=threads, metavar="N", help="number of threads (default: one per core)")
+    add("--threads", type=threads, metavar="N", help="number of threads (default one per core)")
 
 
 def encoder_options(options: Any) -> dict[str, Any]:

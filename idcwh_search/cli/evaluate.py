@@ -76,7 +76,7 @@ def parser() -> common.Parser:
         metavar="SPEC",
         help="labelled images, see below",
     )
-    add("--protocol", default="auto", metavar="NAME", help="split protocol, or saved split .json (default auto)")
+    add("--protocol", default="auto", metavar="NAME", help="split protocol, or file of --save-protocol (default auto)")
     for name, text in HELP.items():
         least = common.natural if name in ("query_per_class", "query") else common.positive
         how: dict[str, Any] = {"action": "store_true"} if name in _SWITCHES else {"type": least, "metavar": "N"}
@@ -92,7 +92,7 @@ def parser() -> common.Parser:
     add("--json", action="store_true", help="metrics as JSON, with curves and histograms")
     add("--plots", type=common.path, metavar="DIR", help="folder for PNG plots")
     add("--save-codes", type=common.path, metavar="FILE.npz", help="output file for the codes of one --model")
-    add("--save-protocol", type=common.path, metavar="FILE.json", help="output file for the split")
+    add("--save-protocol", type=common.path, metavar="FILE.json", help="output file for the protocol and its images")
     return parser
 
 
@@ -179,14 +179,14 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
         arguments.error("expected --model FILE or --codes FILE.npz")
     models = sum(source.kind == "model" for source in options.sources)
     if models and not options.data:
-        arguments.error("--data is missing; give the labelled images for --model")
+        arguments.error("--data: is missing; pass the labelled images for --model")
     if not models and (options.data or options.save_protocol):
-        arguments.error("--data and --save-protocol are not supported without --model")
+        arguments.error("--data, --save-protocol: are not supported without --model")
     if options.save_codes and (models, len(options.sources)) != (1, 1):
-        arguments.error("--save-codes is not supported without exactly one --model")
+        arguments.error("--save-codes: is not supported without exactly one --model")
     given = [name for name in OPTIONS if hasattr(options, name)]
     if options.protocol.endswith(".json") and given:
-        arguments.error(f"{_flag(given[0])} is not supported with the saved split {options.protocol}")
+        arguments.error(f"{_flag(given[0])}: is not supported with the saved protocol {options.protocol}")
     if options.data and not options.protocol.endswith(".json"):
         with arguments.checking():
             SplitOptions.of(options)

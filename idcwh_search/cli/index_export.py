@@ -23,7 +23,7 @@ def add_parser(commands: Any) -> None:
     parser = common.add_command(commands, "export", run, help=help, epilog=EPILOG)
     common.add_database(parser.add_argument)
     parser.add_argument("out", type=common.path, metavar="OUT", help="file to write, such as codes.parquet")
-    parser.add_argument("--format", choices=interchange.FORMATS, help="format of OUT (default: by its suffix)")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="format of OUT (default by its suffix)")
     parser.add_argument(
         "--ids", type=common.path, metavar="FILE", help=".npy file for the ids, with formats without ids (npy, raw)"
     )

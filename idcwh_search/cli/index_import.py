@@ -25,9 +25,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--db", required=True, type=common.path, metavar="FILE", help="database to write, such as codes.bin"
     )
-    parser.add_argument("--format", choices=interchange.FORMATS, help="format of IN (default: by its suffix)")
+    parser.add_argument("--format", choices=interchange.FORMATS, help="format of IN (default by its suffix)")
     parser.add_argument(
-        "--bits", type=common.bits, metavar="N", help="code length (default: 8 times the bytes per code)"
+        "--bits", type=common.bits, metavar="N", help="code length (default 8 times the bytes per code)"
     )
     parser.add_argument(
         "--ids", type=common.path, metavar="FILE", help=".npy file with the ids, for formats without ids (npy, raw)"

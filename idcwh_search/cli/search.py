@@ -65,9 +65,9 @@ def parser() -> common.Parser:
 
     add = parser.add_argument_group("hits").add_argument
     add("--top", type=common.positive, metavar="K", help=f"hits per query (default {TOP}, or all within --radius)")
-    add("--radius", type=common.natural, metavar="R", help="largest Hamming distance in bits (default: any)")
-    add("--label", nargs="+", action="extend", metavar="NAME", help="labels of the hits (default: any)")
-    add("--key-prefix", nargs="+", action="extend", metavar="TEXT", help="beginnings of their keys (default: any)")
+    add("--radius", type=common.natural, metavar="R", help="largest Hamming distance in bits (default any)")
+    add("--label", nargs="+", action="extend", metavar="NAME", help="labels of the hits (default any)")
+    add("--key-prefix", nargs="+", action="extend", metavar="TEXT", help="beginnings of the hits' keys (default any)")
     add("--exclude-self", action="store_true", help="hits without the query's own file")
 
     add = parser.add_argument_group("output").add_argument

@@ -426,7 +426,7 @@ def _with_labels(found: list[str | None], wanted: set[str | None]) -> np.ndarray
     known = set().union(*names.values())
     if missing := sorted(map(str, wanted - known)):
         shown = ", ".join(sorted(known)[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")
-        raise ValueError(f"label {missing[0]!r} is missing (found {shown or 'no labels'}); give labels that items have")
+        raise ValueError(f"label {missing[0]!r} is missing (found {shown or 'no labels'}); pass existing labels")
     chosen = {label for label, classes in names.items() if not wanted.isdisjoint(classes)}
     return np.fromiter((label in chosen for label in found), bool, len(found))
 
@@ -438,7 +438,9 @@ def _with_prefixes(found: list[str | None], wanted: list[str | None]) -> np.ndar
         if not with_it.any():
             first = next((key for key in found if key is not None), None)
             example = "no keys" if first is None else f"keys such as {first!r}"
-            raise ValueError(f"key prefix {prefix!r} is missing (found {example}); give the beginning of a key")
+            raise ValueError(
+                f"key prefix {prefix!r} is missing (found {example}); pass the beginning of an existing key"
+            )
         kept |= with_it
     return kept
 

@@ -73,7 +73,7 @@ def open_encoder(
             path=encoder.path,
             found=encoder.fingerprint,
             expected=stored.get("sha256") or "no model",
-            hint="give the model that computed its codes with --model, or build the database again",
+            hint="pass --model FILE, the model that computed its codes, or build the database again",
         )
     _check_same(database, stored, encoder)
     return encoder
@@ -97,7 +97,7 @@ def _check_same(database: Database, stored: dict[str, Any], encoder: Encoder) ->
             path=encoder.path,
             found=f"{encoder.bits} bits",
             expected=bits,
-            hint="give the model that computed its codes with --model, or build the database again",
+            hint="pass --model FILE, the model that computed its codes, or build the database again",
         )
 
 
@@ -183,7 +183,7 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
         "folder of images is missing",
         path=database.path,
         expected=" or ".join(map(str, looked)),
-        hint="give it with --root",
+        hint="pass --root DIR",
     )
 
 
@@ -262,8 +262,6 @@ def _find(database: Database, stored: dict[str, str]) -> Path:
         if Path(path).is_file():
             return Path(path)
     if not looked:
-        hint = "give the model that computed its codes with --model"
+        hint = "pass --model FILE, the model that computed its codes"
         raise InvalidInputError("path of the model is missing", path=database.path, hint=hint)
-    raise NotFoundError(
-        "model is missing", path=database.path, expected=" or ".join(looked), hint="give it with --model"
-    )
+    raise NotFoundError("model is missing", path=database.path, expected=" or ".join(looked), hint="pass --model FILE")

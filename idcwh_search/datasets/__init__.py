@@ -17,7 +17,7 @@ from .labelled import LabelledImages
 
 __all__ = ["SOURCES", "LabelledImages", "check_outside", "is_manifest", "load"]
 
-_EXPECTED = "a folder, a .csv or .jsonl manifest, an .npz archive, or source:directory"
+_EXPECTED = "a folder, a .csv or .jsonl manifest, an .npz archive, or NAME:DIR such as cifar10:data"
 
 SOURCES = "idcwh.sources"
 """Entry point group of dataset sources. An entry `name` is a function(directory: str) -> LabelledImages, which loads

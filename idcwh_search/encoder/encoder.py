@@ -218,7 +218,7 @@ class Encoder:
         if not np.array_equal(codes, np.packbits(logits >= 0, axis=1, bitorder="little")):
             raise CorruptFileError(
                 path=self.path, found="other codes",
-                expected="logits >= 0, packed eight to a byte, the first in the lowest bit", hint=hint,
+                expected="logits >= 0, packed eight per byte, the first in the lowest bit", hint=hint,
             )  # fmt: skip
 
     def _check_pixels(self, pixels: Pixels) -> None:

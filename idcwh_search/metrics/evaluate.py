@@ -71,7 +71,7 @@ def evaluate(
     pairs = relevance(query_labels, database_labels)
     for name, codes, labelled in (("query", queries, pairs.query), ("database", database, pairs.database)):
         if len(codes) != len(labelled):
-            raise ValueError(f"{name}_labels: expected one for each of the {len(codes)} codes, not {len(labelled)}")
+            raise ValueError(f"{name}_labels: expected {len(codes)} labels, one per code, not {len(labelled)}")
 
     counts = histograms(queries, database, pairs, bits, cuts, threads)
     total = counts.relevant.sum(axis=1)
@@ -79,7 +79,7 @@ def evaluate(
     if not len(used):
         raise ValueError(
             f"query_labels: none of the {len(queries)} queries shares a label with a database item; "
-            "number the classes of both alike"
+            "use the same class numbers for both"
         )
     repeats = np.bincount(counts.row, minlength=len(total))[used]  # queries that share each row of counts
     within = repeats @ counts.relevant[used]

@@ -54,9 +54,9 @@ class SplitOptions:
         query, train: images over all classes, among those that have a label. For `overall`, for `own`, and for `coco`
             on a dataset of another size.
         database_without_train: True leaves the training images out of the database.
-        unseen_classes: number of classes that do not train, for the protocols in UNSEEN (default a quarter, at least
-            one). The rest of the split is that of `auto`. An image with both seen and unseen labels is used neither
-            for training nor as a query. It stays in the database of unseen-all and seen-all.
+        unseen_classes: number of classes without training images, for the protocols in UNSEEN (default a quarter, at
+            least one). The rest of the split is that of `auto`. An image with both seen and unseen labels is neither
+            a training image nor a query. It stays in the database of unseen-all and seen-all.
 
     Raises:
         ValueError: the protocol is unknown, or options contradict it or each other.
@@ -76,7 +76,7 @@ class SplitOptions:
         if name not in NAMES:
             raise ValueError(f"protocol: expected one of {', '.join(NAMES)}, not {name!r}")
         if 0 < len(per_class) < len(given):
-            raise ValueError(f"{per_class[0]}: excludes numbers over all classes (query, train); give one kind")
+            raise ValueError(f"{per_class[0]}: is not supported with query or train, which count over all classes")
         if self.unseen_classes and name not in UNSEEN:
             raise ValueError(f"unseen_classes: expected one of the protocols {', '.join(UNSEEN)}, not {name}")
         needed = {"per-class": "query_per_class", "overall": "query"}.get(name)
@@ -99,12 +99,12 @@ class SplitOptions:
 
 
 HELP = {
-    "query_per_class": "queries per class; 0: none, all images train",
+    "query_per_class": "queries per class; 0: none, training on all images",
     "train_per_class": "training images per class",
     "query": "queries over all classes; 0: none",
     "train": "training images over all classes",
     "database_without_train": "database without the training images",
-    "unseen_classes": "classes that do not train, of protocol unseen (default a quarter)",
+    "unseen_classes": "number of unseen classes, protocol unseen (default a quarter)",
 }
 """Option of a split -> its help text in commands."""
 

@@ -166,7 +166,7 @@ def _take(
     if sizes.min() < count:
         short = int(sizes.argmin())
         others = int(np.count_nonzero(sizes < count)) - 1
-        more = f", as have {counted(others, 'more class')}" if others else ""
+        more = f", {counted(others, 'more class')} too" if others else ""
         raise InvalidInputError(
             f"class {dataset.classes[short]} has too few {what}{more}",
             path=dataset.spec,

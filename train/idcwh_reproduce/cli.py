@@ -35,8 +35,8 @@ end.
 NAME of --set is one of
 {settable}.
 
-exit codes: 0 done, 1 failed, 2 usage, 3 done but some experiments failed or some images could not be
-read, 130 interrupted (the same command continues)
+exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with failed experiments or skipped images,
+130 interrupted (the same command continues)
 """
 _NOT_SET = ("data", "seed", "method", "backbone", "freeze", "bits", "method_options", "length_options")
 _SETTABLE = [name for name in OPTIONS if name not in _NOT_SET]
@@ -53,25 +53,25 @@ def parser() -> common.Parser:
 
     add = p.add_argument_group("experiments").add_argument
     add("--data", type=common.path, metavar="DATA", help="dataset of the table, see --list")
-    add("--methods", nargs="+", metavar="M", help="methods, or all (default: the paper's, csq, orthohash, class-code)")
-    add("--bits", nargs="+", type=common.bits, metavar="L", help="code lengths (default: the paper's four)")
-    add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default: 3 with --freeze, else 1)")
+    add("--methods", nargs="+", metavar="M", help="methods, or all (default the paper's, csq, orthohash, class-code)")
+    add("--bits", nargs="+", type=common.bits, metavar="L", help="code lengths (default the paper's four)")
+    add("--seeds", type=common.positive, metavar="N", help="seeds 0 to N - 1 (default 3 with --freeze, else 1)")
     add("--sweeps", action="store_true", help="also IDCWH with other values of sigma^2 and beta")
     add("--ablation", action="store_true", help="also IDCWH without each setting of the recipe")
 
     add = p.add_argument_group("training").add_argument
-    add("--backbone", metavar="NAME", help="backbone of idcwh-train (default: googlenet; compact for scratch)")
-    add("--recipe", choices=recipes.RECIPES, help="set of defaults (default: frozen with --freeze, else paper)")
+    add("--backbone", metavar="NAME", help="backbone of idcwh-train (default googlenet; compact for scratch)")
+    add("--recipe", choices=recipes.RECIPES, help="set of defaults (default frozen with --freeze, else paper)")
     add("--freeze", action="store_true", help="frozen backbone: only the hash layers train, on cached features")
     add("--joint", action="store_true", help="one training for all code lengths; no effect with --freeze")
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_setting,
         help="option that differs from the recipe, see below")  # fmt: skip
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="training device (default: auto)")
-    add("--cache", type=common.path, metavar="DIR", help="feature cache (default: ~/.cache/idcwh/features)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="training device (default auto)")
+    add("--cache", type=common.path, metavar="DIR", help="feature cache (default ~/.cache/idcwh/features)")
 
     add = p.add_argument_group("output").add_argument
     add("--out", metavar="DIR", type=common.path, help="folder of the experiments and the report")
-    add("--figures", action=argparse.BooleanOptionalAction, default=True, help="figures in the report (default: on)")
+    add("--figures", action=argparse.BooleanOptionalAction, default=True, help="figures in the report (default on)")
     add("--report-only", action="store_true", help="report of the existing experiments, without training")
     add("--retry-failed", action="store_true", help="new training of failed experiments")
     add("--keep-models", action="store_true", help="model.pt and log of each experiment in DIR/runs")

@@ -37,12 +37,12 @@ examples:
   torchrun --nproc-per-node 4 -m idcwh_train --data photos --out runs/photos          (4 GPUs)
 
 DATA is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of
-path,label[,label...], a .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR.
+path,label[,label...], an .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR.
 {_METHODS}
 The schedule step divides the learning rates by 10 at 1/3 and 2/3 of the run.
 
-exit codes: 0 done, 1 failed, 2 usage, 3 done but some images could not be read, 130 interrupted.
-An interrupted run writes model.pt and checkpoint.pt as well, and --resume continues it.
+exit codes: 0 done, 1 failed, 2 wrong usage, 3 done with skipped images, 130 interrupted,
+143 terminated. An interrupted run also writes model.pt and checkpoint.pt, and --resume continues it.
 """
 _METHOD_OPTIONS = declared(IDCWHOptions)
 _NEW_RUN = {*OPTIONS, *_METHOD_OPTIONS, "method_option", "recipe"} - {"data", "weights"}

@@ -64,7 +64,7 @@ class Options:
     erase: float = option(0.0, SHARE, "random erasing: share of the image side", _IMAGES)
 
     bits: tuple[int, ...] = option(
-        (48,), whole(1, MAX_BITS), "code length; several train together", _NETWORK, repeated=True
+        (48,), whole(1, MAX_BITS), "code length in bits; several share a run", _NETWORK, repeated=True
     )
     method: str = option("idcwh", one_of(*MODULES), "loss function, see below", _LOSS, metavar="METHOD")
     method_options: dict[str, Any] = option({}, DICTIONARY, "options of the method that differ from its defaults")  # noqa: RUF009

@@ -115,7 +115,7 @@ def _problem(content: Content) -> str | None:
 
 def read(path: Path, format: str) -> Content:
     """Returns the content of a file of idcwh-train with this format. Runs no code from the file."""
-    content = weights.read(path, f"an {format} file of idcwh-train")
+    content = weights.read(path, f"a {format.removeprefix('idcwh-')}.pt of idcwh-train")
     if not isinstance(content, dict) or content.get("format") != format:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise CorruptFileError("has another format", path=path, found=found or "no format", expected=format)
