@@ -5,11 +5,12 @@
 //     snapshot.topk(queries, nq, 10, distances, ids);  // as in index.hpp
 //     snapshot.key(ids[0]);                            // the path of the image
 //
-// Durability: a change is on the disk when its function returns. After a crash the file contains every change that had
-// returned. A change that had not returned is contained completely or not at all. docs/codes-bin.md specifies the file.
+// Durability: a change is durable when its function returns. After a crash, the file contains every change whose
+// function had returned. It contains any other change completely or not at all. docs/codes-bin.md specifies the file.
 //
-// Threads and processes: one handle at a time has a file open for writing, any number for reading, in any processes.
-// Any number of threads may take and search snapshots while another thread changes or refreshes the handle.
+// Threads and processes: one handle in one process may have the file open for writing. Any number of handles may have
+// it open for reading. Any number of threads may take and search snapshots while another thread changes or refreshes
+// the handle.
 //
 // Errors: an error leaves the database unchanged. Errors about the file contain its path.
 //     SystemError              a file operation that failed
@@ -31,7 +32,7 @@
 
 namespace idcwh {
 
-// Size in bytes and hash of the content that a key names, such as an image file. It finds the content again under
+// Size in bytes and hash of the content that a key names, such as an image file. It identifies the content under
 // another name or modification time. Both 0: none.
 struct Checksum {
     std::uint64_t size = 0, hash = 0;
@@ -45,7 +46,7 @@ struct NewItems {
     const std::int64_t* ids = nullptr;       // [size], >= 0, unique; null: they continue from the largest id ever used
     const std::string_view* keys = nullptr;  // [size], any bytes; empty: the item has no key. Null: no keys
     const std::string_view* labels = nullptr;  // [size], any bytes; data null: the item has no label. Null: no labels
-    // [size], tell a changed file from an unchanged one. Null: all 0.
+    // [size], values that change when the file of an item changes. Null: all 0.
     const std::uint32_t* mtime_signatures = nullptr;
     const Checksum* checksums = nullptr;  // [size]; null: none
 };
@@ -55,10 +56,12 @@ class FileView;
 class Writer;
 }  // namespace storage
 
-// The content of a database at one moment, which later changes do not affect. Texts live as long as the snapshot.
+// The content of a database at one moment, which later changes do not affect. Its strings are valid as long as the
+// snapshot.
 class IDCWH_API DatabaseSnapshot : public Snapshot {
 public:
-    // Return the data of an item. Throw Error(not_found) for an id that is missing. Data null: no key or label.
+    // Return the data of an item. Throw Error(not_found) if the id is missing. A string_view whose data() is null means
+    // that the item has no key or no label.
     std::string_view key(std::int64_t id) const;
     std::string_view label(std::int64_t id) const;
     std::uint32_t mtime_signature(std::int64_t id) const;
@@ -77,8 +80,8 @@ public:
     }
     // Writes the checksums of all items, in the order of rows: out[size()].
     void checksums(Checksum* out) const;
-    // Throws Error(corrupt) if the file was truncated while mapped. Texts of key() and label() that were read before
-    // may then contain zeros. All other functions check this themselves.
+    // Throws Error(corrupt) if the file was truncated while it was mapped. Earlier results of key() and label() may
+    // then contain zeros. All other functions make this check themselves.
     void check_intact() const;
     [[deprecated("renamed to check_intact()")]] void check() const { check_intact(); }
     // Returns a pointer to all codes in the mapped file, size() rows, valid as long as the snapshot. Returns null if
@@ -117,25 +120,25 @@ struct Verification {
     std::uint64_t torn;      // bytes after the last commit, of an unfinished change; the next writer removes them
 };
 
-// An open database file. Changes wait for one another.
+// An open database file. Several threads may change it, one at a time.
 class IDCWH_API Database {
 public:
     enum class Access { read, write };
-    // The moment at which changes are synced: each when it returns, or all when the database is published (faster).
+    // The time of the sync to disk: before each change returns, or once when the database is published (faster).
     enum class Durability { every_change, on_close };
 
     // Maps the file and reads only the heads of its records. Access::write locks it against other writers and removes
     // the unfinished change of a writer that crashed.
     static Database open(const std::string& path, Access access = Access::read);
     // Creates a database without items, open for writing. With `replace` it replaces a codes.bin or an empty file and
-    // keeps its permissions. Any other file at `path` is Error(corrupt). Symbolic links are followed. With
-    // Durability::on_close the file has a hidden name until publish() or close(). Without them, or after a crash, no
-    // file remains.
+    // keeps its permissions. Throws Error(corrupt) if `path` is any other file. Symbolic links are followed. With
+    // Durability::on_close the file has a hidden name until publish() or close(). Without these calls, or after a
+    // crash, no file remains.
     static Database create(const std::string& path, unsigned bits, std::string_view manifest = "{}",
                            bool replace = false, Durability durability = Durability::every_change);
     Database(Database&&) noexcept;
     Database& operator=(Database&&) noexcept;
-    ~Database();  // as discard()
+    ~Database();  // like discard()
 
     unsigned bits() const;
     std::size_t size() const;
@@ -147,30 +150,30 @@ public:
     // Reads the changes of other processes, or the file that has replaced this one. Returns true if there were any.
     bool refresh();
 
-    // Adds items whose ids are new. `assigned`, which may be null, receives their ids.
+    // Adds items with new ids. `assigned`, which may be null, receives the ids.
     void add(const NewItems& items, std::int64_t* assigned = nullptr);
-    // Removes items by id and returns their number; repeated ids count once. If an id is missing, throws
-    // Error(not_found) with the first and removes nothing.
+    // Removes items by id and returns their number; repeated ids count once. If an id is missing, removes nothing and
+    // throws Error(not_found) that names the first missing id.
     std::size_t remove(const std::int64_t* ids, std::size_t count);
-    // Removes every item with one of these keys and returns their number. If a key is missing, throws Error(not_found)
-    // with the first and removes nothing.
+    // Removes every item with one of these keys and returns their number. If a key is missing, removes nothing and
+    // throws Error(not_found) that names the first missing key.
     std::size_t remove_keys(const std::string_view* keys, std::size_t count);
     // Replaces the items with these ids. If an id is missing, throws Error(not_found) and changes nothing.
     void replace(const NewItems& items);
-    // Removes items by id, then adds others, in one change. A crash leaves both or neither.
+    // Removes items by id and adds others in one change. After a crash the file contains both changes or neither.
     void update(const std::int64_t* removed, std::size_t removed_count, const NewItems& items,
                 std::int64_t* assigned = nullptr);
     void set_manifest(std::string_view json);
 
     // Writes the current items to a new file, which replaces the old one.
     void compact();
-    // Turns automatic compaction on (initially) or off. It runs after a change that leaves more than half of a file,
-    // above a minimum size, unused.
+    // Turns automatic compaction on (the default) or off. It runs after a change if more than half of the file is
+    // unused and the file exceeds a minimum size.
     void set_auto_compact(bool on);
 
-    // Builds structures like Index::optimize, over the segments of the file, open for reading or writing. They are in
-    // memory and belong to this handle. Later items are scanned until there are enough to extend the structures, within
-    // the same memory limit.
+    // Builds structures like Index::optimize, over the segments of the file. The handle may be open for reading. The
+    // structures are in memory and belong to this handle. Later items are scanned until there are enough to extend the
+    // structures, within the same memory limit.
     void optimize(const OptimizeOptions& options = {});
     void drop_structures();
 

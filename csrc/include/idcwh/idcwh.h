@@ -45,20 +45,20 @@ enum {
 // this thread.
 IDCWH_API const char* idcwh_last_error(void);
 
-// Returns the file, folder or argument that this error concerns, or "".
+// Returns the file, folder or argument that caused the last error, or "".
 IDCWH_API const char* idcwh_last_error_path(void);
 
-// Returns the errno of this error if it is IDCWH_SYSTEM, else 0.
+// Returns the errno of the last error if it is IDCWH_SYSTEM, else 0.
 IDCWH_API int idcwh_last_errno(void);
 
-// Returns the version of the linked library, such as "0.1.0". version.hpp has that of the headers.
+// Returns the version of the linked library, such as "0.1.0". version.hpp has the version of the headers.
 IDCWH_API const char* idcwh_version(void);
 
 // Returns the active instruction set, such as "avx2", as a constant string. Returns null, with a message, if the
 // environment variable IDCWH_ISA names one that is unknown or that this machine does not support.
 IDCWH_API const char* idcwh_isa(void);
 
-// Activates an instruction set for searches that start from now on. "auto" selects the fastest supported one.
+// Activates an instruction set for all later searches. "auto" selects the fastest supported one.
 // Returns IDCWH_INVALID_ARGUMENT for an unknown name, IDCWH_UNSUPPORTED for one that this machine does not support.
 IDCWH_API int idcwh_isa_force(const char* name);
 
@@ -66,8 +66,8 @@ IDCWH_API int idcwh_isa_force(const char* name);
 // thread that started it.
 typedef int (*idcwh_interrupt)(void* context);
 
-// Results of varying number per query: those of query i are at [limits[i], limits[i + 1]). The arrays live as long as
-// the handle.
+// Results whose number varies per query. The results of query i are at [limits[i], limits[i + 1]). The arrays are valid
+// until idcwh_hits_free().
 typedef struct idcwh_hits idcwh_hits;
 IDCWH_API size_t idcwh_hits_queries(const idcwh_hits* hits);
 IDCWH_API const int64_t* idcwh_hits_limits(const idcwh_hits* hits);  // [queries + 1]
@@ -171,40 +171,42 @@ IDCWH_API void idcwh_index_free(idcwh_index* index);  // its snapshots remain va
 IDCWH_API unsigned idcwh_index_bits(const idcwh_index* index);
 IDCWH_API size_t idcwh_index_size(const idcwh_index* index);
 
-// Adds n codes. The ids are >= 0, unique and new. If `ids` is null, they continue from the largest id ever used.
+// Adds n codes. The ids must be >= 0, unique and new. If `ids` is null, they continue from the largest id ever used.
 // `assigned`, which may be null, receives the n ids.
 IDCWH_API int idcwh_index_add(idcwh_index* index, const uint8_t* codes, size_t n, const int64_t* ids,
                               int64_t* assigned);
 
 // Removes the codes with these ids. `removed`, which may be null, receives their number; repeated ids count once.
-// Returns IDCWH_NOT_FOUND and removes nothing if an id is missing. The message names the first.
+// Returns IDCWH_NOT_FOUND and removes nothing if an id is missing. The message contains the first missing id.
 IDCWH_API int idcwh_index_remove(idcwh_index* index, const int64_t* ids, size_t count, size_t* removed);
 
 // Allocates memory for `size` codes in total.
 IDCWH_API int idcwh_index_reserve(idcwh_index* index, size_t size);
 
-// Builds structures that make searches faster, in place of earlier ones. Results do not change.
 typedef struct idcwh_optimize_options {
     size_t memory;     // limit in bytes, besides codes and ids; 0: 128 bytes per code plus 1 MiB
     unsigned threads;  // 0: idcwh_threads()
     idcwh_interrupt interrupt;
     void* interrupt_context;
 } idcwh_optimize_options;
+
+// Builds structures that make searches faster, and replaces earlier ones. Results do not change.
 IDCWH_API int idcwh_index_optimize(idcwh_index* index, const idcwh_optimize_options* options);
+// Frees these structures.
 IDCWH_API int idcwh_index_drop_structures(idcwh_index* index);
 
 // Sets the default number of threads for searches of this index. 0: idcwh_threads().
 IDCWH_API int idcwh_index_set_threads(idcwh_index* index, unsigned threads);
 
-// Creates a snapshot: the current content of the index, which no later change affects. It costs no copy and may outlive
-// the index.
+// Creates a snapshot: the current content of the index, which no later change affects. No codes are copied. A snapshot
+// may outlive the index.
 IDCWH_API int idcwh_index_snapshot(const idcwh_index* index, idcwh_snapshot** snapshot);
 IDCWH_API void idcwh_snapshot_free(idcwh_snapshot* snapshot);
 IDCWH_API unsigned idcwh_snapshot_bits(const idcwh_snapshot* snapshot);
 IDCWH_API size_t idcwh_snapshot_size(const idcwh_snapshot* snapshot);
 
-// The codes that a search may return, by id or by position: a view of the caller's memory. Positions are those of the
-// order in which codes were added.
+// The codes that a search may return, by id or by position: a view of the caller's memory. Position i is the i-th code
+// in the order in which the codes were added.
 enum {
     IDCWH_WHERE_ALL = 0,
     IDCWH_WHERE_IDS = 1,       // the `count` ids of ids, in any order; missing ids select nothing
@@ -228,7 +230,7 @@ typedef struct idcwh_query_options {
     void* interrupt_context;
 } idcwh_query_options;
 
-// Search a snapshot, like the functions without _snapshot.
+// Search a snapshot, like the functions of the same name without _snapshot.
 IDCWH_API int idcwh_snapshot_eligible(const idcwh_snapshot* snapshot, const idcwh_where* where, size_t* count);
 IDCWH_API int idcwh_snapshot_topk(const idcwh_snapshot* snapshot, const uint8_t* queries, size_t nq, size_t k,
                                   const idcwh_query_options* options, int32_t* distances, int64_t* ids, size_t* kept);
@@ -247,18 +249,18 @@ IDCWH_API int idcwh_snapshot_rank(const idcwh_snapshot* snapshot, const uint8_t*
 IDCWH_API int idcwh_snapshot_contains(const idcwh_snapshot* snapshot, int64_t id, int* found);
 
 // Copies the codes of these ids to `out`, one row per id. Returns IDCWH_NOT_FOUND if an id is missing. The message
-// names the first.
+// contains the first missing id.
 IDCWH_API int idcwh_snapshot_get(const idcwh_snapshot* snapshot, const int64_t* ids, size_t count, uint8_t* out);
 
 // Copies all codes and all ids, in the order in which they were added. Either pointer may be null.
 IDCWH_API int idcwh_snapshot_copy(const idcwh_snapshot* snapshot, uint8_t* codes, int64_t* ids);
 
-// Writes the bytes that codes, ids and structures take, spare capacity included.
+// Writes the memory of codes, ids and structures in bytes, including spare capacity.
 IDCWH_API int idcwh_snapshot_memory(const idcwh_snapshot* snapshot, size_t* bytes);
 
-// Write how a search would run, and why. The text receives at most capacity - 1 characters and a terminating zero.
-// length, which may be null, receives the length of the whole text without that zero. If capacity is 0, text may be
-// null.
+// Write a text that describes how a search would run, and why. The buffer `text` receives at most capacity - 1
+// characters and a terminating zero. `length`, which may be null, receives the length of the whole text without that
+// zero. If capacity is 0, `text` may be null.
 IDCWH_API int idcwh_snapshot_explain_topk(const idcwh_snapshot* snapshot, size_t k, size_t nq, const idcwh_where* where,
                                           char* text, size_t capacity, size_t* length);
 IDCWH_API int idcwh_snapshot_explain_radius(const idcwh_snapshot* snapshot, unsigned radius, size_t nq,
