@@ -12,14 +12,14 @@
 
 namespace idcwh {
 
-// The entries of one query, one part per chunk. With in_id_order below, ids ascend within a part and from part to part.
+// The entries of one query, one part per chunk. in_id_order means that ids ascend within a part and from part to part.
 using Parts = std::vector<const std::vector<Entry>*>;
 
 // Writes the first `take` entries by (distance, id).
 void sort_entries(const Parts& parts, unsigned bits, bool in_id_order, std::size_t take, std::int32_t* distances,
                   std::int64_t* ids);
 
-// Returns the number of entries at most as far as the k-th.
+// Returns the number of entries that are at most as far from the query as the k-th.
 std::size_t count_with_ties(const Parts& parts, unsigned bits, std::size_t k);
 
 // Allocates the hits that `limits` counts. Throws std::bad_alloc for more than a 32-bit program can address.

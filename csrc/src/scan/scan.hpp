@@ -51,7 +51,7 @@ private:
 template <class Sink>
 inline constexpr bool only_counts = requires { requires Sink::only_counts; };
 
-// Scans the rows of a task for its queries. queries and sinks: those of the task.
+// Scans the rows of a task for its queries. `queries` and `sinks` begin with the first query of the task.
 template <class Sink>
 void scan(const kernels::Kernels& kernels, const Codes& codes, const RowSet& rows, const Plan::Task& task,
           const std::uint8_t* queries, Sink* sinks, Stop& stop) {

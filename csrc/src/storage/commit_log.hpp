@@ -28,7 +28,8 @@ Commit read_commit(const File& file, const Header& header, std::uint64_t offset)
 // commit is missing, or if a corrupt mark makes that impossible to exclude.
 Commit newest_commit(const File& file, const Header& header);
 
-// Adds the faults of the first page: a changed header, a mark that does not match its checksum, a nonzero gap.
+// Adds the faults of the first page to `faults`: a changed header, a mark that does not match its checksum, a nonzero
+// gap.
 void verify_header_page(const File& file, const Header& header, std::vector<Fault>& faults);
 
 // Returns true if the file begins with another valid header.

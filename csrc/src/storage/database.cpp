@@ -393,7 +393,7 @@ Verification Database::check(unsigned threads) const {
         const std::uint64_t size = impl.file.size();
         try {
             storage::verify_header_page(impl.file, impl.header, faults);
-            // Reads the commit again, because memory may contain what was read before the file became corrupt.
+            // Reads the commit from the file again, because the copy in memory may be older than the corruption.
             Commit commit = storage::read_commit(impl.file, impl.header, known->commit().offset);
             view = std::make_shared<const FileView>(impl.file, impl.header, std::move(commit), nullptr);
             if (!impl.writing) result.torn = size - std::min(size, newest_commit(impl.file, impl.header).end);

@@ -5,7 +5,8 @@
 // use a result. The handler passes signals for other memory to the previous handler.
 //
 // In the page with the new end of the file, bytes after the end read as zeros without a signal. Therefore lost() also
-// compares the last nonzero byte of the range with its original value. Truncation changes no byte without this one.
+// compares the last nonzero byte of the range with its original value. A truncation that changes any byte changes this
+// byte too.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ public:
     detail::Segment id_segment() const;
     std::size_t memory() const;
 
-    // Return the data of a row. Data null: it has no key or label.
+    // Return the data of a row. A null data() means no key or no label.
     std::string_view key(std::size_t row) const;
     std::string_view label(std::size_t row) const;
     std::uint32_t mtime_signature(std::size_t row) const;  // 0: none
@@ -48,7 +48,7 @@ public:
     bool has_mtime_signatures() const { return mtime_signatures_; }
     bool has_checksums() const { return checksums_; }
 
-    // Adds the corrupt blocks. If there are none, adds the contents that are invalid.
+    // Adds the corrupt blocks to `faults`. If there are none, adds invalid contents.
     void verify(std::vector<Fault>& faults, unsigned threads) const;
 
 private:

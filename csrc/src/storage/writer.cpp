@@ -18,7 +18,7 @@ constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
 // Returns the size class of a segment: log base 8 of its size (log base 2, divided by 3), rounded down.
 int level(std::size_t size) { return (std::bit_width(size | 1) - 1) / 3; }
 
-// Returns the number of last segments that are merged with a new one of size `added`.
+// Returns how many of the last segments are merged with a new segment of size `added`.
 std::size_t tail_to_merge(const std::vector<std::size_t>& sizes, std::size_t added) {
     std::size_t taken = 0, total = added;
     for (;;) {
