@@ -11,7 +11,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Returns an integer of any type as an int.
 
     Raises:
-        TypeError: the value is not an integer. True and False are refused, too.
+        TypeError: the value is not an integer. True and False are not accepted.
         ValueError: the number is below `least` or above `most`.
     """
     limits = f">= {least}" if most is None else f"from {least} to {most}"

@@ -149,7 +149,7 @@ class Verification:
 
     Attributes:
         corrupt: the corrupt ranges.
-        items: number of items that the file should hold.
+        items: number of items according to the last commit.
         good_items: number of items in segments without a corrupt range.
         torn: bytes of an unfinished write at the end of the file, which are harmless.
     """

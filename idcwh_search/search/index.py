@@ -85,7 +85,7 @@ class HammingIndex(Searchable):
         """Builds index structures that make searches faster. Results do not change.
 
         Later adds and removes keep the structures up to date. New codes are scanned until there are many, and then the
-        structures are built again. `structures` lists them, `explain` shows the path of a search, and
+        structures are built again. `structures` lists them, `explain` describes how a search would run, and
         `drop_structures` frees their memory.
 
         Args:

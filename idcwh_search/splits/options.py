@@ -44,8 +44,8 @@ NAMES = (*PRESETS, *UNSEEN, "auto")
 class SplitOptions:
     """A protocol and its options. None stands for the protocol's own number, or for every image.
 
-    With query_per_class or query 0 there are no queries. Every image then trains and is in the database, and nothing
-    can be evaluated.
+    With query_per_class or query 0 there are no queries. All images are then training images and in the database, and
+    nothing can be evaluated.
 
     Attributes:
         protocol: one of NAMES.

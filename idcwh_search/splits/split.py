@@ -36,7 +36,7 @@ class Split:
         name: protocol.
         seed: seed of the draw.
         options: options of OPTIONS that were given or that the protocol fixes.
-        unseen: names of the classes that must not train.
+        unseen: names of the classes without training images.
 
     Raises:
         InvalidInputError: a query is in the database or in the training part, or a part is empty.
@@ -170,7 +170,7 @@ def load(path: str | os.PathLike[str], dataset: LabelledImages) -> Split:
 
 
 def check_unseen(split: Split, dataset: LabelledImages) -> None:
-    """Raises InvalidInputError if a training image has a class that must not train."""
+    """Raises InvalidInputError if a training image has an unseen class."""
     names = set(split.unseen)
     unseen = np.array([name in names for name in dataset.classes])
     if leaked := int(np.count_nonzero(_of_classes(dataset, split.train, unseen))):

@@ -48,7 +48,7 @@ def other_protocols(table: Table, results: Results) -> list[str]:
 
 
 def _different(results: Results) -> list[str]:
-    """Returns the settings that differ between experiments, except for the differences of recipe and variant."""
+    """Returns the settings that differ between experiments, except those that the recipe or the variant sets."""
     values: dict[str, set[str]] = {}
     changed = set()
     for one in results.experiments:

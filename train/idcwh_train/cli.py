@@ -174,7 +174,7 @@ def _report_results(outcome: Any, as_json: bool) -> None:
 
 
 def _quality(outcome: Any, options: Options) -> list[str]:
-    """Returns notes about MAP on images that did not train, as far as it was measured."""
+    """Returns notes about the MAP on images outside of the training part, if it was measured."""
     from .engine.epoch_log import named
 
     if outcome.validation and options.keep == "last":

@@ -93,7 +93,7 @@ def options(recipe: str, given: dict[str, Any]) -> Options:
 
 
 def _follow(merged: dict[str, Any], given: dict[str, Any]) -> None:
-    """Adapts the image sizes that were not given to the given ones, so that no error names an option of the recipe."""
+    """Adapts the recipe's image sizes to the given ones, so that no error names an option that the user did not set."""
     resize, crop = (merged.get(name, getattr(Options, name)) for name in ("resize", "crop"))
     start, pad = merged.get("start_crop"), merged.get("pad", Options.pad)
     if not all(isinstance(value, int) for value in (resize, crop, pad)):

@@ -48,7 +48,7 @@ class Backbone:
 
     Attributes:
         network: [n, 3, H, W] normalised float -> [n, features].
-        mean, std: mean and deviation of its pretraining, for pixels scaled to 0..1.
+        mean, std: mean and standard deviation of pixels in its pretraining, for pixels scaled to 0..1.
         config: {"name", "features", ...}, from which `build` makes the same network without weights.
         weights: the source of the weights, for messages.
     """

@@ -60,7 +60,7 @@ class _CorruptError(Exception):
 
 
 class _PythonObjectsError(Exception):
-    """A file with Python objects, which would run its code."""
+    """A file with Python objects, whose loading could run code."""
 
 
 def _torch(file: BinaryIO) -> Any:
