@@ -168,4 +168,4 @@ def test_measure_of_some_seeds_only_is_left_out(out):
     other.write_bytes(table_file.read_bytes())
     evaluations = json.loads(table_file.read_text())["evaluations"]
     edit(other, seed=1, evaluations={bits: {**of, "precision_at": {}} for bits, of in evaluations.items()})
-    assert "Other measures" in report.write(out, TABLE, None, figures=False)[0].read_text()
+    assert "Other metrics" in report.write(out, TABLE, None, figures=False)[0].read_text()

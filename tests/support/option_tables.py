@@ -38,7 +38,8 @@ def training() -> str:
             result = values[recipe].of_method(48).get(name, getattr(values[recipe], name, one.default))
             cells.append("" if result == one.default else shown(result))
         choices = "" if one.metavar or one.type.metavar[:1] != "{" else f" ({one.type.words.removeprefix('one of ')})"
-        rows.append([_flag(name) if one.group else name, one.help + choices, *cells])
+        meaning = one.help.removesuffix(", see below")  # the end of --help
+        rows.append([_flag(name) if one.group else name, meaning + choices, *cells])
     return _markdown(rows)
 
 

@@ -82,7 +82,7 @@ def _section(out: Path, table: tables.Table, results: Results, figures: bool) ->
         blocks += ["### Experiments that failed", markup.table(["experiment", "reason"], failed, words=True)]
     bits = results.shown_bits()
     if methods := [m for m in map_table.order(table, results) if results.runs(m, bits).evaluations]:
-        blocks += [f"### Other measures at {bits} bits", _measures(results, methods, bits)]
+        blocks += [f"### Other metrics at {bits} bits", _measures(results, methods, bits)]
     blocks += ablation.blocks(table, results)
     if figures:
         from .figures import draw
