@@ -84,7 +84,7 @@ class ModelWriter:
         return torch.cat([self.setup.train, self.setup.validation]).sort().values.numpy()
 
     def _centers(self, method: Method) -> torch.Tensor | None:
-        """Returns the class centers, with NaN for a class without a training image, whose center did not train."""
+        """Returns the class centers, with NaN for a class without a training image."""
         centers = method.class_centers()
         if centers is None:
             return None
