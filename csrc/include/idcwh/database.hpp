@@ -167,8 +167,8 @@ public:
 
     // Writes the current items to a new file, which replaces the old one.
     void compact();
-    // Turns automatic compaction on (the default) or off. It runs after a change if more than half of the file is
-    // unused and the file exceeds a minimum size.
+    // Turns automatic compaction on (the default) or off. It runs after a change that leaves more than half of
+    // the file, and more than 16 MiB, unused.
     void set_auto_compact(bool on);
 
     // Builds structures like Index::optimize, over the segments of the file. The handle may be open for reading. The
