@@ -81,9 +81,9 @@ class CorruptFileError(IdcwhError):
 
 
 class LockedError(IdcwhError):
-    """A database or a folder that another process has locked for writing."""
+    """A database or a folder that another writer has locked, in this process or another."""
 
-    default = "is locked by another process"
+    default = "is locked by another writer"
 
 
 class MismatchError(IdcwhError):

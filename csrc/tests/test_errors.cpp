@@ -24,9 +24,9 @@ bool refused(idcwh::ErrorCode code, const std::string& word, const std::function
 TEST("the message of an error consists of its parts") {
     using idcwh::Error, idcwh::ErrorCode;
     const Error whole(ErrorCode::locked, {.path = "a/b.bin", .found = "3", .expected = "4 bytes", .hint = "wait"});
-    const std::string message = "a/b.bin: is locked by another process (found 3, expected 4 bytes); wait";
+    const std::string message = "a/b.bin: is locked by another writer (found 3, expected 4 bytes); wait";
     CHECK(whole.what() == message);
-    CHECK(whole.problem() == "is locked by another process");
+    CHECK(whole.problem() == "is locked by another writer");
     CHECK(whole.path() == "a/b.bin");
     CHECK(whole.found() == "3");
     CHECK(whole.expected() == "4 bytes");

@@ -46,7 +46,7 @@ def test_error_survives_pickling_and_copying(kind):
         (ih.AlreadyExistsError, "already exists"),
         (ih.NotWrittenError, "cannot be written"),
         (ih.CorruptFileError, "is corrupt"),
-        (ih.LockedError, "is locked by another process"),
+        (ih.LockedError, "is locked by another writer"),
         (ih.MismatchError, "does not match"),
         (ih.ModelMismatchError, "does not match"),
         (ih.NotSupportedError, "is not supported"),

@@ -13,7 +13,7 @@ const char* default_problem(ErrorCode code) {
         case ErrorCode::unsupported: return "is not supported";
         case ErrorCode::not_found: return "is missing";
         case ErrorCode::corrupt: return "is corrupt";
-        case ErrorCode::locked: return "is locked by another process";
+        case ErrorCode::locked: return "is locked by another writer";
         default: return "is invalid";
     }
 }
