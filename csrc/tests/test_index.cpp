@@ -179,7 +179,7 @@ TEST("calls that raise leave the index as it was") {
     throws(ErrorCode::invalid_argument, "codes: is invalid (found null, expected 1 codes)",
            [&] { index.add(nullptr, 1); });
     throws(ErrorCode::invalid_argument, "address space", [&] { index.add(codes, ~std::size_t{0} / 2); });
-    throws(ErrorCode::not_found, "no code has id 77; the index holds 3 codes", [&] { index.remove(missing, 2); });
+    throws(ErrorCode::not_found, "id 77 is missing; the index contains 3 codes", [&] { index.remove(missing, 2); });
     throws(ErrorCode::invalid_argument, "(found a mask of 2 entries, expected one per code: 3)", [&] {
         std::int32_t d;
         std::int64_t i;

@@ -12,7 +12,8 @@
 
 namespace idcwh::detail {
 
-// The eligible rows of one segment, which must outlive them. Can be moved but not copied, since rows may point into it.
+// The eligible rows of one segment. The segment must outlive this object. An object can be moved but not copied, since
+// `rows` may point into it.
 struct FilteredRows {
     // position: that of the segment's first code among the codes of all segments.
     FilteredRows(const Segment& segment, const Where& where, std::size_t position);

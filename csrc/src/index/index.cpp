@@ -34,7 +34,7 @@ std::shared_ptr<Buffer> copy_to(const Buffer* from, std::size_t used, std::size_
     return to;
 }
 
-// Makes room for `room` rows in all. Readers of older versions keep their memory.
+// Grows the buffers to `room` rows. Readers of older versions keep the old buffers.
 void give_room(Contents& contents, std::size_t room) {
     if (room <= contents.room()) return;
     const std::size_t bytes = contents.bytes(), rows = contents.rows;
@@ -149,7 +149,7 @@ std::size_t Index::remove(const std::int64_t* ids, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto row = segment.row_of(ids[i]);
         if (!row)
-            throw Error(ErrorCode::not_found, "no code has id " + std::to_string(ids[i]) + "; the index holds " +
+            throw Error(ErrorCode::not_found, "id " + std::to_string(ids[i]) + " is missing; the index contains " +
                                                   std::to_string(now.live) + " codes");
         rows[i] = *row;
     }

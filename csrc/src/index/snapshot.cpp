@@ -1,4 +1,4 @@
-// The reading half of an index or a file. The parts of its segments are searched in turn, and their results are merged.
+// Searches of an index or a file. Its segments are searched one after the other, and their results are merged.
 #include <idcwh/index.hpp>
 
 #include <algorithm>
@@ -199,7 +199,7 @@ void Snapshot::get(const std::int64_t* ids, std::size_t count, std::uint8_t* out
         });
         if (found) continue;
         view_->check();
-        throw Error(ErrorCode::not_found, "no code has id " + std::to_string(ids[i]) + "; the index holds " +
+        throw Error(ErrorCode::not_found, "id " + std::to_string(ids[i]) + " is missing; the index contains " +
                                               std::to_string(view_->live) + " codes");
     }
     view_->check();

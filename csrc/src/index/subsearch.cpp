@@ -27,7 +27,7 @@ void append(const Hits& from, std::size_t q, Hits& to) {
     to.limits.back() = static_cast<std::int64_t>(to.ids.size());
 }
 
-// Adds the search of the rows that the structure covers and the scan of later rows.
+// Adds two searches to `list`: the structure for the rows that it covers, and a scan for later rows.
 void add_structure(std::vector<SubSearch>& list, FilteredRows& filtered, const Choice& choice, SubSearch front) {
     const Segment& segment = *filtered.segment;
     SubSearch back = front;

@@ -53,10 +53,10 @@ inline double ranking_ns(std::size_t rows) {
     return static_cast<double>(rows) * (rows <= placed_near ? place_ns : place_far_ns);
 }
 
-// The budget for searches by a structure that give up and scan in the end. Threads share it.
-// Each search may spend a small share of its scan. The unspent rest is left to later searches, up to the cost of one
-// scan. The first search starts with one scan, so searches that need half a scan still pay. Any sequence of searches
-// costs at most 1 + share times its scans, plus two scans.
+// The budget for searches that start with a structure, but then stop and scan. Threads share it.
+// Each search adds a small share of the cost of its scan to the budget. The unspent budget is kept for later searches,
+// up to the cost of one scan. The budget starts with one scan, so a structure that needs half a scan can still be used.
+// Any sequence of searches costs at most 1 + share times its scans, plus two scans.
 class Allowance {
 public:
     // The costs of random reads may be wrong by a factor of three (benchmarks/skewed.py). A share of 0.03 keeps the

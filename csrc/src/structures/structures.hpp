@@ -35,11 +35,11 @@ struct Structures {
     StructureInfo info() const;
 };
 
-// Returns null if no structure pays within the memory.
+// Returns null if no structure within the memory limit is faster than a scan.
 std::shared_ptr<const Structures> build_structures(const Segment& segment, const OptimizeOptions& options);
 
-// Rebuilds the structure of a version before it is published: always, or once it has grown enough to pay. Does nothing
-// unless optimize() was called. Without memory for a structure there is none.
+// Rebuild the structure of a version before it is published: rebuild() always, maintain() only after enough growth.
+// They do nothing unless optimize() was called. If memory is too small for a structure, there is none.
 void rebuild(IndexState& state, Contents& next);
 void maintain(IndexState& state, Contents& next);
 

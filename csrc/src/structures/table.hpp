@@ -16,7 +16,8 @@ namespace idcwh {
 class DirectTable {
 public:
     static constexpr unsigned most_bits = 20;
-    // Returns true if a table pays: 16 bits fit the second-level cache, and a larger table needs as many rows.
+    // Returns true if a table is faster than a scan: 16 bits fit the second-level cache, and a larger table needs at
+    // least as many rows as entries.
     static bool suits(unsigned bits, std::size_t rows) {
         return bits <= 16 || (bits <= most_bits && rows >= std::size_t{1} << bits);
     }

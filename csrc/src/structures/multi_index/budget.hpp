@@ -8,7 +8,7 @@
 
 namespace idcwh::multi {
 
-// A search never spends more than most_ns. It gives up earlier when the rest looks more expensive than a scan.
+// A search never costs more than most_ns. It stops earlier if the estimated cost of the rest exceeds that of a scan.
 struct CostLimits {
     double scan_ns;          // cost of a scan of the same rows
     double most_ns;          // upper bound of the search's cost
@@ -22,7 +22,7 @@ public:
           most_(std::min(abandon_share * limits.scan_ns, limits.most_ns)),
           estimate_at_(std::max(probe_share * limits.scan_ns, limits.patience_ns)) {}
 
-    // Pays for a step before it is done. Gives up and returns false when the step costs more than is left.
+    // Adds the cost of the next step. Returns false if it exceeds the budget; the search then has to stop.
     bool pay(double ns) {
         gave_up_ = gave_up_ || spent_ + ns > most_;
         if (!gave_up_) spent_ += ns;

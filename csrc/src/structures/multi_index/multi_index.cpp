@@ -63,7 +63,7 @@ void MultiIndex::sample(const Codes& codes) {
         std::int32_t limit() const { return radius; }
         void take(std::size_t, std::int32_t) {}
     };
-    // Returns the mean cost of a query. A query that gives up costs a scan as well.
+    // Returns the mean cost of a query. A query that stops early also costs a scan.
     const auto mean = [&](auto sink_of, double patience) {
         double sum = 0;
         for (std::size_t i = 0; i < samples; ++i) {
@@ -115,7 +115,7 @@ std::string MultiIndex::describe() const {
         text += std::to_string(table.substring.width);
     }
     const auto n = static_cast<double>(tables_.size);
-    // The mean size of a code's bucket in the primary, beside the size for uniform codes.
+    // The mean size of a code's bucket in the primary, and its expectation for uniform codes.
     double squares = 0;
     for (std::size_t b = 0; b + 1 < primary.begins.size(); ++b) {
         const double size = primary.begins[b + 1] - primary.begins[b];

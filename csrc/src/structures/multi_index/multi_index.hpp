@@ -3,14 +3,14 @@
 // A code is cut into substrings. Choose search radii t_i, one per substring, with sum(t_i + 1) > r. By the general
 // pigeonhole principle, a code at distance r of the query is within t_i of it in at least one substring i. Each
 // substring has a table with one bucket per value. A search visits shells: the shell of radius d in a table is all
-// buckets whose values differ from the query's in d bits. The next shell is the one that is cheapest at the moment. The
+// buckets whose values differ from the query's in d bits. The next shell is the cheapest one. The
 // search ends when sum(t_i + 1) exceeds the largest distance still wanted.
 //
 // The first table is the primary. Its entries are codes and row numbers: per bucket, in row order, the bits that follow
 // substring 0 (all of them up to 64 bits per code) and the row. An entry of another table is only substring 0 of a
 // code: three bytes per code, instead of the code and its row. Substring 0 must be near too, so this is enough for the
-// kernels to reject nearly all entries. The few that are left lead to a look-up of their bucket in the primary. So a
-// table needs little memory and few random reads.
+// kernels to reject nearly all entries. Each of the few remaining entries leads to a look-up of its bucket in the
+// primary. So a table needs little memory and few random reads.
 //
 // Terms, as in Norouzi, Punjani, Fleet (Fast exact search in Hamming space with multi-index hashing, 2014):
 //   substring   a field of consecutive bits of a code; the paper has m of them, of equal length
@@ -54,9 +54,10 @@ public:
     //   std::int32_t limit_from(std::size_t) const   optional: the same for this row and all after it. Smaller where
     //                                                ties go to earlier rows
     //   void take(std::size_t row, std::int32_t distance)
-    // Returns false when it gave up, and the sink then has a part. It gives up when a scan, which costs scan_ns, looks
-    // cheaper, or when the allowance of this index is spent. With infinite scan_ns it never gives up. Before the first
-    // close match the remaining cost is overestimated, so the cost check starts only after patience_ns.
+    // Returns false if the search stopped early; the sink then has a part of the rows. It stops if a scan, which costs
+    // scan_ns, is estimated to be cheaper, or if the allowance of this index is spent. With infinite scan_ns it never
+    // stops early. Before the first close match the remaining cost is overestimated, so the cost check starts only
+    // after patience_ns.
     template <class Sink>
     bool search(const Codes& codes, const std::uint8_t* query, Sink& sink, double scan_ns,
                 double patience_ns = 0) const {

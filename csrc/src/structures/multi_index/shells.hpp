@@ -57,7 +57,7 @@ public:
     int done(std::size_t t) const { return state_[t].done; }
     // The least distance of an unseen code in all substrings but that of t and, unless t is the primary, substring 0.
     int elsewhere(std::size_t t) const { return covered_ - (state_[t].done + 1) - (t ? state_[0].done + 1 : 0); }
-    // Returns the table whose next shell is cheapest when codes up to limit are wanted.
+    // Returns the table with the cheapest next shell of a search up to distance `limit`.
     std::size_t cheapest(std::int32_t limit);
     // Records that the next shell of table t, done(t) + 1, has been visited and had `entries` entries.
     void finish(std::size_t t, std::size_t entries);
