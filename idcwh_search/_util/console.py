@@ -17,7 +17,9 @@ def first_line(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Returns one line for an exception. For an OSError the line begins with the path, as in a shell."""
+    """Returns one line for an exception. For an OSError the line begins with the path."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return one_line(f"{error.filename}: is missing")
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
     if isinstance(error, MemoryError):

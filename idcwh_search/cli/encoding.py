@@ -18,8 +18,9 @@ from ..images.listing import LeftOut
 from . import common
 from .content import checksum
 
-LABELS = """With --labels folder, the label of an image is the first folder of its key, or in a tar file the
-text of the .cls file beside it. A manifest has its own labels. With --labels none it may have none."""
+LABELS = """With --labels folder, the label of an image is the first folder of its key that is not called train,
+test or val. In a tar file it is the text of the .cls file of the same name, if there is one. A
+manifest has its own labels. With --labels none it may have none."""
 
 
 def add_images(parser: Any) -> Any:

@@ -37,9 +37,9 @@ EPILOG = f"""examples:
 An image with the bytes of a stored item is not encoded again. A renamed or moved image keeps its
 id. The database stores --root.
 
---prune refuses to remove all items. It also refuses to remove {FEW} or more items if they are over a
-quarter of all items, or all items of a folder directly below the root. The reason is that a disk may
-not be mounted.
+--prune fails and removes nothing if the files of all items are missing. It also fails if {FEW} or more
+files are missing, and they are over a quarter of all, or all of a folder directly below the root. A
+disk may not be mounted in these cases.
 
 {encoding.LABELS}"""
 
@@ -52,7 +52,7 @@ def add_parser(commands: Any) -> None:
     common.add_root(encoding.add_images(parser))
     add = parser.add_argument_group("update").add_argument
     add("--prune", action="store_true", help="removal of items whose file is missing, see below")
-    add("--prune-all", action="store_true", help="the same without limit")
+    add("--prune-all", action="store_true", help="removal of all items whose file is missing, without a limit")
     add("--recode", action="store_true", help="new codes for unchanged images as well")
     encoding.add_encoder(parser)
     encoding.add_output(parser)
