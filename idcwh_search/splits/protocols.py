@@ -1,7 +1,7 @@
 """Splits of a labelled dataset into queries, training images and database, by the rules of a protocol.
 
-A seed sorts the images by SHA-256(seed, key) and draws the first ones, per class or over all classes. The draw is the
-same on every machine, with every NumPy version, and for every order of the files. A query is never in the training or
+The images are sorted by SHA-256(seed, key), and the first ones are selected, per class or over all classes. The
+selection is the same on every machine, with every NumPy version, and for every order of the files. A query is never in the training or
 the database part. options.py has the table of protocols, split.py the result and its file.
 """
 
@@ -41,7 +41,7 @@ def split(dataset: LabelledImages, options: SplitOptions = SplitOptions(), *, se
 def variants(dataset: LabelledImages, made: Split) -> dict[str, Split]:
     """Returns the splits on which a model trained on `made.train` is evaluated: title in reports -> split.
 
-    For a protocol in UNSEEN they are the splits of all three, for another one `made` alone. Raises MismatchError when
+    For a protocol in UNSEEN they are the splits of all three protocols, otherwise only `made`. Raises MismatchError if
     their training images differ.
     """
     if made.name not in UNSEEN:
@@ -82,7 +82,7 @@ def _plain(dataset: LabelledImages, options: SplitOptions, seed: int) -> Split:
 
 
 def _own(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: int) -> Split:
-    """Returns the dataset's own split: test images are queries, train images train, all but the queries are stored."""
+    """Returns the dataset's own split. The test images are the queries, and all other images are the database."""
     if not dataset.has_split:
         raise InvalidInputError(
             "has no test images",
@@ -101,7 +101,7 @@ def _own(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: in
 
 
 def _drawn(dataset: LabelledImages, name: str, counts: Mapping[str, int], seed: int) -> Split:
-    """Returns a split with drawn queries, all other images as the database, and training images drawn from it."""
+    """Returns a split by seed: queries from all images, the other images as database, training images from these."""
     rows = np.arange(len(dataset))
     if PRESETS[name].images:
         rows = _labelled(dataset, rows)

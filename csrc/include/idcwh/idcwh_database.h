@@ -39,13 +39,14 @@ typedef struct idcwh_items {
 IDCWH_API int idcwh_database_open(const char* path, int write, idcwh_database** database);
 
 // Creates a database without items, open for writing. If `replace` is nonzero, it replaces a codes.bin or an empty file
-// and keeps its permissions. Any other file at `path` is IDCWH_CORRUPT. manifest is JSON text that ends with a zero
-// byte; null means "{}".
+// and keeps its permissions. Returns IDCWH_CORRUPT if `path` is any other file. `manifest` is JSON text that ends with
+// a zero byte; null means "{}".
 IDCWH_API int idcwh_database_create(const char* path, unsigned bits, const char* manifest, int replace,
                                     idcwh_database** database);
 
-// Does the same, but the file has a hidden name until idcwh_database_publish(). Changes are not synced until then,
-// which makes this the fast way to write many items. Freeing the handle before, or a crash, leaves no file.
+// Creates a database in the same way, but with a hidden name until idcwh_database_publish(). Changes are not synced
+// until then, so this is the fastest way to write many items. If the handle is freed before, or after a crash, no file
+// remains.
 IDCWH_API int idcwh_database_build(const char* path, unsigned bits, const char* manifest, int replace,
                                    idcwh_database** database);
 
@@ -55,7 +56,7 @@ IDCWH_API int idcwh_database_publish(idcwh_database* database);
 
 // Closes the database. Its snapshots remain valid.
 IDCWH_API void idcwh_database_free(idcwh_database* database);
-IDCWH_API const char* idcwh_database_path(const idcwh_database* database);  // as given; lives as long as the handle
+IDCWH_API const char* idcwh_database_path(const idcwh_database* database);  // as given; valid as long as the handle
 IDCWH_API unsigned idcwh_database_bits(const idcwh_database* database);
 IDCWH_API size_t idcwh_database_size(const idcwh_database* database);
 IDCWH_API int idcwh_database_writable(const idcwh_database* database);  // 1 or 0
@@ -77,22 +78,22 @@ IDCWH_API int idcwh_database_refresh(idcwh_database* database, int* changed);
 
 // ---- Changes (the database is open for writing) ----
 
-// Adds items whose ids are new. `assigned`, which may be null, receives their ids.
+// Adds items with new ids. `assigned`, which may be null, receives the ids.
 IDCWH_API int idcwh_database_add(idcwh_database* database, const idcwh_items* items, int64_t* assigned);
 
 // Removes items by id. `removed`, which may be null, receives their number; repeated ids count once. Returns
-// IDCWH_NOT_FOUND and removes nothing if an id is missing. The message names the first.
+// IDCWH_NOT_FOUND and removes nothing if an id is missing. The message contains the first missing id.
 IDCWH_API int idcwh_database_remove(idcwh_database* database, const int64_t* ids, size_t count, size_t* removed);
 
 // Removes every item with one of these keys. Returns IDCWH_NOT_FOUND and removes nothing if a key is missing. The
-// message names the first.
+// message contains the first missing key.
 IDCWH_API int idcwh_database_remove_keys(idcwh_database* database, const char* const* keys, const size_t* key_lengths,
                                          size_t count, size_t* removed);
 
 // Replaces the items with these ids. Returns IDCWH_NOT_FOUND and changes nothing if an id is missing.
 IDCWH_API int idcwh_database_replace(idcwh_database* database, const idcwh_items* items);
 
-// Removes items by id, then adds others, in one change. A crash leaves both or neither.
+// Removes items by id and adds others in one change. After a crash the file contains both changes or neither.
 IDCWH_API int idcwh_database_update(idcwh_database* database, const int64_t* removed, size_t removed_count,
                                     const idcwh_items* items, int64_t* assigned);
 
@@ -102,13 +103,13 @@ IDCWH_API int idcwh_database_set_manifest(idcwh_database* database, const char* 
 // Writes the current items to a new file, which replaces the old one.
 IDCWH_API int idcwh_database_compact(idcwh_database* database);
 
-// Turns automatic compaction on (initially) or off. It runs after a change that leaves more than half of a file, above
-// a minimum size, unused.
+// Turns automatic compaction on (the default) or off. It runs after a change that leaves more than half of the file,
+// and more than 16 MiB, unused.
 IDCWH_API int idcwh_database_set_auto_compact(idcwh_database* database, int on);
 
-// Builds structures like idcwh_index_optimize, over the segments of the file, open for reading or writing. They are in
-// memory and belong to this handle. Later items are scanned until there are enough to extend the structures, within the
-// same memory limit.
+// Builds structures like idcwh_index_optimize, over the segments of the file. The handle may be open for reading. The
+// structures are in memory and belong to this handle. Later items are scanned until there are enough to extend the
+// structures, within the same memory limit.
 IDCWH_API int idcwh_database_optimize(idcwh_database* database, const idcwh_optimize_options* options);
 IDCWH_API int idcwh_database_drop_structures(idcwh_database* database);
 
@@ -121,9 +122,9 @@ typedef struct idcwh_verification {
     uint64_t torn;          // bytes after the last commit, of an unfinished change; the next writer removes them
 } idcwh_verification;
 
-// Reads the whole file and writes every corrupt range. Returns IDCWH_OK for a corrupt file too. text receives one line
-// per range, "byte OFFSET, LENGTH bytes: WHAT". text, capacity and length are as in idcwh_snapshot_explain_topk.
-// threads: 0 means idcwh_threads().
+// Reads the whole file and writes every corrupt range. Returns IDCWH_OK even if the file is corrupt. `text` receives
+// one line per range, "byte OFFSET, LENGTH bytes: WHAT". text, capacity and length are as in
+// idcwh_snapshot_explain_topk. If threads is 0, idcwh_threads() applies.
 IDCWH_API int idcwh_database_check(const idcwh_database* database, unsigned threads, idcwh_verification* result,
                                    char* text, size_t capacity, size_t* length);
 
@@ -139,10 +140,10 @@ IDCWH_API int idcwh_database_snapshot(const idcwh_database* database, idcwh_snap
 // The length of a missing key or label.
 #define IDCWH_NONE ((size_t)-1)
 
-// The functions below need a snapshot of a database. For one of an index they return IDCWH_UNSUPPORTED.
+// The functions below require a snapshot of a database. For a snapshot of an index they return IDCWH_UNSUPPORTED.
 
-// Write the key or the label of an item: at most capacity - 1 bytes and a terminating zero. The length, which may be
-// null, receives the length of the whole text without that zero, or IDCWH_NONE. If capacity is 0, text may be null.
+// Write the key or the label of an item: at most capacity - 1 bytes and a terminating zero. `length`, which may be
+// null, receives the length of the whole text without that zero, or IDCWH_NONE. If capacity is 0, `text` may be null.
 IDCWH_API int idcwh_snapshot_key(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity,
                                  size_t* length);
 IDCWH_API int idcwh_snapshot_label(const idcwh_snapshot* snapshot, int64_t id, char* text, size_t capacity,
@@ -152,12 +153,13 @@ IDCWH_API int idcwh_snapshot_mtime_signature(const idcwh_snapshot* snapshot, int
 IDCWH_API int idcwh_snapshot_manifest(const idcwh_snapshot* snapshot, char* text, size_t capacity, size_t* length);
 IDCWH_API int idcwh_snapshot_commit(const idcwh_snapshot* snapshot, uint64_t* commit);
 
-// Finds the items with one of these keys. ids receives the first `capacity` of their ids, ascending. found receives the
-// number of all. If capacity is 0, ids may be null.
+// Finds the items with one of these keys. `ids` receives the first `capacity` of their ids, ascending. `found` receives
+// the number of these items. If capacity is 0, `ids` may be null.
 IDCWH_API int idcwh_snapshot_find(const idcwh_snapshot* snapshot, const char* const* keys, const size_t* key_lengths,
                                   size_t count, int64_t* ids, size_t capacity, size_t* found);
 
-// An item of a snapshot. Texts have no terminating zero and live as long as the snapshot. Null: the item has none.
+// An item of a snapshot. Its key and label have no terminating zero and are valid as long as the snapshot. A null
+// pointer means no key or no label.
 typedef struct idcwh_item {
     int64_t id;
     const char* key;

@@ -119,18 +119,18 @@ public:
                      const QueryOptions& options = {}) const;
 
     bool contains(std::int64_t id) const;
-    // Copies the codes of these ids to out [count][code_bytes(bits)]. Throws Error(not_found) with the first id that is
-    // missing.
+    // Copies the codes of these ids to out [count][code_bytes(bits)]. If an id is missing, throws Error(not_found) that
+    // names the first missing id.
     void get(const std::int64_t* ids, std::size_t count, std::uint8_t* out) const;
     // Copies all codes [size()][code_bytes(bits)] and all ids [size()], in the order in which they were added. Either
     // pointer may be null.
     void copy(std::uint8_t* codes, std::int64_t* ids) const;
 
-    // Return how a search of nq queries would run, and why.
+    // Return a description of how a search of nq queries would run, and why.
     Explanation explain_topk(std::size_t k, std::size_t nq = 1, const Where& where = {}) const;
     Explanation explain_radius(unsigned radius, std::size_t nq = 1, const Where& where = {}) const;
     std::vector<StructureInfo> structures() const;
-    std::size_t memory() const;  // bytes that codes, ids and structures take, spare capacity included
+    std::size_t memory() const;  // bytes of codes, ids and structures, including spare capacity
 
 private:
     std::shared_ptr<const detail::View> view_;
@@ -149,17 +149,17 @@ public:
     std::size_t size() const;
     Snapshot snapshot() const;
 
-    // Adds n codes. The ids are >= 0, unique and new. If `ids` is null, they continue from the largest id ever used.
-    // `assigned`, which may be null, receives the n ids.
+    // Adds n codes. The ids must be >= 0, unique and new. If `ids` is null, they continue from the largest id ever
+    // used. `assigned`, which may be null, receives the n ids.
     void add(const std::uint8_t* codes, std::size_t n, const std::int64_t* ids = nullptr,
              std::int64_t* assigned = nullptr);
-    // Removes the codes with these ids and returns their number; repeated ids count once. If an id is missing, throws
-    // Error(not_found) with the first and removes nothing.
+    // Removes the codes with these ids and returns their number; repeated ids count once. If an id is missing, removes
+    // nothing and throws Error(not_found) that names the first missing id.
     std::size_t remove(const std::int64_t* ids, std::size_t count);
     // Allocates memory for `size` codes in total.
     void reserve(std::size_t size);
 
-    // Builds structures that make searches faster, in place of earlier ones. Results do not change. Codes that are
+    // Builds structures that make searches faster, and replaces earlier ones. Results do not change. Codes that are
     // added later are scanned until there are enough to build the structures again.
     void optimize(const OptimizeOptions& options = {});
     // Frees all structures.

@@ -21,7 +21,7 @@
 
 namespace idcwh {
 
-inline constexpr unsigned max_bits = 65535;  // kernels hold a distance in 16 bits
+inline constexpr unsigned max_bits = 65535;  // kernels store a distance in 16 bits
 inline constexpr unsigned max_threads = 1024;
 
 constexpr std::size_t code_bytes(unsigned bits) { return (static_cast<std::size_t>(bits) + 7) / 8; }
@@ -89,7 +89,7 @@ IDCWH_API std::size_t eligible(const Codes& codes, const SearchOptions& options 
 IDCWH_API std::size_t topk(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::size_t k,
                            std::int32_t* distances, std::int64_t* ids, const SearchOptions& options = {});
 
-// Results of varying number per query: those of query i are at [limits[i], limits[i + 1]).
+// Results whose number varies per query. The results of query i are at [limits[i], limits[i + 1]).
 struct Hits {
     std::vector<std::int64_t> limits;  // [nq + 1]
     std::vector<std::int32_t> distances;
