@@ -1,8 +1,8 @@
 """Splits of a labelled dataset into queries, training images and database, by the rules of a protocol.
 
 The images are sorted by SHA-256(seed, key), and the first ones are selected, per class or over all classes. The
-selection is the same on every machine, with every NumPy version, and for every order of the files. A query is never in the training or
-the database part. options.py has the table of protocols, split.py the result and its file.
+selection is the same on every machine, with every NumPy version, and for every order of the files. A query is never in
+the training or the database part. options.py has the table of protocols, split.py the result and its file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-// Encoder: runs a model.onnx and returns packed codes of images, bit for bit those of the Python encoder.
+// Encoder: runs a model.onnx and returns packed codes of images, bit-identical to those of the Python encoder.
 //
 //     const idcwh::Encoder encoder("model.onnx");
 //     std::vector<std::uint8_t> code(encoder.code_bytes());
 //     encoder.encode(idcwh::Image{rgb, width, height}, code.data());
 //
-// Inference uses ONNX Runtime. The constructor loads its shared library at run time, for example that of a pip wheel;
-// nothing is linked. It needs version 1.11, and 1.14 for the models of idcwh-export.
+// Inference uses ONNX Runtime. The constructor loads its shared library at run time, for example from a pip wheel.
+// ONNX Runtime is not linked. Version 1.11 or later is required, and 1.14 or later for models of idcwh-export.
 //
 // Library: idcwh_encoder (target idcwh::encoder, -lidcwh_encoder).
 #pragma once
@@ -47,12 +47,12 @@ struct EncoderOptions {
     unsigned bits = 0;
 };
 
-// A loaded model. Thread-safe: runs of several threads are concurrent.
+// A loaded model. Thread-safe: several threads may run it at the same time.
 class IDCWH_API Encoder {
 public:
-    // Loads a model. Throws SystemError if the file cannot be read. Throws Error(corrupt) if it is no model of this
-    // project, has changed after export, or does not match its metadata. Throws Error(unsupported) if ONNX Runtime or
-    // the requested device is missing.
+    // Loads a model. Throws SystemError if the file cannot be read. Throws Error(corrupt) if it is not a model of
+    // idcwh-export, was changed after export, or does not match its metadata. Throws Error(unsupported) if ONNX Runtime
+    // or the requested device is missing.
     explicit Encoder(const std::string& path, const EncoderOptions& options = {});
     ~Encoder();
     Encoder(Encoder&&) noexcept;
@@ -78,10 +78,10 @@ public:
         encode(&image, 1, code, logits);
     }
 
-    // Returns the manifest of a new database, for Database::create. `images` is the folder that keys are relative to;
-    // empty: none.
+    // Returns the manifest of a new database, for Database::create. `images` is the folder to which keys are
+    // relative; empty: none.
     std::string manifest(const std::string& database_path, const std::string& images = "") const;
-    // Throws Error(invalid_argument), with both fingerprints, unless the manifest of a database names this model.
+    // Throws Error(invalid_argument), with both fingerprints, unless the manifest of a database contains this model.
     void check_manifest(std::string_view manifest) const;
 
 private:

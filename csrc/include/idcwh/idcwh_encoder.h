@@ -3,7 +3,7 @@
 //
 // The conventions of idcwh.h for errors, memory and handles apply here. Preprocessors and encoders are thread-safe.
 //
-// Library: idcwh_encoder, which needs the library idcwh (-lidcwh_encoder -lidcwh).
+// Library: idcwh_encoder, which requires the library idcwh (-lidcwh_encoder -lidcwh).
 #pragma once
 
 #include "idcwh.h"
@@ -55,8 +55,8 @@ typedef struct idcwh_encoder_options {
     int spin;             // nonzero: idle threads spin
     unsigned gpu;         // number of the GPU
     size_t gpu_memory;    // largest size of activations on the GPU in bytes; 0: no limit
-    // Override the metadata, for files without it or changed after export. preprocess null: the metadata holds. bits:
-    // code length; 0: one bit per logit.
+    // Override the metadata, for files without metadata or changed after export. If preprocess is null, the metadata
+    // applies. bits: code length; 0: one bit per logit.
     const idcwh_preprocess* preprocess;
     unsigned bits;
 } idcwh_encoder_options;
@@ -66,11 +66,11 @@ IDCWH_API int idcwh_encoder_open(const char* path, const idcwh_encoder_options* 
 IDCWH_API void idcwh_encoder_free(idcwh_encoder* encoder);
 IDCWH_API unsigned idcwh_encoder_bits(const idcwh_encoder* encoder);
 IDCWH_API int idcwh_encoder_device(const idcwh_encoder* encoder);  // IDCWH_DEVICE_CPU or IDCWH_DEVICE_CUDA
-// Return texts that live as long as the encoder.
+// Return strings that are valid as long as the encoder.
 IDCWH_API const char* idcwh_encoder_fingerprint(const idcwh_encoder* encoder);  // SHA-256 of the file
 IDCWH_API const char* idcwh_encoder_why(const idcwh_encoder* encoder);          // reason for the choice of the device
 IDCWH_API const char* idcwh_encoder_runtime(const idcwh_encoder* encoder);      // version of ONNX Runtime
-// Returns the preprocessor of the encoder. It lives as long as the encoder and must not be freed.
+// Returns the preprocessor of the encoder. It is valid as long as the encoder and must not be freed.
 IDCWH_API const idcwh_preprocess* idcwh_encoder_preprocess(const idcwh_encoder* encoder);
 // Writes an entry of the model's metadata, such as "idcwh_method". Returns IDCWH_NOT_FOUND for a key that is missing.
 IDCWH_API int idcwh_encoder_metadata(const idcwh_encoder* encoder, const char* key, char* text, size_t capacity,
@@ -84,11 +84,11 @@ IDCWH_API int idcwh_encoder_encode(const idcwh_encoder* encoder, const uint8_t* 
 IDCWH_API int idcwh_encoder_encode_images(const idcwh_encoder* encoder, const idcwh_image* images, size_t n,
                                           uint8_t* codes, float* logits);
 
-// Writes the manifest of a new database, for idcwh_database_create. images, which may be null, is the folder that keys
-// are relative to.
+// Writes the manifest of a new database, for idcwh_database_create. `images`, which may be null, is the folder to which
+// keys are relative.
 IDCWH_API int idcwh_encoder_manifest(const idcwh_encoder* encoder, const char* database, const char* images, char* text,
                                      size_t capacity, size_t* length);
-// Returns IDCWH_INVALID_ARGUMENT, with both fingerprints in the message, unless the manifest names this model.
+// Returns IDCWH_INVALID_ARGUMENT, with both fingerprints in the message, unless the manifest contains this model.
 IDCWH_API int idcwh_encoder_check_manifest(const idcwh_encoder* encoder, const char* manifest);
 
 #ifdef __cplusplus

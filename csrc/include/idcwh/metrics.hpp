@@ -1,9 +1,9 @@
-// Counts of pairs, from which retrieval metrics follow: one exact pass over all pairs of query and database code.
+// Counts for retrieval metrics, from one exact pass over all pairs of a query and a database code.
 //
 //     const PairCounts counts = count_pairs({queries, Labels::of_classes(yq)},
 //                                           {database, Labels::of_classes(yd)});
 //     counts.items_of(q)[d];     // database items at distance d of query q
-//     counts.relevant_of(q)[d];  // those of them that are relevant
+//     counts.relevant_of(q)[d];  // the relevant ones among them
 //
 // Precision, recall, average precision with exact treatment of ties, and precision within a radius are functions of
 // these counts. docs/metrics.md has the formulas.
@@ -58,7 +58,7 @@ struct PairCounts {
     std::size_t cuts = 0;                // cut_count
     std::vector<std::int64_t> row;       // [queries], the row with a query's counts
     std::vector<std::int64_t> items;     // [rows][distances], database items at each distance
-    std::vector<std::int64_t> relevant;  // [rows][distances], those of them that are relevant
+    std::vector<std::int64_t> relevant;  // [rows][distances], the relevant ones among them
     // With PairOptions::ranked. ranked_sum adds up (relevant items so far) / (rank, from 1) over the relevant items
     // among the first cuts[i]. Its last column covers all ranks. ranked_hits counts those relevant items.
     std::vector<double> ranked_sum;         // [rows][cuts + 1]
@@ -71,9 +71,9 @@ private:
     std::size_t at(std::size_t query) const { return static_cast<std::size_t>(row[query]); }
 };
 
-// Counts all pairs. Both sides have equal bits and the same form of labels. The result does not depend on the number of
-// threads or the instruction set. Throws Error(unsupported) for 2^32 or more codes on a side. Needs O(database) memory
-// per thread besides the result.
+// Counts all pairs. Queries and database must have the same bits and the same form of labels. The result does not
+// depend on the number of threads or the instruction set. Throws Error(unsupported) for 2^32 or more codes on a side.
+// Needs O(database) additional memory per thread.
 IDCWH_API PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& database,
                                  const PairOptions& options = {});
 

@@ -4,8 +4,8 @@
 //     std::vector<std::uint8_t> pixels(preprocess.bytes());  // [224][224][3]
 //     preprocess({rgb, width, height}, pixels.data());
 //
-// The caller decodes: first frame, upright (EXIF), 8-bit RGB, transparency composited on white. docs/cpp.md lists these
-// rules. Pixels that are decoded otherwise yield other codes.
+// The caller decodes the image: first frame, EXIF orientation applied, 8-bit RGB, transparent pixels blended over
+// white. docs/cpp.md lists these rules. Other decoding yields other codes.
 //
 // Library: idcwh_encoder (target idcwh::encoder, -lidcwh_encoder).
 #pragma once
@@ -36,7 +36,7 @@ enum class Interpolation { bilinear, bicubic, lanczos, box };
 // Returns the filter of this name, such as "bilinear". Throws Error(invalid_argument) for an unknown name.
 IDCWH_API Interpolation interpolation_of(std::string_view name);
 
-// Resizes the shorter side to `resize`, then cuts out the centre square of side `crop`, in one step. The square covers
+// Resizes the shorter side to `resize` and crops the centre square of side `crop`, in one step. The square covers
 // crop / resize of the shorter side. Thread-safe.
 class IDCWH_API Preprocess {
 public:
@@ -58,7 +58,7 @@ public:
     Interpolation interpolation() const { return interpolation_; }
     std::size_t bytes() const { return std::size_t{3} * crop_ * crop_; }  // size of the pixels
 
-    // Writes bytes() bytes, uint8 [crop][crop][3]. Needs less than 5 MB of memory besides, for an image of any size.
+    // Writes bytes() bytes, uint8 [crop][crop][3]. Needs less than 5 MB of additional memory, for an image of any size.
     // Throws Error(invalid_argument) for an image without pixels, above max_pixels, or with overlapping rows.
     void operator()(const Image& image, std::uint8_t* pixels) const;
     std::vector<std::uint8_t> operator()(const Image& image) const;
