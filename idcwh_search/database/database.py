@@ -163,9 +163,9 @@ class Verification:
 class Database(_Readable):
     """A codes.bin file. `open`, `create` and `build` return one, which is also a context manager.
 
-    A write is on disk when its method returns, and survives a crash of the process or the machine. An error leaves the
-    file unchanged. One process writes at a time, and any number of processes read. A reader sees the state at opening
-    until it calls `refresh`. Methods may be called from many threads.
+    A change is durable when its method returns. An error leaves the file unchanged. One handle at a time may be open for
+    changing, and any number for reading. A reader keeps the state at opening until it calls `refresh`. Methods may be
+    called from many threads.
 
     The file is mapped into memory. If another program truncates it, reads raise IdcwhError. This needs a handler for
     SIGBUS, which is installed when the first database is opened and passes other faults on to the previous handler. A
@@ -187,7 +187,7 @@ class Database(_Readable):
 
         Args:
             path: the file.
-            mode: "r" for searching; "r+" for changing as well, which locks the file against other writers.
+            mode: "r" for searching; "r+" for searching and changing, which locks the file against other writers.
 
         Raises:
             CorruptFileError: the file is not a complete codes.bin.
@@ -223,7 +223,7 @@ class Database(_Readable):
     def build(
         cls, path: str | os.PathLike[str], bits: int, model: dict[str, Any] | None = None, *, replace: bool = False
     ) -> Database:
-        """Begins a database that appears at `path`, compact and synced, when it is closed.
+        """Creates a database that is compacted, synced and moved to `path` when it is closed.
 
         Single changes are not synced, so this is the fastest way to add many items. `discard`, and leaving a `with`
         block by an exception, remove the unfinished file. Arguments and errors are those of `create`.
