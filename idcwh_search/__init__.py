@@ -15,6 +15,9 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "pack": "codes",
     "unpack": "codes",
+    "from_hex": "hexadecimal",
+    "from_integers": "hexadecimal",
+    "to_hex": "hexadecimal",
     "HammingIndex": "search.index",
     "isa": "search.index",
     "clusters": "search.join",
@@ -62,6 +65,9 @@ if TYPE_CHECKING:
     from .errors import NotInstalledError as NotInstalledError
     from .errors import NotSupportedError as NotSupportedError
     from .errors import NotWrittenError as NotWrittenError
+    from .hexadecimal import from_hex as from_hex
+    from .hexadecimal import from_integers as from_integers
+    from .hexadecimal import to_hex as to_hex
     from .images.decoding import UnreadableImage as UnreadableImage
     from .images.preprocess import Preprocess as Preprocess
     from .images.preprocess import load_image as load_image
