@@ -1,1 +1,1 @@
-"""The commands that need no torch: idcwh-index, idcwh-search, idcwh-eval."""
+"""The commands that need no torch: idcwh-index, idcwh-search, idcwh-dedup, idcwh-eval."""

@@ -1,4 +1,4 @@
-"""Entry points of the six commands. Each one sets up signals and descriptors before it imports the command.
+"""Entry points of the seven commands. Each one sets up signals and descriptors before it imports the command.
 
 The imports may take seconds. An interrupt during the imports ends the process at once, because nothing has to be
 cleaned up.
@@ -36,6 +36,11 @@ def index() -> int:
 def search() -> int:
     """Runs idcwh-search."""
     return _run("idcwh_search.cli.search")
+
+
+def dedup() -> int:
+    """Runs idcwh-dedup."""
+    return _run("idcwh_search.cli.dedup")
 
 
 def evaluate() -> int:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from .._util.atomic import begins_with
 from .._util.console import one_line
@@ -37,7 +39,16 @@ class Query:
     hits: list[Hit]
 
 
-def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: Locate) -> str:
+def page(
+    queries: list[Query],
+    *,
+    title: str,
+    subtitle: str,
+    bits: int,
+    locate: Locate,
+    caption: str = "query",
+    links: Sequence[tuple[str, str]] = (),
+) -> str:
     """Returns the page as HTML text.
 
     Args:
@@ -45,9 +56,11 @@ def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: 
         title, subtitle: plain text.
         bits: code length.
         locate: function that returns the image file of a key.
+        caption: word below the image of a query.
+        links: (text, file name) of other pages.
     """
     images = _Images(locate)
-    rows = "\n".join(_row(query, bits, images) for query in queries)
+    rows = "\n".join(_row(query, caption, bits, images) for query in queries)
     judged = any(query.label for query in queries)
     legend = (
         '<p class="legend"><span class="dot same"></span> same label as the query '
@@ -55,18 +68,21 @@ def page(queries: list[Query], *, title: str, subtitle: str, bits: int, locate: 
         if judged
         else ""
     )
+    if links:
+        anchors = [f'<a href="{quote(os.fsencode(file))}">{escape(text)}</a>' for text, file in links]
+        legend += f"<p>{' '.join(anchors)}</p>"
     return _PAGE.format(
         title=escape(title), subtitle=escape(subtitle), legend=legend, rows=rows, style=_STYLE, images=images.css()
     )
 
 
-def _row(query: Query, bits: int, images: _Images) -> str:
+def _row(query: Query, caption: str, bits: int, images: _Images) -> str:
     hits = "\n".join(_hit(hit, query.label, bits, images) for hit in query.hits) or '<p class="none">no hits</p>'
     label = f"<b>{escape(_printable(query.label))}</b>" if query.label else ""
     return (
         f'<section><figure class="query" title="{escape(_printable(query.name))}">'
         f"{images.show(query.image, query.name)}"
-        f"<figcaption>query {label}<small>{escape(_printable(_short(query.name)))}</small></figcaption></figure>"
+        f"<figcaption>{caption} {label}<small>{escape(_printable(_short(query.name)))}</small></figcaption></figure>"
         f'<div class="hits">{hits}</div></section>'
     )
 
@@ -175,4 +191,6 @@ _PAGE = """<!doctype html>
 </body></html>
 """
 
-KIND = begins_with("page of hits", re.escape(_PAGE.partition("{title}")[0].encode()) + rb"\d+ quer(y|ies) against ")
+_BEGINNING = re.escape(_PAGE.partition("{title}")[0].encode())
+KIND = begins_with("page of hits", _BEGINNING + rb"\d+ quer(y|ies) against ")
+GROUPS = begins_with("page of groups", _BEGINNING + rb"[\d,]+ groups? of near-duplicates")

@@ -9,15 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .._util import console
 from .._util.atomic import check_target, replacing
 from .._util.wording import counted
 from ..database.database import Database, part
 from ..database.provenance import image_path, image_roots
-from ..errors import InvalidInputError
 from . import common, gallery
+from .filters import add_filters, selected
 from .hits import TOP, Answer, Hit, Search, Ties
 from .queries import Queries, read_queries
 
@@ -66,8 +64,7 @@ def parser() -> common.Parser:
     add = parser.add_argument_group("hits").add_argument
     add("--top", type=common.positive, metavar="K", help=f"hits per query (default {TOP}, or all within --radius)")
     add("--radius", type=common.natural, metavar="R", help="largest Hamming distance in bits (default any)")
-    add("--label", nargs="+", action="extend", metavar="NAME", help="labels of the hits (default any)")
-    add("--key-prefix", nargs="+", action="extend", metavar="TEXT", help="beginnings of the hits' keys (default any)")
+    add_filters(add, "hits")
     add("--exclude-self", action="store_true", help="hits without the query's own file")
 
     add = parser.add_argument_group("output").add_argument
@@ -90,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
         check_target(options.html, gallery.KIND, *inputs)
     with Database.open(options.db) as database:
-        where = _where(options, database)
+        where = selected(options, database)
         codes_only = options.query_codes is not None and options.html is None
         roots = [] if codes_only else image_roots(database, options.root)
         queries = read_queries(options, database, roots)
@@ -107,18 +104,6 @@ def main(argv: list[str] | None = None) -> int:
         if options.html is not None:
             _write_page(Path(options.html), database, list(answers), roots)
     return common.SKIPPED if queries.skipped or queries.left_out.skipped else common.DONE
-
-
-def _where(options: Any, database: Database) -> np.ndarray | None:
-    """Returns the ids that match --label and --key-prefix, or None without these options."""
-    if options.label is None and options.key_prefix is None:
-        return None
-    where = database.select(labels=options.label, key_prefixes=options.key_prefix)
-    if not len(where):
-        problem = "has no items that match both --label and --key-prefix"
-        raise InvalidInputError(problem, path=options.db, hint="leave one of them out")
-    console.note(f"searching {len(where):,} of {len(database):,} items")
-    return where
 
 
 class _TieNotes:

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or a terminal, and interrupts at every stage, for all six commands."""
+"""Standard streams that are closed, full or a terminal, and interrupts at every stage, for all seven commands."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def code_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_pyproject_has_six_commands() -> None:
-    assert len(COMMANDS) == 6
+def test_pyproject_has_seven_commands() -> None:
+    assert len(COMMANDS) == 7
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -10,7 +10,7 @@ import pytest
 
 from idcwh_export import cli as export
 from idcwh_reproduce import cli as reproduce
-from idcwh_search.cli import evaluate, index, search
+from idcwh_search.cli import dedup, evaluate, index, search
 from idcwh_train import cli as train
 from support.commands import Runner
 
@@ -32,6 +32,12 @@ CASES = [
     (search, "--db codes.bin --query photo.png --top x"),
     (search, "--db codes.bin --query photo.png --radius -1"),
     (search, "--db codes.bin --query-codes q.npy --combine"),
+    (dedup, "--db codes.bin"),
+    (dedup, "--db codes.bin --radius -1"),
+    (dedup, "--db codes.bin --radius 3 --mode any"),
+    (dedup, "--db codes.bin --radius 3 --reference other.bin --keep oldest"),
+    (dedup, "--db codes.bin --radius 3 --reference other.bin --mode greedy"),
+    (dedup, "--db codes.bin --radius 3 --csv same --remove-list ./same"),
     (evaluate, "--codes codes.npz --threads 100000"),
     (evaluate, "--codes codes.npz --codes codes.npz"),
     (evaluate, "--model model.onnx --data photos --protocol nothing"),
@@ -86,6 +92,11 @@ EMPTY = [  # a command line with an empty path, and the argument in the message
     (search, "--db codes.bin --query photo.png --html ''", "--html"),
     (search, "--db codes.bin --query photo.png --model ''", "--model"),
     (search, "--db codes.bin --query photo.png --root ''", "--root"),
+    (dedup, "--db '' --radius 3", "--db"),
+    (dedup, "--db codes.bin --radius 3 --reference ''", "--reference"),
+    (dedup, "--db codes.bin --radius 3 --csv ''", "--csv"),
+    (dedup, "--db codes.bin --radius 3 --html ''", "--html"),
+    (dedup, "--db codes.bin --radius 3 --remove-list ''", "--remove-list"),
     (evaluate, "--model '' --data photos", "--model"),
     (evaluate, "--codes ''", "--codes"),
     (evaluate, "--codes codes.npz --data ''", "--data"),

@@ -1,0 +1,147 @@
+"""`idcwh-dedup` on real images: an exact duplicate, a near duplicate and strangers, with brute force as the oracle."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import idcwh_search as ih
+from idcwh_search.cli import dedup, index
+from support.commands import Runner
+
+
+@pytest.fixture
+def first(images: Path) -> str:
+    """The key of an image with an exact copy z/copy.png and a near duplicate z/near.bmp, in a larger file."""
+    (images / "z").mkdir()
+    source = sorted((images / "cat").glob("*.png"))[0]
+    shutil.copy(source, images / "z" / "copy.png")
+    pixels = np.asarray(Image.open(source).convert("RGB")).copy()
+    pixels[0, 0] ^= 1
+    Image.fromarray(pixels).resize((256, 256), Image.Resampling.NEAREST).save(images / "z" / "near.bmp")
+    return str(source.relative_to(images))
+
+
+@pytest.fixture
+def doubled(first: str, database: Path) -> Path:
+    return database
+
+
+def brute_force(codes: np.ndarray, radius: int) -> list[list[int]]:
+    """Returns greedy groups of at least two rows, keeper first, members by (distance, row)."""
+    far = np.unpackbits(codes[:, None] ^ codes[None], axis=2).sum(axis=2)
+    members: dict[int, list[int]] = {}
+    for row in range(len(codes)):
+        keeper = next((k for k in members if far[k, row] <= radius), row)
+        members.setdefault(keeper, []).append(row)
+    return [sorted(rows, key=lambda r: (r != k, far[k, r], r)) for k, rows in members.items() if len(rows) > 1]
+
+
+@pytest.mark.parametrize("radius", [0, 2, 5, 9, 20])
+def test_groups_equal_brute_force(doubled: Path, commands: Runner, radius: int) -> None:
+    found = commands.json(dedup.main, "--db", doubled, "--radius", radius)
+    with ih.Database.open(doubled) as db:
+        expected, ids = brute_force(db.codes, radius), db.ids
+    groups = [[g["keep"]["id"], *(i["id"] for i in g["duplicates"])] for g in found["groups"]]
+    assert groups == [[int(ids[row]) for row in rows] for rows in expected]
+    assert found["items"] == 8 and found["duplicates"] == sum(len(rows) - 1 for rows in expected)
+
+
+def test_copy_and_near_image_form_a_group(doubled: Path, first: str, tmp_path: Path, commands: Runner) -> None:
+    table = tmp_path / "groups.csv"
+    for _ in range(2):  # the second run replaces the file of the first
+        out, err = commands(dedup.main, "--db", doubled, "--radius", 2, "--csv", table)
+    rows = [line.split(maxsplit=3) for line in out.splitlines()]
+    assert rows[0] == ["group", "action", "distance", "key"]
+    (group,) = [row[0] for row in rows if row[3] == first]
+    members = [row[1:] for row in rows if row[0] == group]
+    assert ["duplicate", "0", "z/copy.png"] in members and {m[2] for m in members} >= {first, "z/near.bmp"}
+    assert [m[0] for m in members] == ["keep"] + ["duplicate"] * (len(members) - 1)
+    assert "8 items, " in err
+    with table.open(encoding="utf-8") as file:
+        lines = [*csv.DictReader(file)]
+    assert [[line[name] for name in rows[0]] for line in lines] == rows[1:]
+
+
+def test_keep_largest_and_oldest_choose_the_file(doubled: Path, images: Path, commands: Runner) -> None:
+    os.utime(images / "z" / "copy.png", (1, 1))
+    for keep, key in (("largest", "z/near.bmp"), ("oldest", "z/copy.png")):
+        for mode in ("greedy", "components"):
+            options = ("--db", doubled, "--radius", 2, "--keep", keep, "--mode", mode)
+            assert key in [g["keep"]["key"] for g in commands.json(dedup.main, *options)["groups"]]
+    shutil.rmtree(images / "z")
+    _, err = commands(dedup.main, "--db", doubled, "--radius", 2, "--keep", "oldest", status=3)
+    assert "missing" in err and "--root" in err
+
+
+def test_remove_list_leaves_one_item_per_group(doubled: Path, tmp_path: Path, commands: Runner) -> None:
+    keys = tmp_path / "keys.txt"
+    found = commands.json(dedup.main, "--db", doubled, "--radius", 5, "--remove-list", keys)
+    assert sorted(keys.read_text().splitlines()) == sorted(i["key"] for g in found["groups"] for i in g["duplicates"])
+    commands(index.main, "remove", doubled, "--keys-from", keys)
+    out, err = commands(dedup.main, "--db", doubled, "--radius", 5)
+    assert out == "" and "0 groups" in err
+    assert str(keys) in commands.fails(dedup.main, "--db", doubled, "--radius", 5, "--remove-list", keys)
+
+
+def test_remove_list_spares_keys_of_kept_items(tmp_path: Path, commands: Runner) -> None:
+    db, keys = tmp_path / "same.bin", tmp_path / "keys.txt"
+    with ih.Database.create(db, 8) as new:
+        new.add(np.array([[0], [0], [0], [0], [255]], np.uint8), keys=["a", "a", "b", None, "c"])
+    _, err = commands(dedup.main, "--db", db, "--radius", 0, "--remove-list", keys)
+    assert keys.read_text() == "b\n" and "2 duplicates left out" in err
+
+
+def test_reference_keeps_its_items(
+    doubled: Path, images: Path, first: str, model: Path, tmp_path: Path, commands: Runner
+) -> None:
+    incoming = tmp_path / "incoming.bin"
+    commands.build(model, images / "z", incoming)
+    found = commands.json(dedup.main, "--db", incoming, "--reference", doubled, "--radius", 0, "--key-prefix", "copy")
+    (group,) = found["groups"]
+    assert group["keep"]["key"] == first and [i["key"] for i in group["duplicates"]] == ["copy.png"]
+    with ih.Database.open(doubled) as a, ih.Database.open(incoming) as b:
+        far = np.unpackbits(b.codes[:, None] ^ a.codes[None], axis=2).sum(axis=2)
+    found = commands.json(dedup.main, "--db", incoming, "--reference", doubled, "--radius", 20)
+    pairs = {(i["id"], g["keep"]["id"], i["distance"]) for g in found["groups"] for i in g["duplicates"]}
+    assert pairs == {(i, int(row.argmin()), int(row.min())) for i, row in enumerate(far)}
+
+
+def test_reference_of_another_model_or_bits_fails(
+    doubled: Path, images: Path, make_model: Callable[..., Path], tmp_path: Path, commands: Runner
+) -> None:
+    for name, options in (("seed", {"seed": 1}), ("bits", {"bits": 24})):
+        other = tmp_path / f"{name}.bin"
+        commands.build(make_model(tmp_path / f"{name}.onnx", **options), images, other)
+        line = commands.fails(dedup.main, "--db", doubled, "--reference", other, "--radius", 2)
+        assert str(other) in line and "does not match" in line
+    assert "itself" in commands.fails(dedup.main, "--db", doubled, "--reference", doubled, "--radius", 2)
+    assert "0 to 20" in commands.fails(dedup.main, "--db", doubled, "--radius", 21, status=2)
+
+
+def test_html_pages_show_groups(doubled: Path, first: str, tmp_path: Path, commands: Runner) -> None:
+    page = tmp_path / "groups.html"
+    for _ in range(2):
+        found = json.loads(commands(dedup.main, "--db", doubled, "--radius", 2, "--html", page, "--json").out)
+    text = page.read_text()
+    assert text.count("<section>") == len(found["groups"]) and "no image" not in text and "z/near.bmp" in text
+    many = tmp_path / "many.bin"
+    with ih.Database.create(many, 16) as db:
+        db.add(np.repeat(np.arange(101, dtype=np.uint16), 2).view(np.uint8).reshape(-1, 2))
+    commands(dedup.main, "--db", many, "--radius", 0, "--html", page)
+    second = tmp_path / "groups-2.html"
+    assert page.read_text().count("<section>") == 100 and second.read_text().count("<section>") == 1
+    assert 'href="groups-2.html"' in page.read_text() and 'href="groups.html"' in second.read_text()
+
+
+def test_empty_database_has_no_groups(tmp_path: Path, commands: Runner) -> None:
+    ih.Database.create(tmp_path / "empty.bin", 8).close()
+    assert commands.json(dedup.main, "--db", tmp_path / "empty.bin", "--radius", 1)["groups"] == []
