@@ -102,9 +102,9 @@ def removable(groups: list[Group], keys: list[str | None]) -> list[str]:
     times, wanted = dict.fromkeys(found, 0), dict.fromkeys(found, 0)
     for key in found:
         wanted[key] += 1
-    for key in keys:
-        if key in times:
-            times[key] += 1
+    for stored in keys:
+        if stored is not None and stored in times:
+            times[stored] += 1
     return [key for key in wanted if times[key] == wanted[key] and key.splitlines() == [key]]
 
 
