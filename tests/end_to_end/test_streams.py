@@ -118,9 +118,12 @@ def test_interrupt_during_imports_is_one_line(
         "idcwh-export": [model_file, "--onnx"],
         "idcwh-index": ["build", "--model", model, "--images", images, "--db", tmp_path / "new.bin"],
         "idcwh-search": ["--db", database, "--query", images],
+        "idcwh-dedup": ["--db", database, "--radius", 20, "--html", tmp_path / "groups.html"],
         "idcwh-eval": ["--model", model, "--data", images],
     }
-    inside = {"idcwh-export": "onnx", "idcwh-train": "torch", "idcwh-reproduce": "torch"}.get(command, "onnxruntime")
+    inside = {"idcwh-dedup": "PIL", "idcwh-export": "onnx", "idcwh-train": "torch", "idcwh-reproduce": "torch"}.get(
+        command, "onnxruntime"
+    )
     for name in ("argparse", "numpy", inside):  # before the command runs, twice, and inside it
         done = subprocess.run(
             [*program(command, INTERRUPTING.format(name=name)), *map(str, arguments[command])],
