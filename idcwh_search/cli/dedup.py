@@ -57,7 +57,7 @@ def parser() -> common.Parser:
     add("--mode", choices=("components", "greedy"), help=help)
     help = "kept item of a group: first added, or by size or mtime of the image file (default first)"
     add("--keep", choices=("first", *PREFERENCES), help=help)
-    add("--threads", type=common.threads, metavar="N", help="number of threads (default: one per core)")
+    add("--threads", type=common.threads, metavar="N", help="number of threads (default one per core)")
 
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="groups as JSON, with ids and labels")

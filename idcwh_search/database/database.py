@@ -163,9 +163,9 @@ class Verification:
 class Database(_Readable):
     """A codes.bin file. `open`, `create` and `build` return one, which is also a context manager.
 
-    A change is durable when its method returns. An error leaves the file unchanged. One handle at a time may be open for
-    changing, and any number for reading. A reader keeps the state at opening until it calls `refresh`. Methods may be
-    called from many threads.
+    A change is durable when its method returns. An error leaves the file unchanged. One handle at a time may be open
+    for changing, and any number for reading. A reader keeps the state at opening until it calls `refresh`. Methods may
+    be called from many threads.
 
     The file is mapped into memory. If another program truncates it, reads raise IdcwhError. This needs a handler for
     SIGBUS, which is installed when the first database is opened and passes other faults on to the previous handler. A
