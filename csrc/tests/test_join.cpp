@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string>
 #include <tuple>
 
@@ -49,7 +50,12 @@ Bytes make(const std::string& kind, std::size_t n, unsigned bits, std::uint32_t 
 
 std::int32_t distance(const std::uint8_t* a, const std::uint8_t* b, std::size_t bytes) {
     int sum = 0;
-    for (std::size_t i = 0; i < bytes; ++i) sum += std::popcount(static_cast<std::uint8_t>(a[i] ^ b[i]));
+    for (std::size_t i = 0; i < bytes; i += 8) {
+        std::uint64_t first = 0, second = 0;
+        std::memcpy(&first, a + i, std::min<std::size_t>(8, bytes - i));
+        std::memcpy(&second, b + i, std::min<std::size_t>(8, bytes - i));
+        sum += std::popcount(first ^ second);
+    }
     return sum;
 }
 
