@@ -20,7 +20,7 @@ idcwh::Codes view(const Bytes& memory, unsigned bits) {
     return {memory.data(), memory.size() / idcwh::code_bytes(bits), bits};
 }
 
-// Uniform codes; few distinct ones; clusters; one constant half; sorted; one bit that varies.
+// Uniform codes; few distinct ones; clusters; triples of near codes; one constant half; sorted; one bit that varies.
 Bytes make(const std::string& kind, std::size_t n, unsigned bits, std::uint32_t seed) {
     const std::size_t bytes = idcwh::code_bytes(bits);
     Bytes codes = check::random_codes(n, bits, seed);
@@ -33,6 +33,13 @@ Bytes make(const std::string& kind, std::size_t n, unsigned bits, std::uint32_t 
         if (kind == "clustered") {
             std::copy_n(centers.data() + random() % 20 * bytes, bytes, code);
             for (unsigned flips = random() % 5; flips; --flips) {
+                const unsigned bit = random() % bits;
+                code[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+            }
+        }
+        if (kind == "triples") {
+            std::copy_n(codes.data() + row / 3 * 3 * bytes, bytes, code);
+            for (unsigned flips = row % 3 ? random() % 6 : 0; flips; --flips) {
                 const unsigned bit = random() % bits;
                 code[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
             }
@@ -124,13 +131,13 @@ TEST("joins of each kind of codes equal brute force") {
 // Enough codes that the plan has parts.
 TEST("joins in parts equal brute force") {
     std::size_t in_parts = 0;
-    for (const auto& [kind, bits, radius] : {std::tuple{"uniform", 64u, 14u},
-                                             {"clustered", 64u, 4u},
-                                             {"half", 64u, 8u},
-                                             {"clustered", 256u, 31u},
-                                             {"uniform", 20u, 2u},
-                                             {"most", 48u, 6u}}) {
-        const Bytes memory = make(kind, 8000, bits, 1);
+    for (const auto& [kind, bits, radius] : {std::tuple{"uniform", 64u, 10u},
+                                             {"triples", 64u, 4u},
+                                             {"half", 64u, 4u},
+                                             {"triples", 256u, 12u},
+                                             {"uniform", 40u, 2u},
+                                             {"triples", 100u, 6u}}) {
+        const Bytes memory = make(kind, 15000, bits, 1);
         const idcwh::Codes codes = view(memory, bits);
         const auto expected = brute_force(codes, nullptr, radius);
         std::vector<Triple> first;
@@ -139,7 +146,7 @@ TEST("joins in parts equal brute force") {
             options.threads = threads;
             auto stream = idcwh::self_join(codes, radius, options);
             const std::string plan = stream.explain();
-            CHECK(plan.find("8000 codes") == 0);
+            CHECK(plan.find("15000 codes") == 0);
             in_parts += plan.find(" parts of ") != std::string::npos;
             auto pairs = all_of(std::move(stream), options.block);
             if (first.empty()) first = pairs;
@@ -148,7 +155,7 @@ TEST("joins in parts equal brute force") {
             CHECK(pairs == expected);
         }
     }
-    CHECK(in_parts >= 6);
+    CHECK(in_parts == 12);
 }
 
 std::vector<std::int64_t> numbered(const std::vector<std::size_t>& keepers) {
