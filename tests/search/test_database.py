@@ -221,6 +221,8 @@ def test_closed_database_raises_everywhere(small: Path) -> None:
     given: dict[str, tuple] = {
         **dict.fromkeys(("search", "search_ties", "range_search", "count"), (query, 1)),
         **dict.fromkeys(("histogram", "rank", "add"), (query,)),
+        **dict.fromkeys(("self_join", "count_pairs", "clusters"), (1,)),
+        "join": (ih.HammingIndex(20), 1),
         **{"get": (ids,), "explain": (1,), "find": (["a"],), "remove": (ids,), "set_manifest": ({},)},
         **dict.fromkeys(("replace", "update"), (ids, query)),
     }

@@ -114,8 +114,8 @@ def test_unknown_order_or_bits_of_pdq_raise_value_error():
 
 
 def test_from_integers_equals_from_hex_of_the_hasher(vector):
-    if vector["integers"] is None:
-        pytest.skip("more than 64 bits")
+    if vector["integers"] is None:  # hashes of more than 64 bits have no integers
+        return
     bits, values = vector["bits"], np.array(vector["integers"], np.uint64)
     codes = ih.from_hex(vector["hex"], bits, order="imagehash")
     np.testing.assert_array_equal(ih.from_integers(values, bits, order="imagehash"), codes)
