@@ -2,6 +2,7 @@
 #include <idcwh/join.hpp>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -50,22 +51,26 @@ public:
     py::tuple next() {
         Pairs block;
         bool more = false;
-        if (stream_) {
+        {
             const py::gil_scoped_release release;
-            more = stream_->next(block);
+            const std::lock_guard lock(mutex_);
+            more = stream_ && stream_->next(block);
+            if (!more) stream_.reset();  // frees its memory
         }
-        if (!more) {
-            stream_.reset();  // its memory
-            throw py::stop_iteration();
-        }
+        if (!more) throw py::stop_iteration();
         return py::make_tuple(to_array(std::move(block.first)), to_array(std::move(block.second)),
                               to_array(std::move(block.distances)));
     }
-    std::string explain() const { return stream_ ? stream_->explain() : ""; }
+    std::string explain() {
+        const py::gil_scoped_release release;
+        const std::lock_guard lock(mutex_);
+        return stream_ ? stream_->explain() : "";
+    }
 
 private:
     py::object a_, b_;
     Ctrl_C ctrl_c_;
+    std::mutex mutex_;  // threads may share an iterator; locked without the interpreter's lock
     std::unique_ptr<PairStream> stream_;
 };
 

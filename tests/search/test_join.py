@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_self_join_order_is_equal_for_all_thread_counts() -> None:
     codes = clustered(5000, 48)
     first, *others = (pairs_of(ih.self_join(codes, 4, threads=threads)) for threads in (1, 2, 7))
     assert all(other == first for other in others)
+
+
+def test_threads_that_share_a_join_get_each_pair_once() -> None:
+    codes = np.random.default_rng(0).integers(0, 256, (2000, 2), dtype=np.uint8)
+    join = ih.self_join(codes, 5, block=100)
+    with ThreadPoolExecutor(4) as pool:
+        blocks = [block for blocks in pool.map(list, [join] * 4) for block in blocks]
+    assert sum(len(first) for first, _, _ in blocks) == ih.count_pairs(codes, 5)
+    assert not list(join)
 
 
 def test_self_join_of_no_and_one_code_is_empty() -> None:

@@ -61,7 +61,8 @@ public:
         if (!comparison_ || task_ == comparison_->tasks().size()) {
             if (part_ == plan_.parts.size()) return false;
             comparison_.reset();  // its memory first
-            comparison_ = std::make_unique<Comparison>(plan_, part_++, a_, b(), radius_, threads_, stop_);
+            comparison_ = std::make_unique<Comparison>(plan_, part_, a_, b(), radius_, threads_, stop_);
+            ++part_;
             task_ = 0;
         }
         const std::size_t count = std::min<std::size_t>(comparison_->tasks().size() - task_, 8 * threads_);
