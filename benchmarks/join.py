@@ -101,12 +101,15 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     del join
     number, memory = with_memory(lambda: ih.count_pairs(codes, case.radius, case.bits, threads=options.threads))
     stream = number <= options.most_pairs
-    counts = [ih.count_pairs, lambda *a, **k: pairs(codes, case, options.threads)][: 1 + stream]
-    times: list[list[float]] = [[] for _ in counts]
+    runs: list[Callable[[], int]] = [
+        lambda: ih.count_pairs(codes, case.radius, case.bits, threads=options.threads),
+        lambda: pairs(codes, case, options.threads),
+    ]
+    times: list[list[float]] = [[] for _ in runs[: 1 + stream]]
     for _ in range(options.rounds):
-        for i, run in enumerate(counts):
-            taken, found = seconds(lambda run=run: run(codes, case.radius, case.bits, threads=options.threads))
-            times[i].append(taken)
+        for taken_by, run in zip(times, runs, strict=False):
+            taken, found = seconds(run)
+            taken_by.append(taken)
             assert found == number
     row = {
         "case": case.name, "n": case.n, "bits": case.bits, "radius": case.radius, "pairs": number, "plan": plan,

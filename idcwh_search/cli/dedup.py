@@ -12,9 +12,9 @@ from typing import Any
 from .._util import console
 from .._util.atomic import UNRECOGNIZABLE, Kind, begins_with, check_target, replacing
 from .._util.wording import counted
-from ..database.database import Database, part
+from ..database.database import Database, check_same_model
 from ..database.provenance import image_path, image_roots
-from ..errors import InvalidInputError, MismatchError, ModelMismatchError, UsageError
+from ..errors import InvalidInputError, UsageError
 from . import common, gallery
 from .duplicates import Group, Item, groups_with, groups_within, largest, oldest, removable
 from .filters import add_filters, selected
@@ -129,24 +129,10 @@ def _check(options: Any, command: common.Parser) -> None:
 
 
 def _check_same(database: Database, reference: Database) -> None:
-    """Raises MismatchError unless the same model computed the codes of both databases, which are two files."""
+    """Raises an error unless the databases are two files whose codes the same model computed."""
     if reference.path.samefile(database.path):
         raise InvalidInputError("is the database itself", path=reference.path, hint="leave --reference out")
-    if reference.bits != database.bits:
-        found, expected = f"{reference.bits} bits", database.bits
-        raise MismatchError(
-            f"code length does not match {database.path}", path=reference.path, found=found, expected=expected
-        )
-    stored, wanted = part(reference.manifest, "model"), part(database.manifest, "model")
-    for name, noun in (("sha256", "model"), ("preprocess", "preprocessing")):
-        if stored.get(name) != wanted.get(name):
-            raise ModelMismatchError(
-                f"{noun} does not match {database.path}",
-                path=reference.path,
-                found=stored.get(name) or f"no {noun}",
-                expected=wanted.get(name) or f"no {noun}",
-                hint="build both databases with one model",
-            )
+    check_same_model(database, reference)
 
 
 class _Files:

@@ -20,9 +20,10 @@ import numpy as np
 from .. import _core
 from .._util.deprecated import renamed_argument, warn_renamed
 from ..codes import check_bits
-from ..errors import CorruptFileError
+from ..errors import CorruptFileError, MismatchError, ModelMismatchError
 from ..search.base import Ids, Searchable, read_only
-from ..search.where import as_id_list
+from ..search.join import BLOCK, Join
+from ..search.where import Where, as_id_list
 from .arguments import creating_file, json_bytes, path_bytes
 from .items import Checksums, MtimeSignatures, NewItems, Texts, class_names, text_list
 
@@ -113,6 +114,21 @@ class _Readable(Searchable):
     def find(self, keys: Sequence[str]) -> np.ndarray:
         """Returns the ids of the items with one of these keys, int64, ascending."""
         return self._snapshot().find(text_list("keys", keys))
+
+    def join(
+        self,
+        other: Searchable,
+        radius: int,
+        where: Where = None,
+        *,
+        max_pairs: int | None = None,
+        block: int = BLOCK,
+        threads: int | None = None,
+    ) -> Join:
+        """Returns the pairs of `Searchable.join`. Raises ModelMismatchError for a database of another model."""
+        if isinstance(other, _Readable):
+            check_same_model(self, other)
+        return super().join(other, radius, where, max_pairs=max_pairs, block=block, threads=threads)
 
 
 class DatabaseSnapshot(_Readable):
@@ -449,3 +465,27 @@ def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
     """Returns an object of the manifest, such as "model", or an empty dictionary."""
     found = manifest.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def check_same_model(database: _Readable, other: _Readable) -> None:
+    """Raises MismatchError unless both have one code length and, by their manifests, one model and preprocessing.
+
+    A database without a model matches only another one without a model.
+    """
+    if other.bits != database.bits:
+        found, expected = f"{other.bits} bits", f"{database.bits} bits"
+        raise MismatchError("code length does not match", path=_path(other), found=found, expected=expected)
+    stored, wanted = part(other.manifest, "model"), part(database.manifest, "model")
+    for name, noun in (("sha256", "model"), ("preprocess", "preprocessing")):
+        if stored.get(name) != wanted.get(name):
+            raise ModelMismatchError(
+                f"{noun} does not match",
+                path=_path(other),
+                found=stored.get(name) or f"no {noun}",
+                expected=wanted.get(name) or f"no {noun}",
+                hint="build both databases with one model",
+            )
+
+
+def _path(database: _Readable) -> Path | None:
+    return getattr(database, "path", None)

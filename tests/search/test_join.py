@@ -167,3 +167,18 @@ def test_join_of_a_database_and_an_index(tmp_path: Path) -> None:
         assert set(pairs_of(join)) == expected and len(expected) > 80
         with pytest.raises(ValueError, match="other"):
             database.join(ih.HammingIndex(64), 3)
+
+
+def test_join_of_databases_of_different_models_raises(tmp_path: Path) -> None:
+    models: list[dict[str, object] | None] = [*({"model": {"sha256": name}} for name in "aab"), None]
+    databases = [ih.Database.create(tmp_path / f"{i}.bin", bits=48, model=model) for i, model in enumerate(models)]
+    for database in databases:
+        database.add(clustered(20, 48))
+    assert pairs_of(databases[0].join(databases[1], 3)) == pairs_of(databases[0].snapshot().join(databases[1], 3))
+    for other in databases[2:]:
+        with pytest.raises(ih.ModelMismatchError, match=other.path.name):
+            databases[0].join(other, 3)
+    with ih.Database.create(tmp_path / "wide.bin", bits=64) as wide, pytest.raises(ih.MismatchError):
+        databases[3].join(wide, 3)
+    for database in databases:
+        database.close()

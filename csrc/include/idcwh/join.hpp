@@ -28,8 +28,8 @@ struct Pairs {
 // order is a function of the codes and the radius. It does not depend on the number of threads or the instruction set.
 //
 // A stream takes about 12 bytes and two codes of memory per distinct code. To this come the blocks, and the pairs of
-// distinct codes that the threads have found ahead of the caller. These take up to 400 MB per thread where most codes
-// are within the radius. A join by a scan also takes 48 bytes per 4 million pairs.
+// distinct codes that the threads have found ahead of the caller. These take up to 100 MB per thread if most codes are
+// within the radius, and eight times as much where such codes begin.
 //
 // One thread at a time may use a stream.
 class IDCWH_API PairStream {

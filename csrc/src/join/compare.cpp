@@ -34,7 +34,6 @@ Comparison::Comparison(const JoinPlan& plan, std::size_t part, const Distinct& a
         multi::Shell shell(0, by.width, distance);
         while (const std::size_t count = shell.next(masks, 64)) masks_.insert(masks_.end(), masks, masks + count);
     }
-    make_tasks();
 }
 
 // Returns the number of codes that a bucket is compared with. In a self-join, earlier buckets do not count.
@@ -48,32 +47,32 @@ std::size_t Comparison::near_codes(std::size_t bucket) const {
     return sum;
 }
 
-void Comparison::make_tasks() {
-    const std::size_t buckets = rows_.begins.size() - 1;
-    std::size_t begin = 0, pairs = 0;
-    const auto flush = [&](std::size_t end) {
-        if (pairs) tasks_.push_back({begin, end, 0, 0, 0, 0});
-        begin = end, pairs = 0;
-    };
-    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-        const std::size_t rows = rows_.begins[bucket + 1] - rows_.begins[bucket];
-        if (rows == 0) continue;
-        const std::size_t near = near_codes(bucket);
+bool Comparison::next(CompareTask& task) {
+    const std::size_t begin = bucket_, buckets = rows_.begins.size() - 1;
+    std::size_t pairs = 0;
+    for (; bucket_ < buckets && pairs < task_pairs; ++bucket_) {
+        const std::size_t rows = rows_.begins[bucket_ + 1] - rows_.begins[bucket_];
+        const std::size_t near = rows ? near_codes(bucket_) : 0;
         if (near == 0) continue;
-        if (near > task_pairs / rows) {  // cut into blocks of rows and ranges of queries
-            flush(bucket);
-            begin = bucket + 1;
-            const std::size_t portion = task_pairs / block_rows;
-            for (std::size_t row = 0; row < rows; row += block_rows)
-                for (std::size_t query = 0; query < near; query += portion)
-                    tasks_.push_back({bucket, bucket + 1, row, std::min(rows, row + block_rows), query,
-                                      std::min(near, query + portion)});
+        if (near <= task_pairs / rows) {
+            pairs += rows * near + masks_.size();
             continue;
         }
-        pairs += rows * near + masks_.size();
-        if (pairs >= task_pairs) flush(bucket + 1);
+        if (pairs) break;
+        // Cut into blocks of rows and ranges of queries.
+        constexpr std::size_t portion = task_pairs / block_rows;
+        task = {
+            bucket_, bucket_ + 1, row_, std::min(rows, row_ + block_rows), query_, std::min(near, query_ + portion)};
+        query_ += portion;
+        if (query_ < near) return true;
+        row_ += block_rows;
+        // The bucket itself comes first. Its codes before the rows have been compared with them.
+        query_ = self() ? row_ / portion * portion : 0;
+        if (row_ >= rows) ++bucket_, row_ = query_ = 0;
+        return true;
     }
-    flush(buckets);
+    task = {begin, bucket_, 0, 0, 0, 0};
+    return pairs > 0;
 }
 
 // Returns whether an earlier part has found the pair.

@@ -29,7 +29,8 @@ public:
     Comparison(const JoinPlan& plan, std::size_t part, const Distinct& a, const Distinct& b, unsigned radius,
                unsigned threads, Stop& stop);
 
-    const std::vector<CompareTask>& tasks() const { return tasks_; }
+    // Writes the next task. Returns false at the end.
+    bool next(CompareTask& task);
     // Adds the pairs that a task finds, in an order that depends on the codes alone.
     void run(const CompareTask& task, std::vector<CodePair>& found, Stop& stop) const;
 
@@ -38,7 +39,6 @@ private:
     bool self() const { return &a_ == &b_; }
     const Buckets& queries() const { return self() ? rows_ : queries_; }
     std::size_t near_codes(std::size_t bucket) const;
-    void make_tasks();
     bool found_before(const std::uint8_t* a, const std::uint8_t* b) const;
 
     const JoinPlan& plan_;
@@ -46,8 +46,8 @@ private:
     const Distinct &a_, &b_;
     std::int32_t radius_;
     Buckets rows_, queries_;
-    std::vector<std::uint32_t> masks_;  // differences of buckets near each other, smallest first
-    std::vector<CompareTask> tasks_;
+    std::vector<std::uint32_t> masks_;              // differences of buckets near each other, smallest first
+    std::size_t bucket_ = 0, row_ = 0, query_ = 0;  // the beginning of the next task
 };
 
 }  // namespace idcwh::join_detail

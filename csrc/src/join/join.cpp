@@ -31,6 +31,8 @@ static void check_codes(const Codes& codes, unsigned radius, const JoinOptions& 
 
 // The pairs of distinct codes of a join, those of equal codes left out, some tasks at a time.
 class CodePairs {
+    static constexpr std::size_t many_pairs = std::size_t{1} << 21;
+
 public:
     CodePairs(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
         : radius_(radius),
@@ -58,19 +60,29 @@ public:
     // Calls take(task results) for the next tasks, in order. False at the end.
     template <class Take>
     bool next(Take take) {
-        if (!comparison_ || task_ == comparison_->tasks().size()) {
+        // Tasks that an exception ended are run again.
+        for (CompareTask task; !again_ && tasks_.size() < batch_;) {
+            if (comparison_ && comparison_->next(task)) {
+                tasks_.push_back(task);
+                continue;
+            }
+            if (!tasks_.empty()) break;
             if (part_ == plan_.parts.size()) return false;
             comparison_.reset();  // its memory first
             comparison_ = std::make_unique<Comparison>(plan_, part_, a_, b(), radius_, threads_, stop_);
             ++part_;
-            task_ = 0;
         }
-        const std::size_t count = std::min<std::size_t>(comparison_->tasks().size() - task_, 8 * threads_);
-        std::vector<std::vector<CodePair>> found(count);
+        again_ = true;
+        std::vector<std::vector<CodePair>> found(tasks_.size());
         pool::run(
-            count, threads_, [&](std::size_t i) { comparison_->run(comparison_->tasks()[task_ + i], found[i], stop_); },
+            tasks_.size(), threads_, [&](std::size_t i) { comparison_->run(tasks_[i], found[i], stop_); },
             stop_.while_waiting());
-        task_ += count;
+        again_ = false;
+        tasks_.clear();
+        // Few tasks at a time where they find much: what they have found waits in memory.
+        std::size_t pairs = 0;
+        for (const auto& list : found) pairs += list.size();
+        batch_ = pairs > many_pairs ? threads_ : 8 * threads_;
         take(found);
         return true;
     }
@@ -82,7 +94,9 @@ private:
     Distinct a_, b_;
     JoinPlan plan_;
     std::unique_ptr<Comparison> comparison_;
-    std::size_t part_ = 0, task_ = 0;
+    std::size_t part_ = 0, batch_ = threads_;
+    std::vector<CompareTask> tasks_;
+    bool again_ = false;
 };
 
 // Returns the number of pairs of rows of one pair of codes, in a self-join also of one code with itself.
