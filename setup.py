@@ -57,6 +57,7 @@ setup(
         "idcwh_export": "export/idcwh_export",
     },
     package_data={
-        name: ["py.typed", "*.pyi"] for name in ("idcwh_search", "idcwh_train", "idcwh_reproduce", "idcwh_export")
+        **{name: ["py.typed", "*.pyi"] for name in ("idcwh_train", "idcwh_reproduce", "idcwh_export")},
+        "idcwh_search": ["py.typed", "*.pyi", "serve/page/*"],
     },
 )

@@ -126,17 +126,24 @@ class UsageError(IdcwhError):
 
 
 _EXTRAS = {
+    "fastapi": "serve",
     "markdown": "train",
     "matplotlib": "bench",
     "onnx": "export",
     "onnxruntime": "cpu",
     "onnxscript": "export",
+    "orjson": "serve",
+    "prometheus_client": "serve",
     "pyarrow": "arrow",
+    "python_multipart": "serve",
     "safetensors": "train",
     "sklearn": "train",
+    "starlette": "serve",
     "timm": "train",
     "torch": "train",
     "torchvision": "train",
+    "uvicorn": "serve",
+    "uvloop": "serve",
 }
 """Package name -> the extra of idcwh that installs it."""
 

@@ -1,4 +1,4 @@
-"""Entry points of the seven commands. Each one sets up signals and descriptors before it imports the command.
+"""Entry points of the eight commands. Each one sets up signals and descriptors before it imports the command.
 
 The imports may take seconds. An interrupt during the imports ends the process at once, because nothing has to be
 cleaned up.
@@ -41,6 +41,11 @@ def search() -> int:
 def dedup() -> int:
     """Runs idcwh-dedup."""
     return _run("idcwh_search.cli.dedup")
+
+
+def serve() -> int:
+    """Runs idcwh-serve."""
+    return _run("idcwh_search.cli.serve")
 
 
 def evaluate() -> int:

@@ -41,7 +41,7 @@ _RESAMPLING = {
     "lanczos": Image.Resampling.LANCZOS,
     "box": Image.Resampling.BOX,
 }
-# Limits for copying the rows in _resample: height / width above which Pillow's box is too imprecise, and pixels below
+# Limits for copying the rows in resample: height / width above which Pillow's box is too imprecise, and pixels below
 # which the copy is faster (benchmarks/preprocess.py).
 _TALL = 8
 _SMALL = 2_000_000
@@ -161,11 +161,12 @@ def _in_shard(path: str | os.PathLike[str]) -> IO[bytes] | None:
 def to_pixels(image: Image.Image, preprocess: Preprocess, path: str | os.PathLike[str] | None = None) -> Pixels:
     """Returns an image opened by Pillow as pixels, like `load_image`. Raises UnreadableImage with `path`."""
     name = path if path is not None else getattr(image, "filename", "") or "image"
-    return _resample(to_rgb(image, name), preprocess)
+    return resample(to_rgb(image, name), preprocess)
 
 
-def _resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
-    """Applies rule 5 in two calls, rows first, because the order of the passes in one call depends on the version."""
+def resample(image: Image.Image, preprocess: Preprocess) -> Pixels:
+    """Returns an upright RGB image as pixels, uint8 [crop, crop, 3], by rule 5."""
+    # In two calls, rows first, because the order of the passes in one call depends on Pillow's version.
     width, height = image.size
     crop, how = preprocess.crop, _RESAMPLING[preprocess.interpolation]
     side = min(width, height) * crop / preprocess.resize

@@ -30,6 +30,7 @@ CASES = [
     ("onnxscript", "export", "export", ["model.pt", "--onnx"]),
     ("onnxruntime", "index", "cpu", ["build", "--model", "model.onnx", "--images", ".", "--db", "codes.bin"]),
     ("onnxruntime", "evaluate", "cpu", ["--model", "model.onnx", "--data", "data.npz"]),
+    ("fastapi", "serve", "serve", ["--db", "codes.bin"]),
     ("matplotlib", "evaluate", "bench", ["--codes", "codes.npz", "--plots", "plots"]),
     ("sklearn", "reproduce", "train", ["cifar10-mini", "--data", "data.npz", "--out", "run", "--freeze"]),
     ("pyarrow", "index", "arrow", ["import", "codes.parquet", "--db", "codes.bin"]),

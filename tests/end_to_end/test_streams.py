@@ -41,8 +41,8 @@ def code_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_pyproject_has_seven_commands() -> None:
-    assert len(COMMANDS) == 7
+def test_pyproject_has_eight_commands() -> None:
+    assert len(COMMANDS) == 8
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -119,6 +119,7 @@ def test_interrupt_during_imports_is_one_line(
         "idcwh-index": ["build", "--model", model, "--images", images, "--db", tmp_path / "new.bin"],
         "idcwh-search": ["--db", database, "--query", images],
         "idcwh-dedup": ["--db", database, "--radius", 20, "--html", tmp_path / "groups.html"],
+        "idcwh-serve": ["--db", database, "--port", 0],
         "idcwh-eval": ["--model", model, "--data", images],
     }
     inside = {"idcwh-dedup": "PIL", "idcwh-export": "onnx", "idcwh-train": "torch", "idcwh-reproduce": "torch"}.get(

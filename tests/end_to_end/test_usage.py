@@ -10,7 +10,7 @@ import pytest
 
 from idcwh_export import cli as export
 from idcwh_reproduce import cli as reproduce
-from idcwh_search.cli import dedup, evaluate, index, search
+from idcwh_search.cli import dedup, evaluate, index, search, serve
 from idcwh_train import cli as train
 from support.commands import Runner
 
@@ -38,6 +38,10 @@ CASES = [
     (dedup, "--db codes.bin --radius 3 --reference other.bin --keep oldest"),
     (dedup, "--db codes.bin --radius 3 --reference other.bin --mode greedy"),
     (dedup, "--db codes.bin --radius 3 --csv same --remove-list ./same"),
+    (serve, "--db codes.bin --host 0.0.0.0"),
+    (serve, "--db codes.bin --port 65536"),
+    (serve, "--db codes.bin --refresh 0"),
+    (serve, "--db codes.bin --refresh nan"),
     (evaluate, "--codes codes.npz --threads 100000"),
     (evaluate, "--codes codes.npz --codes codes.npz"),
     (evaluate, "--model model.onnx --data photos --protocol nothing"),
@@ -97,6 +101,11 @@ EMPTY = [  # a command line with an empty path, and the argument in the message
     (dedup, "--db codes.bin --radius 3 --csv ''", "--csv"),
     (dedup, "--db codes.bin --radius 3 --html ''", "--html"),
     (dedup, "--db codes.bin --radius 3 --remove-list ''", "--remove-list"),
+    (serve, "--db ''", "--db"),
+    (serve, "--db codes.bin --images ''", "--images"),
+    (serve, "--db codes.bin --model ''", "--model"),
+    (serve, "--db codes.bin --read-key-file ''", "--read-key-file"),
+    (serve, "--db codes.bin --admin-key-file ''", "--admin-key-file"),
     (evaluate, "--model '' --data photos", "--model"),
     (evaluate, "--codes ''", "--codes"),
     (evaluate, "--codes codes.npz --data ''", "--data"),

@@ -1,0 +1,118 @@
+"""The process of the service: loading beside the probes, signals, and the end without lost requests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from .._util.console import note
+from .._util.wording import counted
+from .app import Application
+from .service import Service
+
+_GRACE = 30  # seconds for requests in flight
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:  # they are handled below
+        yield
+
+
+class Runner:
+    """A service in this process, until a signal ends it.
+
+    Args:
+        service: the service.
+        host, port: address of the service; port 0 for a free one.
+        refresh: seconds between checks of the file; None for no checks.
+        drain: seconds after SIGTERM in which the service is not ready but still accepts connections.
+    """
+
+    def __init__(self, service: Service, host: str, port: int, *, refresh: float | None, drain: float) -> None:
+        self._service, self._refresh, self._drain = service, refresh, drain
+        self._host = host
+        config = uvicorn.Config(
+            Application(service),
+            host,
+            port,
+            http="httptools",
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        self._server = _Server(config)
+        self._interrupted = False
+        self._error: BaseException | None = None
+
+    def run(self) -> bool:
+        """Serves, and returns True after SIGTERM and False after Ctrl-C. Raises the error of the first loading."""
+        uvloop.run(self._main())
+        if self._error is not None:
+            raise self._error
+        return not self._interrupted
+
+    async def _main(self) -> None:
+        loop = asyncio.get_running_loop()
+        tasks: list[asyncio.Task[Any]] = []
+
+        def start(work: Any) -> None:
+            tasks.append(loop.create_task(work))
+
+        handlers: dict[int, Callable[[], None]] = {
+            signal.SIGTERM: lambda: start(self._end()),
+            signal.SIGINT: self._interrupt,
+            signal.SIGHUP: self._service.reload_keys,
+        }
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        start(self._load())
+        try:
+            await self._server.serve()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _load(self) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._service.store.load)
+        except BaseException as error:
+            self._error = error
+            self._server.should_exit = True
+            return
+        contents = self._service.store.contents
+        assert contents is not None
+        while not self._server.started:
+            await asyncio.sleep(0.01)
+        host, port = self._server.servers[0].sockets[0].getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        note(
+            f"ready at http://{shown}:{port}: {counted(contents.items, 'item')} of {contents.bits} bits, "
+            f"generation {contents.generation}"
+        )
+        if self._refresh is not None:
+            await self._service.poll(self._refresh)
+
+    async def _end(self) -> None:
+        if self._service.draining:
+            self._server.should_exit = True
+            return
+        self._service.draining = True
+        note("terminating: requests in flight are finished")
+        await asyncio.sleep(self._drain)
+        self._server.should_exit = True
+
+    def _interrupt(self) -> None:
+        self._interrupted = self._service.draining = True
+        self._server.should_exit = True

@@ -1,0 +1,217 @@
+"""The served contents of codes.bin: loading, refreshing and changing.
+
+Requests read `Store.contents`, which is replaced as a whole. One thread at a time loads the file, builds structures
+beside the served contents, and then exchanges them. After a failure the last good contents remain.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .._util.console import describe, note
+from .._util.wording import counted
+from ..database.database import Database, DatabaseSnapshot, part
+from ..errors import IdcwhError, MismatchError, ModelMismatchError, NotFoundError
+from .copies import DatabaseCopy
+
+Result = TypeVar("Result")
+Filter = tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[int, ...] | None]
+"""Labels, key prefixes and ids of `where`."""
+
+_FILTERS = 32  # cached filters, one byte per item each
+_Signature = tuple[int, int, int, int]
+
+
+class Contents:
+    """The items of one commit. Thread-safe.
+
+    Attributes:
+        snapshot: the items.
+        generation: number of the commit.
+        bits, items: code length and number of items.
+    """
+
+    def __init__(self, snapshot: DatabaseSnapshot, generation: int) -> None:
+        self.snapshot, self.generation = snapshot, generation
+        self.bits, self.items = snapshot.bits, len(snapshot)
+        self._filters: OrderedDict[Filter, np.ndarray] = OrderedDict()
+        self._labels: list[dict[str, Any]] | None = None
+        self._lock = threading.Lock()
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """Description of the model and of the images."""
+        return self.snapshot.manifest
+
+    def label_counts(self) -> list[dict[str, Any]]:
+        """Returns name and number of items of each label, sorted by name."""
+        with self._lock:
+            if self._labels is None:
+                names, counts = np.unique(
+                    np.array([label for label in self.snapshot.labels() if label is not None], object),
+                    return_counts=True,
+                )
+                self._labels = [{"name": n, "count": c} for n, c in zip(names.tolist(), counts.tolist(), strict=True)]
+            return self._labels
+
+    def where(self, wanted: Filter) -> np.ndarray:
+        """Returns the ids that match a filter, the same array for the same filter. Unknown names match no item."""
+        with self._lock:
+            if (known := self._filters.get(wanted)) is not None:
+                self._filters.move_to_end(wanted)
+                return known
+        labels, prefixes, ids = wanted
+        found = self._matching(labels, prefixes)
+        if ids is not None:
+            listed = np.unique(np.array(ids, np.int64))
+            found = listed if found is None else np.intersect1d(found, listed)
+        assert found is not None
+        with self._lock:
+            found = self._filters.setdefault(wanted, found)
+            while len(self._filters) > _FILTERS:
+                self._filters.popitem(last=False)
+        return found
+
+    def _matching(self, labels: tuple[str, ...] | None, prefixes: tuple[str, ...] | None) -> np.ndarray | None:
+        if labels is None and prefixes is None:
+            return None
+        try:
+            return self.snapshot.select(labels=labels, key_prefixes=prefixes)
+        except ValueError:  # an unknown name
+            return np.empty(0, np.int64)
+
+
+class Store:
+    """The database that is served.
+
+    Attributes:
+        contents: the items that requests read; None while the first contents are loaded.
+        problem: why the contents may be older than the file, or None.
+        checked: when the contents were last known to be those of the file, by time.monotonic.
+    """
+
+    def __init__(
+        self, path: Path, *, structures: bool = True, on_refresh: Callable[[str], object] | None = None
+    ) -> None:
+        self.path, self._structures = path, structures
+        self._on_refresh = on_refresh or (lambda result: None)
+        self.contents: Contents | None = None
+        self.problem: str | None = None
+        self.checked = time.monotonic()
+        self.model: str | None = None
+        """Fingerprint of the model that encodes queries. A file of another model is refused."""
+        self._copy: DatabaseCopy | None = None
+        self._served: _Signature | None = None
+        self._failed: _Signature | None = None
+        self._changing = threading.Lock()
+
+    def load(self) -> None:
+        """Loads the first contents. Raises an IdcwhError or OSError if the file is missing or corrupt."""
+        with self._changing:
+            self._update(force=True)
+
+    def refresh(self, force: bool = False) -> bool:
+        """Loads the changes of the file and returns True if there were any. A failure sets `problem`.
+
+        force: tries a file again that could not be loaded before.
+        """
+        with self._changing:
+            try:
+                changed = self._update(force)
+            except (IdcwhError, OSError, MemoryError) as error:
+                self._fail(self._described(error))
+                return False
+            if changed:
+                assert self.contents is not None
+                self._on_refresh("changed")
+                note(f"refreshed: generation {self.contents.generation}, {counted(self.contents.items, 'item')}")
+            return changed
+
+    def change(self, body: Callable[[Database], Result]) -> Result:
+        """Changes the file by body(database) and loads the result. The change is durable when this returns.
+
+        Raises the errors of the database, such as LockedError while another process writes.
+        """
+        with Database.open(self.path, "r+") as database:
+            result = body(database)
+        self.refresh()
+        return result
+
+    def _update(self, force: bool) -> bool:
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise NotFoundError(path=self.path) from error
+        try:
+            status = os.fstat(file)
+            signature = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if signature == self._failed and not force:
+                return False
+            changed = signature != self._served
+            if changed:
+                self._failed = signature
+                self._read(file)
+                self._served, self._failed = signature, None
+        finally:
+            os.close(file)
+        if self.problem is not None:
+            note(f"{self.path}: is served again")
+        self.problem, self.checked = None, time.monotonic()
+        return changed
+
+    def _read(self, file: int) -> None:
+        if self._copy is not None:
+            try:
+                extended = self._copy.extend(file)
+            except (IdcwhError, OSError):
+                extended = False  # the whole file may be a good one nevertheless
+            if extended:
+                self._show(self._copy)
+                return
+        copy = DatabaseCopy(self.path, file)
+        try:
+            self._check(copy.database)
+            if self._structures:
+                copy.database.optimize(threads=None if self.contents is None else 1)
+            self._show(copy)
+        except BaseException:
+            copy.close()
+            raise
+        if self._copy is not None:
+            self._copy.close()
+        self._copy = copy
+
+    def _check(self, database: Database) -> None:
+        """Raises MismatchError for a file that cannot replace the served contents."""
+        if self.contents is not None and database.bits != self.contents.bits:
+            found, expected = f"{database.bits} bits", f"{self.contents.bits} bits"
+            raise MismatchError("code length does not match", path=self.path, found=found, expected=expected)
+        stored = part(database.manifest, "model").get("sha256")
+        if self.model is not None and stored != self.model:
+            found = stored or "no model"
+            raise ModelMismatchError("model does not match", path=self.path, found=found, expected=self.model)
+
+    def _show(self, copy: DatabaseCopy) -> None:
+        contents = Contents(copy.database.snapshot(), copy.database.info()["commit"])
+        self.contents = contents
+
+    def _fail(self, problem: str) -> None:
+        self._on_refresh("failed")
+        if problem != self.problem:
+            note(f"{problem}; the last good contents are served")
+        self.problem = problem
+
+    def _described(self, error: BaseException) -> str:
+        """Returns the message of an error with the path of the file instead of that of its copy."""
+        message = describe(error)
+        head, separator, rest = message.partition(": ")
+        return f"{self.path}: {rest}" if separator and head.startswith("/proc/self/fd/") else message

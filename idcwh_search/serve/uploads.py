@@ -1,0 +1,153 @@
+"""Bodies of requests and uploaded images: limits on bytes, time, pixels and formats.
+
+Nothing is written to disk, and no address is ever fetched. Images are decoded by images/decoding.py, so that the codes
+are those of idcwh-index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
+
+from ..images.decoding import MAX_PIXELS, UnreadableImage, open_image, to_rgb
+from ..images.preprocess import Preprocess, resample
+from .problems import Problem, busy
+
+MAX_BODY = 32 * 2**20
+"""Most bytes of a body."""
+BODY_SECONDS = 30.0
+"""Seconds after which a body must have arrived."""
+_DISCARDED = 64 * 2**20  # bytes of a too large body that are read, so that its client gets the answer
+_BUFFERED = 256 * 2**20  # most bytes of all unfinished bodies
+_LARGE = 32_000_000  # pixels above which one image at a time is decoded
+FORM = "multipart/form-data"
+
+
+class Bodies:
+    """A reader of bodies within a common budget of memory."""
+
+    def __init__(self) -> None:
+        self._buffered = 0
+
+    async def read(self, receive: Any, headers: Any) -> bytes:
+        """Returns a body. Raises Problem with status 408, 413 or 429."""
+        message = await receive()
+        if not message.get("more_body") and message["type"] == "http.request" and len(message["body"]) <= MAX_BODY:
+            body: bytes = message["body"]
+            return body
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > MAX_BODY + _DISCARDED:
+            raise _too_large()
+        try:
+            return await asyncio.wait_for(self._rest(receive, message), BODY_SECONDS)
+        except asyncio.TimeoutError:
+            raise Problem(
+                408, f"body: is incomplete after {BODY_SECONDS:.0f} s; send it faster", {"connection": "close"}
+            ) from None
+
+    async def _rest(self, receive: Any, message: Any) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part = message["body"]
+                size += len(part)
+                if size <= MAX_BODY:
+                    self._buffered += len(part)
+                    parts.append(part)
+                    if self._buffered > _BUFFERED:
+                        raise busy("body")
+                elif size > MAX_BODY + _DISCARDED:
+                    raise _too_large()
+                if not message.get("more_body"):
+                    break
+                message = await receive()
+        finally:
+            self._buffered -= sum(map(len, parts))
+        if size > MAX_BODY:
+            raise _too_large()
+        return b"".join(parts)
+
+
+def _too_large() -> Problem:
+    return Problem(413, f"body: is too large (at most {MAX_BODY:,} bytes)", {"connection": "close"})
+
+
+async def form(body: bytes, content_type: str) -> dict[str, str | bytes]:
+    """Returns the fields of a multipart form, files as bytes. Raises Problem with status 400."""
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(Headers({"content-type": content_type}), stream(), max_files=1, max_fields=20)
+    parser.spool_max_size = MAX_BODY + 1  # in memory
+    try:
+        parsed = await parser.parse()
+    except MultiPartException as error:
+        raise Problem(400, f"body: is not a valid form ({error.message})") from None
+    except (KeyError, UnicodeDecodeError, ValueError) as error:
+        raise Problem(400, f"body: is not a valid form ({error})") from None
+    fields: dict[str, str | bytes] = {}
+    for name, value in parsed.multi_items():
+        if name in fields:
+            raise Problem(400, f"{name}: is given twice")
+        fields[name] = await value.read() if isinstance(value, UploadFile) else value
+    return fields
+
+
+def from_base64(text: str) -> bytes:
+    """Returns the bytes of an image in base64. Raises Problem with status 422."""
+    try:
+        content = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise Problem(422, f"image: is not base64 ({error})") from None
+    if not content:
+        raise Problem(422, "image: is empty")
+    return content
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An image as the input of the model, and the seconds of both stages."""
+
+    pixels: np.ndarray
+    decode: float
+    preprocess: float
+
+
+_one_large = threading.Lock()
+
+
+def decode(content: bytes, preprocess: Preprocess) -> Decoded:
+    """Returns an uploaded image as pixels. Raises Problem with status 413, 415 or 422."""
+    started = time.perf_counter()
+    try:
+        image = open_image(io.BytesIO(content), "image")
+    except UnreadableImage as error:
+        too_large = error.reason.startswith("too large")
+        raise Problem(413 if too_large else 422 if error.reason.startswith("corrupt") else 415, str(error)) from None
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise Problem(413, f"image: too large ({width} x {height}, at most {MAX_PIXELS:,} pixels)")
+    try:
+        with _one_large if width * height > _LARGE else nullcontext():
+            rgb = to_rgb(image, "image")
+            decoded = time.perf_counter()
+            pixels = resample(rgb, preprocess)
+    except UnreadableImage as error:
+        raise Problem(422, str(error)) from None
+    return Decoded(pixels, decoded - started, time.perf_counter() - decoded)
