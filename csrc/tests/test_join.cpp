@@ -1,11 +1,14 @@
 // Joins and clusters against a comparison of all codes, bit by bit.
 #include <idcwh/isa.hpp>
 #include <idcwh/join.hpp>
+#include <idcwh/threads.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include "check.hpp"
@@ -137,7 +140,7 @@ TEST("joins in parts equal brute force") {
                                              {"triples", 256u, 12u},
                                              {"uniform", 40u, 2u},
                                              {"triples", 100u, 6u}}) {
-        const Bytes memory = make(kind, 15000, bits, 1);
+        const Bytes memory = make(kind, 12000, bits, 1);
         const idcwh::Codes codes = view(memory, bits);
         const auto expected = brute_force(codes, nullptr, radius);
         std::vector<Triple> first;
@@ -146,7 +149,7 @@ TEST("joins in parts equal brute force") {
             options.threads = threads;
             auto stream = idcwh::self_join(codes, radius, options);
             const std::string plan = stream.explain();
-            CHECK(plan.find("15000 codes") == 0);
+            CHECK(plan.find("12000 codes") == 0);
             in_parts += plan.find(" parts of ") != std::string::npos;
             auto pairs = all_of(std::move(stream), options.block);
             if (first.empty()) first = pairs;
@@ -228,6 +231,164 @@ TEST("joins with invalid arguments raise an error") {
     options.interrupt = &always;
     const Bytes many = check::random_codes(300000, 64, 1);
     CHECK(message_of(idcwh::ErrorCode::interrupted, [&] { idcwh::count_pairs(view(many, 64), 20, options); }) != "");
+}
+
+// Rows of an index with ids in no order, some of them removed, against the same rows of memory.
+TEST("joins of snapshots return the ids of the selected items") {
+    constexpr unsigned bits = 48;
+    const Bytes memory = make("triples", 600, bits, 3);
+    std::vector<std::int64_t> ids(600);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i * 7919 % 600) + 5'000'000'000;
+    idcwh::Index index(bits);
+    index.add(memory.data(), 400, ids.data());
+    index.add(memory.data() + 400 * 6, 200, ids.data() + 400);
+    index.remove(ids.data() + 90, 60);
+    const auto snapshot = index.snapshot();
+    std::vector<std::size_t> alive;  // rows, by position
+    for (std::size_t row = 0; row < 600; ++row)
+        if (row < 90 || row >= 150) alive.push_back(row);
+    Bytes mask(alive.size());
+    std::vector<std::int64_t> listed = {3};
+    std::vector<std::uint64_t> words((alive.size() + 63) / 64);
+    for (std::size_t at = 0; at < alive.size(); ++at) {
+        mask[at] = at % 5 != 0;
+        words[at / 64] |= std::uint64_t{mask[at]} << at % 64;
+        if (mask[at]) listed.push_back(ids[alive[at]]);
+    }
+    const std::int64_t end = 5'000'000'300;
+    for (const idcwh::Where& where :
+         {idcwh::Where::all(), idcwh::Where::of_ids(listed.data(), listed.size()),
+          idcwh::Where::of_bytes(mask.data(), mask.size()), idcwh::Where::of_bitmap(words.data(), mask.size()),
+          idcwh::Where::id_range(0, end)}) {
+        std::vector<std::size_t> rows;
+        Bytes selected;
+        for (std::size_t at = 0; at < alive.size(); ++at) {
+            const std::size_t row = alive[at];
+            if (where.kind == idcwh::Where::Kind::id_range ? ids[row] >= end
+                                                           : where.kind != idcwh::Where::Kind::all && !mask[at])
+                continue;
+            rows.push_back(row);
+            selected.insert(selected.end(), memory.begin() + static_cast<std::ptrdiff_t>(row * 6),
+                            memory.begin() + static_cast<std::ptrdiff_t>(row * 6 + 6));
+        }
+        std::vector<std::int64_t> copied(snapshot.eligible(where));
+        Bytes codes(copied.size() * 6);
+        snapshot.copy(codes.data(), copied.data(), where);
+        CHECK(codes == selected);
+
+        std::vector<Triple> self, between;
+        for (const auto& [i, j, d] : brute_force(view(selected, bits), nullptr, 6)) {
+            const auto a = ids[rows[static_cast<std::size_t>(i)]], b = ids[rows[static_cast<std::size_t>(j)]];
+            self.emplace_back(std::min(a, b), std::max(a, b), d);
+        }
+        const idcwh::Codes others = view(memory, bits);
+        for (const auto& [i, j, d] : brute_force(view(selected, bits), &others, 6))
+            if (j < 90 || j >= 150)
+                between.emplace_back(ids[rows[static_cast<std::size_t>(i)]], ids[static_cast<std::size_t>(j)], d);
+        auto pairs = all_of(idcwh::self_join(snapshot, 6, {}, where), ~std::size_t{0});
+        std::sort(pairs.begin(), pairs.end());
+        std::sort(self.begin(), self.end());
+        CHECK(pairs == self);
+        CHECK(pairs.size() > 100);
+        CHECK(idcwh::count_pairs(snapshot, 6, {}, where) == self.size());
+        pairs = all_of(idcwh::join(snapshot, snapshot, 6, {}, where), ~std::size_t{0});
+        std::sort(pairs.begin(), pairs.end());
+        std::sort(between.begin(), between.end());
+        CHECK(pairs == between);
+        CHECK(idcwh::count_pairs(snapshot, snapshot, 6, {}, where) == between.size());
+        std::vector<std::int64_t> numbers(rows.size()), expected(rows.size()), found(rows.size());
+        idcwh::cluster(view(selected, bits), 6, idcwh::ClusterMode::greedy, expected.data());
+        idcwh::cluster(snapshot, 6, idcwh::ClusterMode::greedy, found.data(), numbers.data(), {}, where);
+        CHECK(numbers == expected);
+        CHECK(found == copied);
+    }
+}
+
+// A consumer may stop anywhere. Arrays of every capacity give the same pairs in the same order.
+TEST("pairs in arrays equal those in blocks") {
+    const Bytes memory = make("clustered", 500, 64, 9);
+    const auto expected = all_of(idcwh::self_join(view(memory, 64), 6), ~std::size_t{0});
+    for (const std::size_t capacity : {std::size_t{1}, std::size_t{17}, expected.size(), expected.size() + 1}) {
+        auto stream = idcwh::self_join(view(memory, 64), 6);
+        std::vector<std::int64_t> first(capacity), second(capacity);
+        std::vector<std::int32_t> distances(capacity);
+        std::vector<Triple> pairs;
+        std::size_t count;
+        do {
+            count = stream.next(first.data(), second.data(), distances.data(), capacity);
+            for (std::size_t i = 0; i < count; ++i) pairs.emplace_back(first[i], second[i], distances[i]);
+        } while (count == capacity);
+        CHECK(pairs == expected);
+    }
+}
+
+TEST("more than 2^32 pairs are counted and can be read in part") {
+    const Bytes memory(100'000 * 8);
+    const idcwh::Codes codes = view(memory, 64);
+    CHECK(idcwh::count_pairs(codes, 64) == std::uint64_t{100'000} * 99'999 / 2);
+    CHECK(idcwh::count_pairs(codes, codes, 0) == std::uint64_t{100'000} * 100'000);
+    idcwh::JoinOptions options;
+    options.block = 3'000'000;
+    for (const bool self : {true, false}) {
+        auto stream = self ? idcwh::self_join(codes, 1, options) : idcwh::join(codes, codes, 1, options);
+        idcwh::Pairs block;
+        CHECK(stream.next(block));
+        CHECK(block.first.size() == options.block);
+        CHECK(block.first.back() == (self ? 30 : 29));  // 100,000 pairs per row, or one fewer per row
+    }
+}
+
+bool is_set(void* flag) { return *static_cast<bool*>(flag); }
+
+// Wide codes in one task. The stream is used by another thread than the one that created it.
+TEST("a join is interrupted within a task, on the thread that reads") {
+    const Bytes memory = make("uniform", 3000, 65535, 1);
+    bool now = false;
+    const idcwh::Interrupt interrupt{is_set, &now};
+    idcwh::JoinOptions options;
+    options.threads = 1;
+    options.interrupt = &interrupt;
+    auto stream = idcwh::self_join(view(memory, 65535), 30000, options);
+    now = true;
+    std::thread([&] {
+        idcwh::Pairs block;
+        // The error remains, because the pairs that the ended task would have found are missing.
+        for (int i = 0; i < 2; ++i) {
+            CHECK(message_of(idcwh::ErrorCode::interrupted, [&] { stream.next(block); }) != "");
+            CHECK(block.first.empty());
+            now = false;
+        }
+    }).join();
+}
+
+TEST("a join repeats its error instead of ending") {
+    const Bytes memory = make("clustered", 500, 64, 9);
+    idcwh::JoinOptions options;
+    options.max_pairs = 10;
+    options.block = 4;
+    auto stream = idcwh::self_join(view(memory, 64), 6, options);
+    idcwh::Pairs block;
+    std::string text;
+    for (int i = 0; i < 10 && text.empty(); ++i)
+        text = message_of(idcwh::ErrorCode::invalid_argument, [&] { stream.next(block); });
+    CHECK(text != "");
+    CHECK(message_of(idcwh::ErrorCode::invalid_argument, [&] { stream.next(block); }) == text);
+
+    const Bytes many = make("uniform", 20000, 64, 2);
+    options = {};
+    options.threads = 2;
+    auto failing = idcwh::self_join(view(many, 64), 20, options);
+    idcwh::set_executor([](std::size_t, unsigned, const auto&) { throw std::runtime_error("no threads"); });
+    for (int i = 0; i < 2; ++i) {
+        text = "";
+        try {
+            failing.next(block);
+        } catch (const std::runtime_error& error) {
+            text = error.what();
+        }
+        CHECK(text == "no threads");
+        idcwh::set_executor({});
+    }
 }
 
 }  // namespace

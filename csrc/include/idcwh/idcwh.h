@@ -1,7 +1,7 @@
 // The C API of the search library, for programs in C and for languages that can call C.
 //
-// It mirrors search.hpp, index.hpp, threads.hpp and isa.hpp. Those headers and docs/cpp.md describe each function in
-// more detail. This header includes idcwh_database.h, which mirrors database.hpp.
+// It mirrors search.hpp, index.hpp, join.hpp, threads.hpp and isa.hpp. Those headers and docs/cpp.md describe each
+// function in more detail. This header includes idcwh_database.h, which mirrors database.hpp.
 //
 // Codes: a code of b bits has (b + 7) / 8 bytes. Rows follow one another without gaps. Bit i is in byte i / 8 at
 // position i % 8, least significant first. The padding bits of the last byte are zero.
@@ -267,6 +267,63 @@ IDCWH_API int idcwh_snapshot_explain_radius(const idcwh_snapshot* snapshot, unsi
                                             const idcwh_where* where, char* text, size_t capacity, size_t* length);
 // Writes one line per structure that idcwh_index_optimize has built: name, codes, bytes and parameters.
 IDCWH_API int idcwh_snapshot_structures(const idcwh_snapshot* snapshot, char* text, size_t capacity, size_t* length);
+
+// ---- Joins: all pairs of codes within a radius ----
+//
+// Each pair comes exactly once. The order is a function of the codes and the radius. It does not depend on the number
+// of threads or the instruction set. join.hpp states the memory of a join.
+
+typedef struct idcwh_join_options {
+    unsigned threads;           // at most 1024; 0: idcwh_threads()
+    uint64_t max_pairs;         // more pairs are an error of idcwh_pairs_next; 0: any number
+    idcwh_interrupt interrupt;  // null: none. Called by the functions below and by idcwh_pairs_next
+    void* interrupt_context;
+} idcwh_join_options;
+
+// A stream of pairs. One thread at a time may use it.
+typedef struct idcwh_pairs idcwh_pairs;
+
+// Starts a join of a row of `a` (first) and a row of `b` (second), which have the same number of bits. If `b` is null,
+// the pairs are those of rows first < second of `a`. The codes are not read later. There must be fewer than 2^32 of
+// them. Returns IDCWH_INVALID_ARGUMENT for a radius above the bits.
+IDCWH_API int idcwh_join(const idcwh_codes* a, const idcwh_codes* b, unsigned radius, const idcwh_join_options* options,
+                         idcwh_pairs** pairs);
+
+// Starts a join of the items of snapshots. The pairs are ids: first < second if `b` is null. `where`, which may be
+// null, selects the items of `a`. The snapshots are not read later.
+IDCWH_API int idcwh_snapshot_join(const idcwh_snapshot* a, const idcwh_snapshot* b, unsigned radius,
+                                  const idcwh_where* where, const idcwh_join_options* options, idcwh_pairs** pairs);
+
+// Writes the next pairs to arrays [capacity] and their number to `count`, which is less than capacity only at the end.
+// Returns IDCWH_INVALID_ARGUMENT if there are more than max_pairs pairs. The message contains their number. After an
+// error, each later call fails in the same way.
+IDCWH_API int idcwh_pairs_next(idcwh_pairs* pairs, size_t capacity, int64_t* first, int64_t* second, int32_t* distances,
+                               size_t* count);
+// Writes a text that describes how the pairs are found. text, capacity and length are as in
+// idcwh_snapshot_explain_topk.
+IDCWH_API int idcwh_pairs_explain(const idcwh_pairs* pairs, char* text, size_t capacity, size_t* length);
+IDCWH_API void idcwh_pairs_free(idcwh_pairs* pairs);
+
+// Write the number of pairs of a join. They ignore max_pairs.
+IDCWH_API int idcwh_count_pairs(const idcwh_codes* a, const idcwh_codes* b, unsigned radius,
+                                const idcwh_join_options* options, uint64_t* count);
+IDCWH_API int idcwh_snapshot_count_pairs(const idcwh_snapshot* a, const idcwh_snapshot* b, unsigned radius,
+                                         const idcwh_where* where, const idcwh_join_options* options, uint64_t* count);
+
+enum {
+    IDCWH_CLUSTERS_COMPONENTS = 0,  // a chain of pairs within the radius joins two codes
+    IDCWH_CLUSTERS_GREEDY = 1,  // in ascending order, a code joins the first keeper within the radius, or becomes one
+};
+
+// Writes the cluster of each row, clusters[codes->size], numbered from 0 in the order of their first rows. `count`,
+// which may be null, receives the number of clusters.
+IDCWH_API int idcwh_cluster(const idcwh_codes* codes, unsigned radius, int mode, const idcwh_join_options* options,
+                            int64_t* clusters, size_t* count);
+// Writes the ids of the items that `where` selects, in the order in which they were added, and their clusters. Both are
+// arrays of as many elements as idcwh_snapshot_eligible() returns.
+IDCWH_API int idcwh_snapshot_cluster(const idcwh_snapshot* snapshot, unsigned radius, int mode,
+                                     const idcwh_where* where, const idcwh_join_options* options, int64_t* ids,
+                                     int64_t* clusters, size_t* count);
 
 #ifdef __cplusplus
 }

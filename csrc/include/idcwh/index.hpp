@@ -122,9 +122,9 @@ public:
     // Copies the codes of these ids to out [count][code_bytes(bits)]. If an id is missing, throws Error(not_found) that
     // names the first missing id.
     void get(const std::int64_t* ids, std::size_t count, std::uint8_t* out) const;
-    // Copies all codes [size()][code_bytes(bits)] and all ids [size()], in the order in which they were added. Either
-    // pointer may be null.
-    void copy(std::uint8_t* codes, std::int64_t* ids) const;
+    // Copies the codes [eligible(where)][code_bytes(bits)] and ids [eligible(where)] that `where` selects, in the order
+    // in which they were added. Either pointer may be null.
+    void copy(std::uint8_t* codes, std::int64_t* ids, const Where& where = {}) const;
 
     // Return a description of how a search of nq queries would run, and why.
     Explanation explain_topk(std::size_t k, std::size_t nq = 1, const Where& where = {}) const;

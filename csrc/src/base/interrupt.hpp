@@ -1,5 +1,5 @@
-// Stop: ends a running search if the caller requests it. Each call of a search has one. Every thread of the search
-// checks it once per block.
+// Stop: ends a running search if the caller requests it. Each call of a search has one, and so has each join. Every
+// thread of the search checks it once per block.
 #pragma once
 
 #include <idcwh/search.hpp>
@@ -20,6 +20,9 @@ public:
           last_poll_(interrupt_ ? Clock::now() : Clock::time_point{}) {}
     Stop(const Stop&) = delete;
     Stop& operator=(const Stop&) = delete;
+
+    // Makes the current thread the calling one, for a search that continues on another thread.
+    void continue_here() { caller_ = std::this_thread::get_id(); }
 
     // Throws Error(interrupted) if the search must end.
     void check() {

@@ -34,11 +34,6 @@ static_assert(IDCWH_INVALID_ARGUMENT == static_cast<int>(ErrorCode::invalid_argu
               IDCWH_CORRUPT == static_cast<int>(ErrorCode::corrupt) &&
               IDCWH_LOCKED == static_cast<int>(ErrorCode::locked));
 
-Codes codes_of(const idcwh_codes* codes) {
-    const auto& c = expected(codes, "codes");
-    return {c.data, c.size, c.bits};
-}
-
 Rows rows_of(const idcwh_rows& rows) {
     static_assert(IDCWH_ROWS_RANGE == static_cast<int>(Rows::Kind::range) &&
                   IDCWH_ROWS_LIST == static_cast<int>(Rows::Kind::list) &&

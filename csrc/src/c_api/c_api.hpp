@@ -60,6 +60,30 @@ Kind kind_of(int kind, Kind last, const char* name) {
     return static_cast<Kind>(kind);
 }
 
+inline Codes codes_of(const idcwh_codes* codes, const char* name = "codes") {
+    const auto& c = expected(codes, name);
+    return {c.data, c.size, c.bits};
+}
+
+inline const Snapshot& view_of(const idcwh_snapshot* snapshot, const char* name = "snapshot") {
+    return std::visit([](const Snapshot& view) -> const auto& { return view; }, expected(snapshot, name).snapshot);
+}
+
+inline Where where_of(const idcwh_where* where) {
+    static_assert(IDCWH_WHERE_IDS == static_cast<int>(Where::Kind::ids) &&
+                  IDCWH_WHERE_ID_RANGE == static_cast<int>(Where::Kind::id_range) &&
+                  IDCWH_WHERE_BYTES == static_cast<int>(Where::Kind::bytes) &&
+                  IDCWH_WHERE_BITMAP == static_cast<int>(Where::Kind::bitmap));
+    if (!where) return {};
+    return {kind_of(where->kind, Where::Kind::bitmap, "where.kind"),
+            where->ids,
+            where->count,
+            where->first,
+            where->last,
+            where->bytes,
+            where->bitmap};
+}
+
 // An Interrupt that calls the C function of the options. It must live as long as the search.
 class InterruptOf {
 public:

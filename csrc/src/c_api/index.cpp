@@ -8,27 +8,6 @@ struct idcwh_index {
 namespace {
 
 using namespace idcwh::c_api;
-using idcwh::Where;
-
-const idcwh::Snapshot& view_of(const idcwh_snapshot* snapshot) {
-    return std::visit([](const idcwh::Snapshot& view) -> const auto& { return view; },
-                      expected(snapshot, "snapshot").snapshot);
-}
-
-Where where_of(const idcwh_where* where) {
-    static_assert(IDCWH_WHERE_IDS == static_cast<int>(Where::Kind::ids) &&
-                  IDCWH_WHERE_ID_RANGE == static_cast<int>(Where::Kind::id_range) &&
-                  IDCWH_WHERE_BYTES == static_cast<int>(Where::Kind::bytes) &&
-                  IDCWH_WHERE_BITMAP == static_cast<int>(Where::Kind::bitmap));
-    if (!where) return {};
-    return {kind_of(where->kind, Where::Kind::bitmap, "where.kind"),
-            where->ids,
-            where->count,
-            where->first,
-            where->last,
-            where->bytes,
-            where->bitmap};
-}
 
 // Calls search() with snapshot and options in C++ form.
 template <class Search>

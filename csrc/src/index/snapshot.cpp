@@ -15,6 +15,7 @@
 namespace idcwh {
 namespace {
 
+using detail::FilteredRows;
 using detail::FilteredView;
 using detail::Segment;
 using detail::SubSearch;
@@ -205,16 +206,25 @@ void Snapshot::get(const std::int64_t* ids, std::size_t count, std::uint8_t* out
     view_->check();
 }
 
-void Snapshot::copy(std::uint8_t* codes, std::int64_t* ids) const {
+void Snapshot::copy(std::uint8_t* codes, std::int64_t* ids, const Where& where) const {
     const std::size_t bytes = code_bytes(view_->bits);
     std::size_t at = 0;
-    for (const Segment& segment : view_->segments())
-        for (std::size_t row = 0; row < segment.rows; ++row) {
-            if (!segment.is_alive(row)) continue;
-            if (codes) std::memcpy(codes + at * bytes, segment.code(row), bytes);
-            if (ids) ids[at] = segment.id(row);
+    const FilteredView filtered(*view_, view_->segments(), where);
+    for (const FilteredRows& part : filtered.segments) {
+        const auto put = [&](std::size_t row) {
+            if (codes) std::memcpy(codes + at * bytes, part.segment->code(row), bytes);
+            if (ids) ids[at] = part.segment->id(row);
             ++at;
+        };
+        if (part.rows.kind == Rows::Kind::list) {
+            std::for_each_n(part.rows.list, part.rows.count,
+                            [&](std::int64_t row) { put(static_cast<std::size_t>(row)); });
+            continue;
         }
+        const RowTest selected(part.rows);
+        for (std::size_t row = 0; row < part.segment->rows; ++row)
+            if (selected(row)) put(row);
+    }
     view_->check();
 }
 

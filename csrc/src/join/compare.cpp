@@ -20,6 +20,7 @@ constexpr std::size_t block_rows = 1024;
 constexpr std::size_t task_pairs = std::size_t{1} << 22;
 // Rows of a bucket from which spreading them to planes pays (benchmarks/join.py).
 constexpr std::size_t least_tile = 24;
+constexpr std::size_t bytes_per_check = std::size_t{1} << 20;  // compared; some ten microseconds
 
 }  // namespace
 
@@ -133,9 +134,18 @@ private:
         return own ? std::min(rows_, query - rows_begin_) : rows_;
     }
 
+    // Wide codes take long to compare: the join must also end within a task.
+    void check_after(std::size_t pairs) {
+        compared_ += pairs * bytes_;
+        if (compared_ < bytes_per_check) return;
+        compared_ = 0;
+        stop_.check();
+    }
+
     void one_by_one(std::size_t query, std::size_t end, bool own) {
         Hit* const hits = reinterpret_cast<Hit*>(hits_.data());
         for (; query < end; ++query) {
+            check_after(rows_before(query, own));
             const std::size_t count = kernels_.scan(row_code(0), rows_before(query, own), bytes_, query_code(query),
                                                     static_cast<std::uint32_t>(c_.radius_), hits);
             for (std::size_t i = 0; i < count; ++i) take(hits[i], query);
@@ -145,6 +155,7 @@ private:
     void by_tiles(std::size_t query, std::size_t end, bool own) {
         for (; query < end; query += tile_queries) {
             const std::size_t used = std::min(tile_queries, end - query);
+            check_after(tile_queries * rows_before(query + used - 1, own));
             kernels::TileQuery tile[tile_queries];
             for (std::size_t i = 0; i < tile_queries; ++i) {
                 const std::size_t at = query + std::min(i, used - 1);  // a short tile repeats its last query, unheard
@@ -173,7 +184,7 @@ private:
     std::vector<CodePair>& found_;
     Stop& stop_;
     AlignedBytes planes_, tables_, hits_;
-    std::size_t rows_begin_ = 0, rows_ = 0;
+    std::size_t rows_begin_ = 0, rows_ = 0, compared_ = 0;
 };
 
 void Comparison::run(const CompareTask& task, std::vector<CodePair>& found, Stop& stop) const {

@@ -108,6 +108,7 @@ Distinct distinct_codes(const Codes& codes, unsigned threads, Stop& stop) {
     std::vector<std::uint32_t> sizes(distinct.size);
     std::size_t next = 0;
     for (std::size_t row = 0; row < n; ++row) {
+        if (row % 65536 == 0) stop.check();
         if (first_of[row] == row) {
             std::memcpy(distinct.codes.data() + next * bytes, code(row), bytes);
             number[row] = static_cast<std::uint32_t>(next++);

@@ -3,10 +3,12 @@
 #include <idcwh/join.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "base/fail.hpp"
 #include "base/pool.hpp"
 #include "cpu/dispatch.hpp"
 #include "join/compare.hpp"
@@ -21,12 +23,10 @@ static void check_codes(const Codes& codes, unsigned radius, const JoinOptions& 
     search.threads = options.threads;
     check(codes, nullptr, 0, search);
     if (std::uint64_t{codes.size} >> 32)
-        throw Error(ErrorCode::invalid_argument,
-                    "codes: expected fewer than 2^32 of them, not " + std::to_string(codes.size));
+        fail({.path = "codes", .found = std::to_string(codes.size), .expected = "fewer than 2^32 codes"});
     if (radius > codes.bits)
-        throw Error(ErrorCode::invalid_argument, "radius must be 0 to " + std::to_string(codes.bits) +
-                                                     ", the bits of the codes, not " + std::to_string(radius));
-    if (options.block == 0) throw Error(ErrorCode::invalid_argument, "block must be at least 1");
+        fail({.path = "radius", .found = std::to_string(radius), .expected = "0 to " + std::to_string(codes.bits)});
+    if (options.block == 0) fail({.path = "block", .found = "0", .expected = "at least 1"});
 }
 
 // The pairs of distinct codes of a join, those of equal codes left out, some tasks at a time.
@@ -41,8 +41,10 @@ public:
         check_codes(a, radius, options);
         if (b) check_codes(*b, radius, options);
         if (b && a.bits != b->bits)
-            throw Error(ErrorCode::invalid_argument, "the codes of a join must have the same number of bits, not " +
-                                                         std::to_string(a.bits) + " and " + std::to_string(b->bits));
+            fail({.path = "b",
+                  .problem = "does not match",
+                  .found = std::to_string(b->bits) + " bits",
+                  .expected = std::to_string(a.bits)});
         active_kernels();  // a wrong IDCWH_ISA is reported before threads begin
         a_ = distinct_codes(a, threads_, stop_);
         if (b) b_ = distinct_codes(*b, threads_, stop_);
@@ -57,28 +59,24 @@ public:
     Stop& stop() { return stop_; }
     unsigned threads() const { return threads_; }
 
-    // Calls take(task results) for the next tasks, in order. False at the end.
+    // Calls take(task results) for the next tasks, in order. False at the end. Must not be called after an exception.
     template <class Take>
     bool next(Take take) {
-        // Tasks that an exception ended are run again.
-        for (CompareTask task; !again_ && tasks_.size() < batch_;) {
+        std::vector<CompareTask> tasks;
+        for (CompareTask task; tasks.size() < batch_;) {
             if (comparison_ && comparison_->next(task)) {
-                tasks_.push_back(task);
+                tasks.push_back(task);
                 continue;
             }
-            if (!tasks_.empty()) break;
+            if (!tasks.empty()) break;
             if (part_ == plan_.parts.size()) return false;
             comparison_.reset();  // its memory first
-            comparison_ = std::make_unique<Comparison>(plan_, part_, a_, b(), radius_, threads_, stop_);
-            ++part_;
+            comparison_ = std::make_unique<Comparison>(plan_, part_++, a_, b(), radius_, threads_, stop_);
         }
-        again_ = true;
-        std::vector<std::vector<CodePair>> found(tasks_.size());
+        std::vector<std::vector<CodePair>> found(tasks.size());
         pool::run(
-            tasks_.size(), threads_, [&](std::size_t i) { comparison_->run(tasks_[i], found[i], stop_); },
+            tasks.size(), threads_, [&](std::size_t i) { comparison_->run(tasks[i], found[i], stop_); },
             stop_.while_waiting());
-        again_ = false;
-        tasks_.clear();
         // Few tasks at a time where they find much: what they have found waits in memory.
         std::size_t pairs = 0;
         for (const auto& list : found) pairs += list.size();
@@ -95,8 +93,6 @@ private:
     JoinPlan plan_;
     std::unique_ptr<Comparison> comparison_;
     std::size_t part_ = 0, batch_ = threads_;
-    std::vector<CompareTask> tasks_;
-    bool again_ = false;
 };
 
 // Returns the number of pairs of rows of one pair of codes, in a self-join also of one code with itself.
@@ -121,6 +117,25 @@ static std::uint64_t count_all(CodePairs& codes) {
 }  // namespace join_detail
 
 using namespace join_detail;
+
+namespace {
+
+// A copy of the items of a snapshot that `where` selects.
+struct Items {
+    Items(const Snapshot& snapshot, const Where& where)
+        : ids(snapshot.eligible(where)),
+          codes(ids.size() * code_bytes(snapshot.bits())),
+          view{codes.data(), ids.size(), snapshot.bits()} {
+        snapshot.copy(codes.data(), ids.data(), where);
+    }
+    std::vector<std::int64_t> ids;
+    HugeArray<std::uint8_t> codes;
+    Codes view;
+};
+
+constexpr std::size_t most_rows = std::size_t{1} << 16;  // pairs that are written between checks of the interrupt
+
+}  // namespace
 
 struct PairStream::Impl {
     Impl(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
@@ -167,42 +182,81 @@ struct PairStream::Impl {
                 for (const CodePair& pair : pairs) total += row_pairs(codes, pair);
         })) {
         }
-        throw Error(ErrorCode::invalid_argument, "the join has " + std::to_string(total) + " pairs (max_pairs is " +
-                                                     std::to_string(options.max_pairs) +
-                                                     "); give a smaller radius, or a larger max_pairs");
+        idcwh::fail({.path = "max_pairs",
+                     .found = std::to_string(total) + " pairs",
+                     .expected = "at most " + std::to_string(options.max_pairs),
+                     .hint = "give a smaller radius, or a larger max_pairs"});
     }
 
-    bool next(Pairs& block) {
-        block.first.clear(), block.second.clear(), block.distances.clear();
+    std::size_t next(std::int64_t* first, std::int64_t* second, std::int32_t* distances, std::size_t capacity) {
+        if (error) std::rethrow_exception(error);
+        codes.stop().continue_here();
+        try {
+            return write(first, second, distances, capacity);
+        } catch (...) {
+            error = std::current_exception();
+            throw;
+        }
+    }
+
+    std::size_t write(std::int64_t* first, std::int64_t* second, std::int32_t* distances, std::size_t capacity) {
         const std::uint32_t* const rows_a = codes.a().rows.data();
         const std::uint32_t* const rows_b = codes.b().rows.data();
-        std::size_t left = options.block;
-        while (left) {
+        const std::int64_t* const of_a = ids_a.empty() ? nullptr : ids_a.data();
+        const std::int64_t* const of_b = codes.self() ? of_a : ids_b.empty() ? nullptr : ids_b.data();
+        std::size_t written = 0;
+        while (written < capacity) {
             if (i == end_i || (same && i + 1 == end_i)) {
                 i = end_i;
                 if (!next_codes()) break;
                 if (same && i + 1 == end_i) continue;
             }
             codes.stop().check();
-            const std::size_t count = std::min<std::size_t>(left, end_j - j);
-            for (std::size_t n = 0; n < count; ++n, ++j) {
-                const std::int64_t first = rows_a[i], second = rows_b[j];
-                const bool swap = codes.self() && first > second;
-                block.first.push_back(swap ? second : first);
-                block.second.push_back(swap ? first : second);
+            const std::size_t end = written + std::min<std::size_t>({capacity - written, end_j - j, most_rows});
+            const std::int64_t a = of_a ? of_a[rows_a[i]] : rows_a[i];
+            for (; written < end; ++written, ++j) {
+                const std::int64_t b = of_b ? of_b[rows_b[j]] : rows_b[j];
+                const bool swap = codes.self() && a > b;
+                first[written] = swap ? b : a;
+                second[written] = swap ? a : b;
+                distances[written] = current.distance;
             }
-            block.distances.insert(block.distances.end(), count, current.distance);
-            left -= count;
             if (j == end_j) {
                 ++i;
                 j = same ? i + 1 : begin_j;
             }
         }
-        return !block.first.empty();
+        return written;
+    }
+
+    bool next(Pairs& block) {
+        std::size_t size = 0;
+        const auto resize = [&](std::size_t to) {
+            block.first.resize(to), block.second.resize(to), block.distances.resize(to);
+        };
+        // The block grows with the pairs, because options.block may be larger than memory.
+        while (size < options.block) {
+            const std::size_t room = std::min(options.block - size, std::max(size, most_rows));
+            std::size_t written;
+            try {
+                resize(size + room);
+                written =
+                    next(block.first.data() + size, block.second.data() + size, block.distances.data() + size, room);
+            } catch (...) {
+                resize(0);
+                throw;
+            }
+            size += written;
+            if (written < room) break;
+        }
+        resize(size);
+        return size > 0;
     }
 
     CodePairs codes;
     JoinOptions options;
+    std::vector<std::int64_t> ids_a, ids_b;  // by row; empty if rows are reported
+    std::exception_ptr error;
     std::size_t equal, next_equal = 0;
     std::vector<std::vector<CodePair>> found;
     std::size_t list = 0, at = 0;
@@ -218,6 +272,13 @@ PairStream& PairStream::operator=(PairStream&&) noexcept = default;
 PairStream::~PairStream() = default;
 
 bool PairStream::next(Pairs& block) { return impl_->next(block); }
+
+std::size_t PairStream::next(std::int64_t* first, std::int64_t* second, std::int32_t* distances, std::size_t capacity) {
+    if (capacity == 0) idcwh::fail({.path = "capacity", .found = "0", .expected = "at least 1"});
+    if (!first || !second || !distances)
+        idcwh::fail({.path = "first, second and distances", .found = "null", .expected = "memory for the pairs"});
+    return impl_->next(first, second, distances, capacity);
+}
 
 std::string PairStream::explain() const {
     const CodePairs& codes = impl_->codes;
@@ -236,6 +297,21 @@ PairStream join(const Codes& a, const Codes& b, unsigned radius, const JoinOptio
     return PairStream(std::make_unique<PairStream::Impl>(a, &b, radius, options));
 }
 
+PairStream self_join(const Snapshot& snapshot, unsigned radius, const JoinOptions& options, const Where& where) {
+    Items items(snapshot, where);
+    PairStream stream = self_join(items.view, radius, options);
+    stream.impl_->ids_a = std::move(items.ids);
+    return stream;
+}
+
+PairStream join(const Snapshot& a, const Snapshot& b, unsigned radius, const JoinOptions& options, const Where& where) {
+    Items first(a, where), second(b, {});
+    PairStream stream = join(first.view, second.view, radius, options);
+    stream.impl_->ids_a = std::move(first.ids);
+    stream.impl_->ids_b = std::move(second.ids);
+    return stream;
+}
+
 std::uint64_t count_pairs(const Codes& codes, unsigned radius, const JoinOptions& options) {
     CodePairs pairs(codes, nullptr, radius, options);
     return count_all(pairs);
@@ -244,6 +320,15 @@ std::uint64_t count_pairs(const Codes& codes, unsigned radius, const JoinOptions
 std::uint64_t count_pairs(const Codes& a, const Codes& b, unsigned radius, const JoinOptions& options) {
     CodePairs pairs(a, &b, radius, options);
     return count_all(pairs);
+}
+
+std::uint64_t count_pairs(const Snapshot& snapshot, unsigned radius, const JoinOptions& options, const Where& where) {
+    return count_pairs(Items(snapshot, where).view, radius, options);
+}
+
+std::uint64_t count_pairs(const Snapshot& a, const Snapshot& b, unsigned radius, const JoinOptions& options,
+                          const Where& where) {
+    return count_pairs(Items(a, where).view, Items(b, {}).view, radius, options);
 }
 
 namespace {
@@ -303,7 +388,9 @@ std::vector<std::uint32_t> greedy(CodePairs& codes) {
 std::size_t cluster(const Codes& codes, unsigned radius, ClusterMode mode, std::int64_t* clusters,
                     const JoinOptions& options) {
     CodePairs pairs(codes, nullptr, radius, options);
-    if (codes.size && !clusters) throw Error(ErrorCode::invalid_argument, "clusters must not be null");
+    if (codes.size && !clusters)
+        idcwh::fail(
+            {.path = "clusters", .found = "null", .expected = "memory for " + std::to_string(codes.size) + " numbers"});
     const Distinct& distinct = pairs.a();
     const std::vector<std::uint32_t> keeper = mode == ClusterMode::components ? components(pairs) : greedy(pairs);
     // A keeper is the first code of its cluster, so that it has a number before the others need it.
@@ -315,6 +402,17 @@ std::size_t cluster(const Codes& codes, unsigned radius, ClusterMode mode, std::
             clusters[distinct.rows[at]] = number[code];
     }
     return static_cast<std::size_t>(count);
+}
+
+std::size_t cluster(const Snapshot& snapshot, unsigned radius, ClusterMode mode, std::int64_t* ids,
+                    std::int64_t* clusters, const JoinOptions& options, const Where& where) {
+    const Items items(snapshot, where);
+    if (items.view.size && !ids)
+        idcwh::fail(
+            {.path = "ids", .found = "null", .expected = "memory for " + std::to_string(items.view.size) + " ids"});
+    const std::size_t count = cluster(items.view, radius, mode, clusters, options);
+    std::copy(items.ids.begin(), items.ids.end(), ids);
+    return count;
 }
 
 }  // namespace idcwh

@@ -1,9 +1,10 @@
-// Turns bytes into the operations on an index: adds, removals, optimize and snapshots, with searches of every kind.
-// Each is compared with brute force. The same codes are also searched in memory, with every kind of selection.
+// Turns bytes into the operations on an index: adds, removals, optimize and snapshots, with searches of every kind and
+// a join. Each is compared with brute force. The same codes are also searched in memory, with every kind of selection.
 #include <array>
 #include <iterator>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "searches.hpp"
 
@@ -203,6 +204,45 @@ void read_back(const View& view, Input& input) {
                                            text.size(), nullptr));
 }
 
+// Compares the pairs of some codes with each other, or of all with them.
+void join(const View& view, Input& input) {
+    const Model& model = view.model;
+    const unsigned radius = input.below(model.bits + 1);
+    const std::size_t capacity = 1 + input.below(100);
+    const bool self = input.coin();
+    const auto flags = selection(input, model.size());
+    idcwh_where where{};
+    where.kind = IDCWH_WHERE_BYTES;
+    where.bytes = flags.data();
+    where.count = flags.size();
+    idcwh_join_options with{};
+    with.threads = input.below(4);
+    using Pair = std::tuple<std::int64_t, std::int64_t, std::int32_t>;
+    std::vector<Pair> expected, found;
+    for (std::size_t row = 0; row < model.size(); ++row) {
+        if (!flags[row]) continue;
+        const auto near = ranking(model, &model.codes[row * model.bytes()],
+                                  self ? flags : std::vector<std::uint8_t>(model.size(), 1));
+        for (const auto& [distance, id] : near)
+            if (distance <= static_cast<std::int32_t>(radius) && (!self || model.ids[row] < id))
+                expected.emplace_back(model.ids[row], id, distance);
+    }
+    idcwh_pairs* pairs = nullptr;
+    require_ok(idcwh_snapshot_join(view.snapshot, self ? nullptr : view.snapshot, radius, &where, &with, &pairs));
+    // Exactly the required memory, as in compare().
+    const auto first = std::make_unique<std::int64_t[]>(capacity), second = std::make_unique<std::int64_t[]>(capacity);
+    const auto distances = std::make_unique<std::int32_t[]>(capacity);
+    std::size_t count = 0;
+    do {
+        require_ok(idcwh_pairs_next(pairs, capacity, first.get(), second.get(), distances.get(), &count));
+        for (std::size_t i = 0; i < count; ++i) found.emplace_back(first[i], second[i], distances[i]);
+    } while (count == capacity);
+    idcwh_pairs_free(pairs);
+    std::sort(expected.begin(), expected.end());
+    std::sort(found.begin(), found.end());
+    REQUIRE(found == expected);
+}
+
 void live(Input& input) {
     Model model;
     model.bits = input.coin() ? 1 + input.below(20) : 1 + input.below(300);
@@ -237,7 +277,10 @@ void live(Input& input) {
                 search_snapshot(view, input);
         }
     }
-    for (auto& view : views) idcwh_snapshot_free(view.snapshot);
+    for (auto& view : views) {
+        if (view.model.size() <= 300) join(view, input);
+        idcwh_snapshot_free(view.snapshot);
+    }
     idcwh_index_free(index);
 }
 
