@@ -133,6 +133,7 @@ _EXTRAS = {
     "onnxruntime": "cpu",
     "onnxscript": "export",
     "orjson": "serve",
+    "pdqhash": "hashes",
     "prometheus_client": "serve",
     "pyarrow": "arrow",
     "python_multipart": "serve",

@@ -1,38 +1,41 @@
-"""idcwh-dedup, which finds the groups of near-duplicates of a database. It never deletes anything."""
+"""idcwh-dedup, which finds the groups of near-duplicates of a database or of images. It never deletes anything."""
 
 from __future__ import annotations
 
-import csv
-import io
+import contextlib
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._util import console
-from .._util.atomic import UNRECOGNIZABLE, Kind, begins_with, check_target, replacing
+from .._util.atomic import UNRECOGNIZABLE, Kind, check_target
 from .._util.wording import counted
 from ..database.database import Database, check_same_model
 from ..database.provenance import image_path, image_roots
 from ..errors import InvalidInputError, UsageError
-from . import common, gallery
-from .duplicates import Group, Item, groups_with, groups_within, largest, oldest, removable
+from . import common, encoding, gallery, group_files, not_duplicates
+from .duplicates import Group, Items, Mode, groups_with, groups_within, largest, oldest, removable
 from .filters import add_filters, selected
-from .hits import Hit
+from .group_pages import GROUPS, write_pages
+from .image_codes import ImageCodes, by_model, by_pdq
 
-COLUMNS = ("group", "action", "distance", "id", "key", "label")
-CSV = begins_with("CSV file of groups", ",".join(COLUMNS).encode())
-PAGE = 100  # groups per HTML page, and duplicates shown per group
 PREFERENCES = {"largest": largest, "oldest": oldest}
 
 EPILOG = f"""examples:
-  idcwh-dedup --db codes.bin --radius 3
-  idcwh-dedup --db codes.bin --radius 3 --keep largest --html groups.html
+  idcwh-dedup photos/ --hash pdq --radius 31 --html groups.html
+  idcwh-dedup photos/ --hash pdq --radius 31 --keep largest --script duplicates.sh
+  idcwh-dedup photos/ --model model.onnx --radius 0
   idcwh-dedup --db codes.bin --radius 3 --remove-list keys.txt
-  idcwh-dedup --db incoming.bin --reference codes.bin --radius 3 --json
+  idcwh-dedup --db codes.bin --radius 3 --not-duplicates reviewed.txt
+  idcwh-dedup incoming/ --reference codes.bin --radius 3 --json
 
 The output has group, action (keep or duplicate), distance to the kept item in bits, and key.
-Nothing is deleted. `idcwh-index remove codes.bin --keys-from keys.txt` removes the listed items.
+Nothing is deleted. `idcwh-index remove codes.bin --keys-from keys.txt` removes the listed items,
+and `sh duplicates.sh DIR` moves the files into a folder.
 
 exit codes: {common.EXIT_CODES_SKIPPED}"""
 
@@ -40,13 +43,17 @@ exit codes: {common.EXIT_CODES_SKIPPED}"""
 def parser() -> common.Parser:
     parser = common.Parser(
         prog="idcwh-dedup",
-        description="Find the groups of near-duplicates of a database by Hamming distance, exactly.",
+        description="Find the groups of near-duplicates of a database, or of images, by Hamming distance, exactly.",
         epilog=EPILOG,
     )
     parser.with_version()
-    add = parser.add_argument_group("database").add_argument
-    add("--db", required=True, type=common.path, metavar="FILE", help="database, written by idcwh-index build")
+    add = parser.add_argument_group("database or images").add_argument
+    help = "folder, .tar file, list of paths (one per line, - for stdin), or manifest (.csv, .jsonl)"
+    add("images", nargs="?", type=common.path, metavar="IMAGES", help=help)
+    add("--db", type=common.path, metavar="FILE", help="database, written by idcwh-index build, instead of IMAGES")
     add("--reference", type=common.path, metavar="FILE", help="database whose items are kept, of the same model")
+    help = "perceptual hash of IMAGES, in place of a model; PDQ has 256 bits, and its usual radius is 31"
+    add("--hash", choices=("pdq",), help=help)
     common.add_root(add)
     add_filters(add, "items of --db")
 
@@ -57,14 +64,42 @@ def parser() -> common.Parser:
     add("--mode", choices=("components", "greedy"), help=help)
     help = "kept item of a group: first added, or by size or mtime of the image file (default first)"
     add("--keep", choices=("first", *PREFERENCES), help=help)
-    add("--threads", type=common.threads, metavar="N", help="number of threads (default one per core)")
+    help = "list of pairs that are not duplicates, per line two keys with a tab between them"
+    add("--not-duplicates", type=common.path, metavar="FILE", help=help)
 
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="groups as JSON, with ids and labels")
     add("--csv", type=common.path, metavar="FILE", help="CSV file with one line per item")
-    add("--html", type=common.path, metavar="FILE", help=f"HTML page with the images, {PAGE} groups per page")
-    add("--remove-list", type=common.path, metavar="FILE", help="list of duplicates for idcwh-index remove --keys-from")
+    add("--html", type=common.path, metavar="FILE", help=f"HTML page with the images, {GROUPS} groups per page")
+    help = "list of duplicates: keys for idcwh-index remove --keys-from, with IMAGES the paths of the files"
+    add("--remove-list", type=common.path, metavar="FILE", help=help)
+    help = "shell script that moves the files of the duplicates into a folder"
+    add("--script", type=common.path, metavar="FILE", help=help)
+
+    encoding.add_encoder(parser, help="model.onnx that encodes IMAGES (default that of --reference)")
     return parser
+
+
+@dataclass
+class Source:
+    """The compared items.
+
+    Attributes:
+        items: codes with ids, keys and labels.
+        where: ids of the compared items; None for all.
+        path: database, or folder or list of images.
+        roots: folders to which keys are relative.
+        images: the same items if they are images without a database, otherwise None.
+    """
+
+    items: Items
+    where: np.ndarray | None
+    path: Path
+    roots: list[Path]
+    images: ImageCodes | None = None
+
+    def __len__(self) -> int:
+        return len(self.items.ids) if self.where is None else len(self.where)
 
 
 @common.command
@@ -72,67 +107,97 @@ def main(argv: list[str] | None = None) -> int:
     command = parser()
     options = command.parse_args(argv)
     _check(options, command)
-    with Database.open(options.db) as database:
-        if options.radius > database.bits:
-            raise UsageError(path="--radius", found=options.radius, expected=f"0 to {database.bits}")
-        where = selected(options, database)
-        roots = image_roots(database, options.root)
-        files = _Files(roots)
-        now = database.snapshot()
-        compared = len(now) if where is None else len(where)
-        kept_roots = roots
+    apart = None if options.not_duplicates is None else not_duplicates.read(options.not_duplicates)
+    with contextlib.ExitStack() as stack:
+        reference = None
         if options.reference is not None:
-            with Database.open(options.reference) as reference:
-                _check_same(database, reference)
-                kept_roots = image_roots(reference)
-                groups = groups_with(now, reference.snapshot(), options.radius, where, options.threads)
+            reference = stack.enter_context(Database.open(options.reference))
+        source = _images(options, reference) if options.db is None else _database(options, reference, stack)
+        files = _Files(source.roots)
+        kept_roots = source.roots if reference is None else image_roots(reference)
+        radius, where, threads = options.radius, source.where, options.threads
+        if reference is not None:
+            groups = groups_with(source.items, reference.snapshot(), radius, where, threads, apart)
         else:
             choose = PREFERENCES.get(options.keep)
             preference = None if choose is None else lambda keys: choose(files.paths(keys))
-            groups = groups_within(now, options.radius, options.mode or "greedy", where, preference, options.threads)
-        duplicates = sum(len(group.duplicates) for group in groups)
-        if options.remove_list is not None:
-            _write_list(options.remove_list, groups, now.keys(), duplicates)
-        if options.csv is not None:
-            _write_csv(options.csv, groups)
-        if options.html is not None:
-            _write_pages(Path(options.html), database, groups, roots, kept_roots)
-        if options.json:
-            _print_json(options, database, compared, duplicates, groups)
-        else:
-            _print_table(groups)
-    files.note()
+            mode: Mode = options.mode or "greedy"
+            groups = groups_within(source.items, radius, mode, where, preference, threads, apart)
+    duplicates = sum(len(group.duplicates) for group in groups)
     of = "" if options.reference is None else f", reference {options.reference}"
-    found = f"{counted(len(groups), 'group')}, {counted(duplicates, 'duplicate')}{of}"
-    console.note(f"{options.db}: {counted(compared, 'item')}, {found}")
-    return common.SKIPPED if files.missing else common.DONE
+    summary = f"{counted(len(source), 'item')}, {counted(len(groups), 'group')}, {counted(duplicates, 'duplicate')}{of}"
+    _write_files(options, source, groups, kept_roots, summary)
+    if options.json:
+        _print_json(options, source, duplicates, groups)
+    else:
+        _print_table(groups)
+    files.note()
+    console.note(f"{source.path}: {summary}")
+    images = source.images
+    skipped = images is not None and (images.skipped or images.left_out.skipped)
+    return common.SKIPPED if files.missing or skipped else common.DONE
 
 
 def _check(options: Any, command: common.Parser) -> None:
     """Checks the options and the output files before the work."""
-    if options.reference is not None:
-        for name in ("mode", "keep"):
-            if getattr(options, name) is not None:
-                command.error(f"argument --{name}: not allowed with argument --reference, whose items are kept")
+    given = {name for name, value in vars(options).items() if value not in (None, False)}
+    if options.images is None and options.db is None:
+        command.error("one of the arguments IMAGES --db is required")
+    if options.images is not None and not given & {"model", "hash", "reference"}:
+        command.error("argument IMAGES: one of the arguments --hash --model --reference is required as well")
+    for one, others, reason in (
+        ("images", ("db", "root", "label", "key_prefix"), ""),
+        ("db", ("model", "hash"), ", because it has codes"),
+        ("reference", ("mode", "keep"), ", whose items are kept"),
+        ("hash", ("model",), ""),
+    ):
+        for other in others:
+            if {one, other} <= given:
+                name = "IMAGES" if one == "images" else f"--{one}"
+                command.error(f"argument --{other.replace('_', '-')}: not allowed with argument {name}{reason}")
     outputs: list[tuple[str, str | None, Kind]] = [
-        ("--csv", options.csv, CSV),
+        ("--csv", options.csv, group_files.CSV),
         ("--html", options.html, gallery.GROUPS),
         ("--remove-list", options.remove_list, UNRECOGNIZABLE),
+        ("--script", options.script, group_files.SCRIPT),
     ]
     seen = dict[Path, str]()
     for name, path, _ in outputs:
         if path is not None and (other := seen.setdefault(Path(path).resolve(), name)) != name:
             command.error(f"argument {name}: {path} is the file of {other} as well")
+    images = None if options.images == "-" else options.images
     for _, path, kind in outputs:
         if path is not None:
-            check_target(path, kind, options.db, options.reference)
+            check_target(path, kind, options.db, options.reference, options.not_duplicates, options.model, images)
 
 
-def _check_same(database: Database, reference: Database) -> None:
-    """Raises an error unless the databases are two files whose codes the same model computed."""
-    if reference.path.samefile(database.path):
-        raise InvalidInputError("is the database itself", path=reference.path, hint="leave --reference out")
-    check_same_model(database, reference)
+def _database(options: Any, reference: Database | None, stack: contextlib.ExitStack) -> Source:
+    """Returns the items of --db. Raises an error unless it and the reference are two files of one model."""
+    database = stack.enter_context(Database.open(options.db))
+    _check_radius(options, database.bits)
+    if reference is not None:
+        if reference.path.samefile(database.path):
+            raise InvalidInputError("is the database itself", path=reference.path, hint="leave --reference out")
+        check_same_model(database, reference)
+    where = selected(options, database)
+    return Source(database.snapshot(), where, database.path, image_roots(database, options.root))
+
+
+def _images(options: Any, reference: Database | None) -> Source:
+    """Returns the codes of IMAGES."""
+    if options.hash is None:
+        found = by_model(options.images, options, reference)
+    else:
+        found = by_pdq(options.images, options)
+        if reference is not None:
+            check_same_model(found, reference)  # type: ignore[arg-type]
+    _check_radius(options, found.bits)
+    return Source(found, None, found.path, [found.root], found)
+
+
+def _check_radius(options: Any, bits: int) -> None:
+    if options.radius > bits:
+        raise UsageError(path="--radius", found=options.radius, expected=f"0 to {bits}")
 
 
 class _Files:
@@ -154,16 +219,25 @@ class _Files:
             )
 
 
-def _lines(groups: list[Group]) -> Any:
-    """Yields group number, action and item per line of the output."""
-    for number, group in enumerate(groups, 1):
-        yield number, "keep", group.keeper
-        for item in group.duplicates:
-            yield number, "duplicate", item
-
-
-def _name(item: Item) -> str:
-    return f"id {item.id}" if item.key is None else item.key
+def _write_files(options: Any, source: Source, groups: list[Group], kept_roots: list[Path], summary: str) -> None:
+    if options.remove_list is not None or options.script is not None:
+        keys = removable(groups, source.items.keys(source.items.ids))
+        if options.remove_list is not None and source.images is None:
+            listed = set(keys)
+            left_out = sum(item.key not in listed for group in groups for item in group.duplicates)
+            reasons = "without a key, with the key of another item, or with a line break in the key"
+            group_files.write_list(options.remove_list, keys, left_out, reasons)
+        if options.script is not None or source.images is not None:
+            files = group_files.Files(groups, source.roots, kept_roots, set(keys))
+            if options.remove_list is not None and source.images is not None:
+                reasons = f"{group_files.NOT_MOVABLE}, or with a line break in the name"
+                group_files.write_list(options.remove_list, files.paths, files.left_out, reasons)
+            if options.script is not None:
+                files.write_script(options.script, f"Radius {options.radius}: {summary}")
+    if options.csv is not None:
+        group_files.write_csv(options.csv, groups)
+    if options.html is not None:
+        write_pages(Path(options.html), groups, len(source), source.items.bits, source.roots, kept_roots)
 
 
 def _print_table(groups: list[Group]) -> None:
@@ -171,81 +245,29 @@ def _print_table(groups: list[Group]) -> None:
         return
     width = max(len("group"), len(str(len(groups))))
     print(f"{'group':>{width}}  action     distance  key")
-    for number, action, item in _lines(groups):
-        sys.stdout.write(f"{number:>{width}}  {action:<9}  {item.distance:>8}  {console.one_line(_name(item))}\n")
+    for number, action, item in group_files.lines(groups):
+        name = f"id {item.id}" if item.key is None else item.key
+        sys.stdout.write(f"{number:>{width}}  {action:<9}  {item.distance:>8}  {console.one_line(name)}\n")
 
 
-def _print_json(options: Any, database: Database, compared: int, duplicates: int, groups: list[Group]) -> None:
-    alone = options.reference is None
+def _print_json(options: Any, source: Source, duplicates: int, groups: list[Group]) -> None:
+    """Writes one line per group, because the encoder without indents is many times faster."""
+    alone, images = options.reference is None, source.images
     head = {
-        "database": str(database.path),
+        "database": None if images else str(source.path),
+        "images": str(source.path) if images else None,
         "reference": options.reference,
-        "bits": database.bits,
+        "bits": source.items.bits,
         "radius": options.radius,
         "mode": (options.mode or "greedy") if alone else None,
         "keep": (options.keep or "first") if alone else None,
-        "items": compared,
+        "items": len(source),
         "duplicates": duplicates,
+        "skipped": images.skipped if images else [],
+        "left_out": images.left_out.to_dict() if images else None,
     }
-    found = [
-        {"keep": group.keeper._asdict(), "duplicates": [i._asdict() for i in group.duplicates]} for group in groups
-    ]
-    json.dump({**head, "groups": found}, sys.stdout, indent=1)
-    print()
-
-
-def _write_csv(path: str, groups: list[Group]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows((number, action, *item) for number, action, item in _lines(groups))
-    with replacing(path, CSV) as out:
-        out.write(text.getvalue().encode(errors="surrogateescape"))
-    console.note(f"wrote {path}")
-
-
-def _write_list(path: str, groups: list[Group], keys: list[str | None], duplicates: int) -> None:
-    found = removable(groups, keys)
-    listed = set(found)
-    left_out = duplicates - sum(item.key in listed for group in groups for item in group.duplicates)
-    with replacing(path, UNRECOGNIZABLE) as out:
-        out.write("".join(f"{key}\n" for key in found).encode(errors="surrogateescape"))
-    if left_out:
-        reason = "without a key, with the key of an item that is kept, or with a line break in the key"
-        console.note(f"{counted(left_out, 'duplicate')} left out of the list: {reason}")
-    console.note(f"wrote {path}")
-
-
-def _write_pages(
-    path: Path, database: Database, groups: list[Group], roots: list[Path], kept_roots: list[Path]
-) -> None:
-    """Writes the page and, for many groups, further pages beside it: groups.html, groups-2.html, ..."""
-    pages = max(1, -(-len(groups) // PAGE))
-    paths = [path, *(path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, pages + 1))]
-    title = f"{counted(len(groups), 'group')} of near-duplicates among {len(database):,} images"
-    for number, at in enumerate(paths):
-        part_of = groups[number * PAGE : (number + 1) * PAGE]
-        shown = [
-            gallery.Query(_name(keeper), image_path(kept_roots, keeper.key), None, _hits(items))
-            for keeper, items in part_of
-        ]
-        subtitle = f"Page {number + 1} of {pages}. Badges show the distance to the kept image in bits."
-        if any(len(items) > PAGE for _, items in part_of):
-            subtitle += f" The first {PAGE} duplicates of each group are shown."
-        near = [(name, i) for name, i in (("previous", number - 1), ("next", number + 1)) if 0 <= i < pages]
-        text = gallery.page(
-            shown,
-            title=title,
-            subtitle=subtitle,
-            bits=database.bits,
-            locate=lambda key: image_path(roots, key),
-            caption="keep",
-            links=[(f"{name} page", paths[i].name) for name, i in near],
-        )
-        with replacing(at, gallery.GROUPS) as out:
-            out.write(text.encode())
-        console.note(f"wrote {at}")
-
-
-def _hits(items: list[Item]) -> list[Hit]:
-    return [Hit(rank, *item) for rank, item in enumerate(items[:PAGE], 1)]
+    sys.stdout.write(f'{json.dumps(head, indent=1)[:-2]},\n "groups": [')
+    for number, group in enumerate(groups):
+        found = {"keep": group.keeper._asdict(), "duplicates": [item._asdict() for item in group.duplicates]}
+        sys.stdout.write(f"{',' if number else ''}\n  {json.dumps(found)}")
+    sys.stdout.write("\n ]\n}\n")

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._util import console
 from .._util.wording import counted
-from ..encoder.encoder import Encoder
+from ..encoder.types import BatchEncoder
 from ..errors import InvalidInputError
 from ..images.listing import LeftOut
 from . import common
@@ -65,15 +65,16 @@ class EncodeProgress:
         sums: checksums of the files encoded so far, uint64 (n, 2).
     """
 
-    def __init__(self, encoder: Encoder, paths: list[str], already: int = 0) -> None:
+    def __init__(self, encoder: BatchEncoder, paths: list[str], already: int = 0, source: str = "--images") -> None:
         """Prepares the encoding of `paths`.
 
-        If none of them can be read, iteration raises InvalidInputError, unless `already` > 0 images are stored.
+        If none of them can be read, iteration raises InvalidInputError with the path `source`, unless `already` > 0
+        images are stored.
         """
         from ..encoder.batch import encode_loaded
 
         self.skipped: list[dict[str, str]] = []
-        self._paths, self._already = paths, already
+        self._paths, self._already, self._source = paths, already, source
         self._bar = console.progress_bar(total=len(paths), unit="image", desc="indexing")
         self.sums = np.zeros((len(paths), 2), np.uint64)
         self._encoder = encoder
@@ -94,7 +95,7 @@ class EncodeProgress:
             yield from self._run
         if self._paths and self._run.summary.images == 0 and not self._already:
             count = counted(len(self._paths), "image")
-            raise InvalidInputError(f"none of {count} could be read; nothing was written", path="--images")
+            raise InvalidInputError(f"none of {count} could be read; nothing was written", path=self._source)
 
     def summarise(self, target: Path, as_json: bool, left_out: LeftOut, **more: Any) -> int:
         """Prints the summary and returns the exit code.

@@ -10,6 +10,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -17,9 +18,10 @@ from urllib.parse import quote
 
 from .._util.atomic import begins_with
 from .._util.console import one_line
+from .._util.hardware import available_cores
 from ..database.items import class_names
 from ..errors import IdcwhError
-from ..images.preprocess import Preprocess, load_image
+from ..images.preprocess import Preprocess, load_reduced, to_pixels
 from .hits import Hit
 
 THUMBNAIL = Preprocess(resize=144, crop=144, interpolation="bicubic")
@@ -31,12 +33,23 @@ Locate = Callable[[str | None], Path | None]
 
 @dataclass(frozen=True)
 class Query:
-    """A query and its hits in order. `label` is the name of its folder if items have this label, otherwise None."""
+    """A query and its hits in order.
+
+    Attributes:
+        name: text below its image.
+        image: its file or bytes; None if it is missing.
+        label: the name of its folder if items have this label, otherwise None.
+        hits: the hits that are shown.
+        more: number of further hits.
+        key: its key, for the line of `pair`.
+    """
 
     name: str
     image: Path | bytes | None
     label: str | None
     hits: list[Hit]
+    more: int = 0
+    key: str | None = None
 
 
 def page(
@@ -48,6 +61,7 @@ def page(
     locate: Locate,
     caption: str = "query",
     links: Sequence[tuple[str, str]] = (),
+    pair: Callable[[str, str], str] | None = None,
 ) -> str:
     """Returns the page as HTML text.
 
@@ -58,9 +72,11 @@ def page(
         locate: function that returns the image file of a key.
         caption: word below the image of a query.
         links: (text, file name) of other pages.
+        pair: function of the keys of a query and a hit, which returns a line to be copied from the page.
     """
     images = _Images(locate)
-    rows = "\n".join(_row(query, caption, bits, images) for query in queries)
+    images.load(queries)
+    rows = "\n".join(_row(query, caption, bits, images, pair) for query in queries)
     judged = any(query.label for query in queries)
     legend = (
         '<p class="legend"><span class="dot same"></span> same label as the query '
@@ -76,8 +92,12 @@ def page(
     )
 
 
-def _row(query: Query, caption: str, bits: int, images: _Images) -> str:
-    hits = "\n".join(_hit(hit, query.label, bits, images) for hit in query.hits) or '<p class="none">no hits</p>'
+def _row(query: Query, caption: str, bits: int, images: _Images, pair: Callable[[str, str], str] | None) -> str:
+    lines = [_line(pair, query.key, hit.key) for hit in query.hits]
+    hits = "\n".join(_hit(hit, query.label, bits, images, line) for hit, line in zip(query.hits, lines, strict=True))
+    hits = hits or '<p class="none">no hits</p>'
+    if query.more > 0:
+        hits += f'\n<p class="none">and {query.more:,} more</p>'
     label = f"<b>{escape(_printable(query.label))}</b>" if query.label else ""
     return (
         f'<section><figure class="query" title="{escape(_printable(query.name))}">'
@@ -87,7 +107,17 @@ def _row(query: Query, caption: str, bits: int, images: _Images) -> str:
     )
 
 
-def _hit(hit: Hit, wanted: str | None, bits: int, images: _Images) -> str:
+def _line(pair: Callable[[str, str], str] | None, query: str | None, hit: str | None) -> str:
+    """Returns the HTML of the line to be copied, or "" without one. A page cannot hold bytes that are not UTF-8."""
+    if pair is None or query is None or hit is None:
+        return ""
+    text = pair(query, hit)
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        return ""
+    return f"<details><summary>not a duplicate</summary><pre>{escape(text)}\n</pre></details>"
+
+
+def _hit(hit: Hit, wanted: str | None, bits: int, images: _Images, line: str) -> str:
     judged = wanted is not None and hit.label is not None
     verdict = "" if not judged else " same" if wanted in class_names(hit.label or "") else " other"
     name = hit.key or f"id {hit.id}"
@@ -96,7 +126,7 @@ def _hit(hit: Hit, wanted: str | None, bits: int, images: _Images) -> str:
     return (
         f'<figure class="hit{verdict}" title="{escape(_printable(name))}">{image}'
         f'<span class="distance" title="Hamming distance, 0 to {bits} bits">{hit.distance}</span>'
-        f"<figcaption><i>{hit.rank}</i> {label}<small>{escape(_printable(name))}</small></figcaption></figure>"
+        f"<figcaption><i>{hit.rank}</i> {label}<small>{escape(_printable(name))}</small>{line}</figcaption></figure>"
     )
 
 
@@ -118,33 +148,40 @@ class _Images:
         self._numbers: dict[Path | bytes, int | None] = {}
         self._rules: list[str] = []
 
+    def load(self, queries: list[Query]) -> None:
+        """Computes the thumbnails of the images of a page on all cores."""
+        found = [path for query in queries for path in (query.image, *(self.locate(hit.key) for hit in query.hits))]
+        paths = dict.fromkeys(path for path in found if path is not None)
+        with ThreadPoolExecutor(available_cores(), thread_name_prefix="idcwh-page") as pool:
+            try:
+                for path, data in zip(paths, pool.map(_thumbnail, paths), strict=True):
+                    self._numbers[path] = None if data is None else len(self._rules)
+                    if data is not None:
+                        self._rules.append(f".p{len(self._rules)}{{background-image:url({data})}}")
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for queued images
+
     def show(self, path: Path | bytes | None, name: str) -> str:
-        number = self._number(path) if path is not None else None
+        number = None if path is None else self._numbers[path]
         if number is None:
             return '<div class="image missing">no image</div>'
         return f'<div class="image p{number}" role="img" aria-label="{escape(_printable(name))}"></div>'
-
-    def _number(self, path: Path | bytes) -> int | None:
-        if path not in self._numbers:
-            try:
-                data = _thumbnail(path)
-            except IdcwhError:  # missing or corrupt since it was indexed; the page shows "no image"
-                self._numbers[path] = None
-            else:
-                self._numbers[path] = len(self._rules)
-                self._rules.append(f".p{len(self._rules)}{{background-image:url(data:image/jpeg;base64,{data})}}")
-        return self._numbers[path]
 
     def css(self) -> str:
         return "\n".join(self._rules)
 
 
-def _thumbnail(path: Path | bytes) -> str:
+def _thumbnail(path: Path | bytes) -> str | None:
+    """Returns the URL with the bytes of a thumbnail, or None if the file was removed or corrupted meanwhile."""
     from PIL import Image
 
     buffer = io.BytesIO()
-    Image.fromarray(load_image(path, THUMBNAIL)).save(buffer, "JPEG", quality=88)
-    return base64.b64encode(buffer.getvalue()).decode()
+    try:
+        pixels = to_pixels(load_reduced(path, 2 * THUMBNAIL.crop), THUMBNAIL, "image")
+    except IdcwhError:
+        return None
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=88)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 _STYLE = """
@@ -157,7 +194,7 @@ body{margin:0 auto;padding:28px;max-width:1560px;background:var(--ground);color:
 body{font:14px/1.4 system-ui,sans-serif}
 h1{font-size:20px;margin:0}
 header p{margin:4px 0;color:var(--soft)}
-section{display:flex;gap:22px;padding:18px 0;border-top:1px solid var(--line);margin-top:14px}
+section{display:flex;gap:22px;padding:18px 6px;border-top:1px solid var(--line);margin:14px -6px 0}
 figure{margin:0;position:relative;width:144px;flex:none}
 .image{width:144px;height:144px;border-radius:6px;background:var(--card) center/cover}
 .missing{display:grid;place-items:center;color:var(--soft);font-size:12px}
@@ -178,6 +215,11 @@ small{display:block;color:var(--soft);overflow:hidden;text-overflow:ellipsis;whi
 .dot.other{background:var(--other)}
 .legend .dot:first-child{margin-left:0}
 .none{color:var(--soft)}
+section{content-visibility:auto;contain-intrinsic-size:auto 230px}
+details{font-size:12px;color:var(--soft)}
+summary{cursor:pointer}
+pre{margin:4px 0 0;max-width:144px;overflow:auto;user-select:all}
+header a{margin-right:14px;color:inherit}
 """
 
 _PAGE = """<!doctype html>

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,11 @@ from .._util.hardware import available_cores
 from .._util.wording import counted
 from ..images.decoding import UnreadableImage
 from ..images.preprocess import Pixels
-from .types import Codes, ImageInput, Logits
-
-if TYPE_CHECKING:
-    from .encoder import Encoder
+from .types import BatchEncoder, Codes, ImageInput
 
 OnSkip = Callable[[str, str], object]  # (path, reason)
 Progress = Callable[[int], object]  # (number of images encoded or skipped since the last call)
-Run = Callable[[Pixels], tuple[Codes, Logits]]
+Run = Callable[[Pixels], tuple[Codes, Any]]
 
 # With fewer images per thread, opening a second session takes longer than it saves (benchmarks/first_code.py times the
 # opening).
@@ -93,7 +90,7 @@ class EncodeRun:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: BatchEncoder,
         count: int,
         load: Callable[[int], Pixels],
         workers: int | None,
@@ -143,8 +140,7 @@ class EncodeRun:
                 stop.set()  # chunks in work end at their next image, queued ones at once
 
     def _work(self, members: range, run: Run, turns: threading.Semaphore, stop: threading.Event) -> _Chunk:
-        side = self._encoder.preprocess.crop
-        pixels = np.empty((len(members), side, side, 3), np.uint8)
+        pixels = np.empty((len(members), *self._encoder.input_shape), np.uint8)
         positions: list[int] = []
         skipped: list[UnreadableImage] = []
         started = time.perf_counter()
@@ -174,7 +170,7 @@ class EncodeRun:
 
 
 def encode_files(
-    encoder: Encoder,
+    encoder: BatchEncoder,
     images: Sequence[ImageInput],
     *,
     workers: int | None = None,
@@ -195,7 +191,7 @@ def encode_files(
 
 
 def encode_loaded(
-    encoder: Encoder,
+    encoder: BatchEncoder,
     count: int,
     load: Callable[[int], Pixels],
     *,
@@ -208,8 +204,8 @@ def encode_loaded(
     Args:
         encoder: the model.
         count: number of images.
-        load: returns the preprocessed pixels of image 0, 1, ..., uint8 [H, W, 3]. It is called from several threads
-            and raises UnreadableImage for an image to skip.
+        load: returns the array of image 0, 1, ..., of the shape `encoder.input_shape`. It is called from several
+            threads and raises UnreadableImage for an image to skip.
         workers, on_skip, progress: as in `encode_files`.
     """
     return EncodeRun(encoder, count, load, workers, on_skip, progress)

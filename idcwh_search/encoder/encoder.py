@@ -161,6 +161,11 @@ class Encoder:
             f"array, not {type(image).__name__}"
         )
 
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Shape of the pixels of one image."""
+        return self.preprocess.crop, self.preprocess.crop, 3
+
     def encode(self, pixels: Pixels) -> Codes:
         """Returns codes uint8 [n, ceil(bits / 8)] of preprocessed images uint8 [n, H, W, 3], n >= 0."""
         return self.run(pixels)[0]

@@ -19,9 +19,9 @@ import math
 import os
 import reprlib
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ from .decoding import UnreadableImage, open_image, to_rgb
 Pixels = npt.NDArray[np.uint8]
 Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 """An image file: its path, its bytes, or a file object opened in binary mode."""
+
+_Result = TypeVar("_Result")
 
 _RESAMPLING = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -111,23 +113,42 @@ def load_image(path: Encoded, preprocess: Preprocess) -> Pixels:
     """
     if not isinstance(preprocess, Preprocess):
         raise TypeError(f"preprocess: expected a Preprocess(resize, crop), not {type(preprocess).__name__}")
+    return _opened(path, lambda image, name: to_pixels(image, preprocess, name))
+
+
+def load_reduced(path: Encoded, side: int) -> Image.Image:
+    """Returns an image file as upright RGB, for programs that need no more than about `side` pixels per side.
+
+    A JPEG file is decoded at a fraction of its size, both sides of which are at least `side` if those of the file are.
+    This is several times faster. Arguments and errors are those of `load_image`.
+    """
+
+    def reduced(image: Image.Image, name: str | os.PathLike[str]) -> Image.Image:
+        image.draft(None, (side, side))
+        return to_rgb(image, name)
+
+    return _opened(path, reduced)
+
+
+def _opened(path: Encoded, use: Callable[[Image.Image, str | os.PathLike[str]], _Result]) -> _Result:
+    """Returns the result of a function of an opened image and its name. Raises UnreadableImage."""
     if not isinstance(path, str | os.PathLike):
         content, name = _content(path)
         if not content:
             raise UnreadableImage(name, "an empty file")
-        return to_pixels(open_image(io.BytesIO(content), name), preprocess, name)
+        return use(open_image(io.BytesIO(content), name), name)
     if not os.fspath(path):
         raise UnreadableImage("''", "an empty path")
     try:
         if (inside := _in_shard(path)) is not None:
-            return to_pixels(open_image(inside, path), preprocess, path)
+            return use(open_image(inside, path), path)
         status = os.stat(path)  # before opening, because opening a named pipe would block
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableImage(path, "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file")
         if status.st_size == 0:
             raise UnreadableImage(path, "an empty file")
         with open(path, "rb") as file:
-            return to_pixels(open_image(file, path), preprocess, path)
+            return use(open_image(file, path), path)
     except OSError as error:
         raise UnreadableImage(path, error.strerror or str(error)) from error
     except ValueError as error:  # a NUL byte

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse.csgraph
 from PIL import Image
 
 import idcwh_search as ih
@@ -97,7 +98,7 @@ def test_remove_list_spares_keys_of_kept_items(tmp_path: Path, commands: Runner)
     with ih.Database.create(db, 8) as new:
         new.add(np.array([[0], [0], [0], [0], [255]], np.uint8), keys=["a", "a", "b", None, "c"])
     _, err = commands(dedup.main, "--db", db, "--radius", 0, "--remove-list", keys)
-    assert keys.read_text() == "b\n" and "2 duplicates left out" in err
+    assert keys.read_text() == "b\n" and "left out 2 duplicates" in err
 
 
 def test_reference_keeps_its_items(
@@ -140,6 +141,63 @@ def test_html_pages_show_groups(doubled: Path, first: str, tmp_path: Path, comma
     second = tmp_path / "groups-2.html"
     assert page.read_text().count("<section>") == 100 and second.read_text().count("<section>") == 1
     assert 'href="groups-2.html"' in page.read_text() and 'href="groups.html"' in second.read_text()
+
+
+def labelled(groups: list[dict[str, object]], ids: np.ndarray) -> list[int]:
+    """Returns the id of the kept item per id, -1 for an item in no group."""
+    found = dict.fromkeys(ids.tolist(), -1)
+    for group in groups:
+        for item in (group["keep"], *group["duplicates"]):
+            found[item["id"]] = group["keep"]["id"]
+    return list(found.values())
+
+
+@pytest.mark.parametrize("mode", ["greedy", "components"])
+@pytest.mark.parametrize("seed", range(4))
+def test_not_duplicates_equal_brute_force(mode: str, seed: int, tmp_path: Path, commands: Runner) -> None:
+    random, radius = np.random.default_rng(seed), 2 if mode == "greedy" else 1
+    codes = random.integers(0, 256, (120, 2), np.uint8) & np.uint8([[255, 7]])
+    names = [f"k{number}" for number in random.integers(0, 100, 120)]  # some items share a key
+    apart = {frozenset((f"k{a}", f"k{b}")) for a, b in random.integers(0, 100, (600, 2)) if a != b}
+    listed, db = tmp_path / "apart.tsv", tmp_path / "codes.bin"
+    listed.write_text("".join("\t".join(pair) + "\n" for pair in map(sorted, apart)) + "k1\tgone\n\n")
+    with ih.Database.create(db, 11) as new:
+        ids = new.add(codes, ids=random.permutation(120), keys=names)
+    near = np.unpackbits(codes[:, None] ^ codes[None], axis=2).sum(axis=2) <= radius
+    near &= np.array([[frozenset((a, b)) not in apart for b in names] for a in names])
+    keeper = np.arange(120)
+    if mode == "greedy":
+        for row in range(120):
+            keeper[row] = next((k for k in range(row) if keeper[k] == k and near[k, row]), row)
+    else:
+        _, number = scipy.sparse.csgraph.connected_components(near)
+        keeper = np.array([np.flatnonzero(number == n)[0] for n in number])
+    single = np.bincount(keeper, minlength=120)[keeper] == 1
+    expected = np.where(single, -1, ids[keeper])
+    options = ("--db", db, "--radius", radius, "--mode", mode)
+    groups = commands.json(dedup.main, *options, "--not-duplicates", listed)["groups"]
+    assert labelled(groups, ids) == expected.tolist()
+    assert groups != commands.json(dedup.main, *options)["groups"]
+
+
+def test_not_duplicates_apply_to_a_reference(tmp_path: Path, commands: Runner) -> None:
+    for name, values in (("new", [0, 255]), ("old", [1, 3, 254])):
+        with ih.Database.create(tmp_path / name, 8) as db:
+            db.add(np.uint8(values)[:, None], keys=[f"{name}\t{value}" for value in values])
+    listed = tmp_path / "apart.tsv"
+    listed.write_bytes(b"\xef\xbb\xbfold\\t1\tnew\\t0\r\nnew\\t255\told\\t254")
+    options = ("--db", tmp_path / "new", "--reference", tmp_path / "old", "--radius", 2, "--not-duplicates", listed)
+    (group,) = commands.json(dedup.main, *options)["groups"]
+    assert (group["keep"]["key"], group["duplicates"][0]["key"]) == ("old\t3", "new\t0")
+
+
+@pytest.mark.parametrize("line", [b"a", b"a\t", b"\tb", b"a\tb\tc", b"a\\x\tb", b"a\\\tb\\", b"a\t\0"])
+def test_not_duplicates_names_the_wrong_line(line: bytes, doubled: Path, tmp_path: Path, commands: Runner) -> None:
+    listed = tmp_path / "apart.tsv"
+    listed.write_bytes(b"a\tb\n\n" + line + b"\n")
+    options = ("--db", doubled, "--radius", 2, "--not-duplicates")
+    assert str(listed) + ("" if b"\0" in line else ":3: ") in commands.fails(dedup.main, *options, listed)
+    assert "is missing" in commands.fails(dedup.main, *options, tmp_path / "none.tsv")
 
 
 def test_empty_database_has_no_groups(tmp_path: Path, commands: Runner) -> None:

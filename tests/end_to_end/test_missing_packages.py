@@ -33,6 +33,7 @@ CASES = [
     ("fastapi", "serve", "serve", ["--db", "codes.bin"]),
     ("matplotlib", "evaluate", "bench", ["--codes", "codes.npz", "--plots", "plots"]),
     ("sklearn", "reproduce", "train", ["cifar10-mini", "--data", "data.npz", "--out", "run", "--freeze"]),
+    ("pdqhash", "dedup", "hashes", [".", "--hash", "pdq", "--radius", "31"]),
     ("pyarrow", "index", "arrow", ["import", "codes.parquet", "--db", "codes.bin"]),
 ]
 

@@ -79,6 +79,8 @@ def test_results_to_a_full_device_fail(database: Path, code_file: Path) -> None:
         ("idcwh-index", "info", database, "--json"),
         ("idcwh-index", "verify", database),
         ("idcwh-search", "--db", database, "--query-codes", code_file),
+        ("idcwh-dedup", "--db", database, "--radius", 20),
+        ("idcwh-dedup", "--db", database, "--radius", 20, "--json"),
         ("idcwh-eval", "--codes", code_file),
         ("idcwh-eval", "--codes", code_file, "--json"),
     ):

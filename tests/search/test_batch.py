@@ -30,6 +30,7 @@ class Numbered:
 
     def __init__(self, batch_size: int = 8, threads: int = 2, device: str = "cpu", slots: int = 2) -> None:
         self.preprocess = Preprocess(SIDE, SIDE)
+        self.input_shape = (SIDE, SIDE, 3)
         self.code_bytes, self.bits = 2, 16
         self.batch_size, self.threads, self.device, self.slots = batch_size, threads, device, slots
         self.batches: list[int] = []
