@@ -18,6 +18,7 @@ _EXPORTS = {
     "from_hex": "hexadecimal",
     "from_integers": "hexadecimal",
     "to_hex": "hexadecimal",
+    "to_integers": "hexadecimal",
     "HammingIndex": "search.index",
     "isa": "search.index",
     "clusters": "search.join",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from .hexadecimal import from_hex as from_hex
     from .hexadecimal import from_integers as from_integers
     from .hexadecimal import to_hex as to_hex
+    from .hexadecimal import to_integers as to_integers
     from .images.decoding import UnreadableImage as UnreadableImage
     from .images.preprocess import Preprocess as Preprocess
     from .images.preprocess import load_image as load_image

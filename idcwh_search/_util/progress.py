@@ -32,11 +32,14 @@ def bar(note: Callable[[str], None], quiet: bool, **options: Any) -> Any:
 
 
 class Lines:
-    """Progress as lines of text, one every SECONDS_BETWEEN_LINES: counts, rate, and an estimate of the time left."""
+    """Progress as lines of text, one every SECONDS_BETWEEN_LINES.
+
+    A line has counts, rate, and an estimate of the time left if the total is known.
+    """
 
     disable = True  # as on a hidden tqdm bar
 
-    def __init__(self, note: Callable[[str], None], desc: str, total: int, noun: str, initial: int = 0) -> None:
+    def __init__(self, note: Callable[[str], None], desc: str, total: int | None, noun: str, initial: int = 0) -> None:
         self.n, self.total = initial, total
         self._note, self._desc, self._nouns, self._initial = note, desc, plural(noun), initial
         self._more: dict[str, Any] = {}
@@ -46,7 +49,8 @@ class Lines:
         """Adds `n` to the count."""
         self.n += n
         now = time.monotonic()
-        if now - self._last_line >= SECONDS_BETWEEN_LINES and self.n < self.total:
+        ended = self.total is not None and self.n >= self.total
+        if now - self._last_line >= SECONDS_BETWEEN_LINES and not ended:
             self._last_line = now
             self._note(self._line(now - self._started))
 
@@ -56,8 +60,10 @@ class Lines:
 
     def _line(self, seconds: float) -> str:
         rate = (self.n - self._initial) / seconds
-        left = f", {duration((self.total - self.n) / rate)} left" if rate else ""
         more = "".join(f", {name} {value}" for name, value in self._more.items())
+        if self.total is None:
+            return f"{self._desc}: {self.n:,} {self._nouns}, {rate:.3g} {self._nouns}/s{more}"
+        left = f", {duration((self.total - self.n) / rate)} left" if rate else ""
         done = f"{self.n:,} of {self.total:,} {self._nouns} ({100 * self.n / self.total:.0f} %)"
         return f"{self._desc}: {done}, {rate:.3g} {self._nouns}/s{left}{more}"
 

@@ -18,6 +18,7 @@ from ..database.provenance import (
     keys_below,
     move_images,
     open_encoder,
+    refuse_hashes,
     rename_items,
 )
 from ..errors import InvalidInputError, NotFoundError
@@ -60,6 +61,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: Any) -> int:
     with Database.open(options.db, "r+") as database:
+        refuse_hashes(database)
         listing = ImageInputs(options.images, options.labels)
         console.note_all(listing.left_out.lines())
         root = images_root(database, options.root, listing.root)

@@ -14,12 +14,13 @@ from . import common
 EPILOG = """examples:
   idcwh-index export codes.bin codes.parquet
   idcwh-index export codes.bin codes.faiss
-  idcwh-index export codes.bin codes.npy --ids ids.npy"""
+  idcwh-index export codes.bin codes.npy --ids ids.npy
+  idcwh-index export pdq.bin pdq.csv                       (id, key, label and hash in hexadecimal)"""
 
 
 def add_parser(commands: Any) -> None:
     """Adds the command to those of idcwh-index."""
-    help = "write a database as a file of faiss, NumPy, Parquet or Arrow"
+    help = "write a database as a file of faiss, NumPy, Parquet or Arrow, or of hashes"
     parser = common.add_command(commands, "export", run, help=help, epilog=EPILOG)
     common.add_database(parser.add_argument)
     parser.add_argument("out", type=common.path, metavar="OUT", help="file to write, such as codes.parquet")

@@ -45,6 +45,7 @@ def run(options: Any) -> int:
         "size": f"{found['bytes']:,} bytes in {segments}{unused}, format {found['format']}",
         "model": model.get("path", "-"),
         "fingerprint": model.get("sha256", "-"),
+        "hash order": part(found["manifest"], "hashes").get("order", "-"),
         "images": part(found["manifest"], "images").get("absolute", "-"),
     }
     for name, value in lines.items():

@@ -1,4 +1,4 @@
-"""The queries of idcwh-search: images, lists of images, an image on standard input, or packed codes in a file."""
+"""The queries of idcwh-search: images, lists of images, an image on standard input, or codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from .._util import console, npy
 from ..database.database import Database
 from ..database.provenance import keys_of_file, open_encoder
-from ..errors import InvalidInputError
+from ..errors import InvalidInputError, UsageError
 from ..images.listing import LeftOut, find_images
 from . import common
 from .hits import Query
@@ -52,7 +52,10 @@ def read_queries(options: Any, database: Database, roots: list[Path]) -> Queries
 
     Raises:
         InvalidInputError: none of the query images can be read.
+        UsageError: a code on the command line is invalid.
     """
+    if options.code is not None:
+        return _hexadecimal(options.code, database)
     if options.query_codes is not None:
         return _codes(options.query_codes, database)
     images: list[Image] = []
@@ -82,6 +85,17 @@ def _codes(path: str, database: Database) -> Queries:
     codes = npy.load(Path(path), f"packed codes, uint8 (n, {code_bytes(database.bits)})")
     codes = check_codes(np.ascontiguousarray(codes), database.bits, name=path)
     return Queries([Query(f"{path}[{i}]", code) for i, code in enumerate(codes)])
+
+
+def _hexadecimal(texts: list[str], database: Database) -> Queries:
+    from ..hexadecimal import BYTES, InvalidHashError, from_hex
+
+    try:
+        codes = from_hex(texts, database.bits, order=database.hash_order or BYTES)
+    except InvalidHashError as error:
+        found, expected = error.found, error.expected
+        raise UsageError(f"{error.shown} is invalid", path="--code", found=found, expected=expected) from None
+    return Queries([Query(text, code) for text, code in zip(texts, codes, strict=True)])
 
 
 def _standard_input() -> _StandardInput | None:

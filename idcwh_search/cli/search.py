@@ -25,6 +25,7 @@ EPILOG = f"""examples:
   idcwh-search --db codes.bin --query photo.jpg --radius 3 --json
   idcwh-search --db codes.bin --query photo.jpg --label bird cat --key-prefix holiday/2024/
   idcwh-search --db codes.bin --query front.jpg side.jpg --combine
+  idcwh-search --db pdq.bin --code d38bc9cb7af4971a4acfd1e4f0f22c3bae1cf38748f31838c31c41c7be701418
   curl -s https://example.org/photo.jpg | idcwh-search --db codes.bin --query -
 
 The output has rank, Hamming distance in bits, key and label of each hit, ordered by (distance, id).
@@ -57,6 +58,13 @@ def parser() -> common.Parser:
     source.add_argument(
         "--query-codes", type=common.path, metavar="FILE.npy", help="packed query codes, uint8 (n, ceil(bits/8))"
     )
+    source.add_argument(
+        "--code",
+        nargs="+",
+        action="extend",
+        metavar="HEX",
+        help="query codes in hexadecimal, in the hash order of the database, or byte by byte without one",
+    )
     group.add_argument(
         "--combine", action="store_true", help="one query for all images, by the sign of their mean logits"
     )
@@ -81,14 +89,15 @@ def parser() -> common.Parser:
 def main(argv: list[str] | None = None) -> int:
     command = parser()
     options = command.parse_args(argv)
-    if options.combine and options.query_codes is not None:
-        command.error("argument --combine: not allowed with argument --query-codes, because codes have no logits")
+    if options.combine and options.query is None:
+        name = "--code" if options.query_codes is None else "--query-codes"
+        command.error(f"argument --combine: not allowed with argument {name}, because codes have no logits")
     if options.html is not None:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
         check_target(options.html, gallery.KIND, *inputs)
     with Database.open(options.db) as database:
         where = selected(options, database)
-        codes_only = options.query_codes is not None and options.html is None
+        codes_only = options.query is None and options.html is None
         roots = [] if codes_only else image_roots(database, options.root)
         queries = read_queries(options, database, roots)
         search = Search(options.top, options.radius, where, options.exclude_self, options.threads)
@@ -202,7 +211,8 @@ def _write_page(path: Path, database: Database, answers: list[Answer], roots: li
         shown.append(gallery.Query(answer.query.name, image, label, answer.hits))
     title = f"{len(shown)} {'query' if len(shown) == 1 else 'queries'} against {len(database):,} images"
     method = str(part(part(database.manifest, "model"), "method").get("name", "")).upper()
-    subtitle = f"{database.path.name}: {database.bits}-bit {method} codes. Badges show the Hamming distance in bits."
+    origin = " ".join(filter(None, (f"{database.bits}-bit", database.hash_order or method)))
+    subtitle = f"{database.path.name}: {origin} codes. Badges show the Hamming distance in bits."
     missing = set[str | None]()
 
     def locate(key: str | None) -> Path | None:

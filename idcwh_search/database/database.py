@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .. import _core
 from .._util.deprecated import renamed_argument, warn_renamed
 from ..codes import check_bits
 from ..errors import CorruptFileError, MismatchError, ModelMismatchError
+from ..hexadecimal import Order
 from ..search.base import Ids, Searchable, read_only
 from ..search.join import BLOCK, Join
 from ..search.where import Where, as_id_list
@@ -62,6 +63,11 @@ class _Readable(Searchable):
                 hint="write another one with set_manifest",
             )
         return manifest
+
+    @property
+    def hash_order(self) -> Order | None:
+        """Order of the bits of hashes of another program, as in `from_hex`; None for other codes."""
+        return cast("Order | None", part(self.manifest, "hashes").get("order"))
 
     def keys(self, ids: Ids | None = None) -> list[str | None]:
         """Returns the keys (image paths) of these ids, or of all items in row order; None for an item without one."""
@@ -468,22 +474,28 @@ def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def check_same_model(database: _Readable, other: _Readable) -> None:
-    """Raises MismatchError unless both have one code length and, by their manifests, one model and preprocessing.
+    """Raises MismatchError unless both have one code length and, by their manifests, one origin.
 
-    A database without a model matches only another one without a model.
+    The origin is a model with its preprocessing, or the order of hashes of another program. A database without one
+    matches only another one without.
     """
     if other.bits != database.bits:
         found, expected = f"{other.bits} bits", f"{database.bits} bits"
         raise MismatchError("code length does not match", path=_path(other), found=found, expected=expected)
-    stored, wanted = part(other.manifest, "model"), part(database.manifest, "model")
-    for name, noun in (("sha256", "model"), ("preprocess", "preprocessing")):
-        if stored.get(name) != wanted.get(name):
+    stored, wanted = other.manifest, database.manifest
+    for section, name, noun, hint in (
+        ("hashes", "order", "hash order", "import both databases with one hash order"),
+        ("model", "sha256", "model", "build both databases with one model"),
+        ("model", "preprocess", "preprocessing", "build both databases with one model"),
+    ):
+        its, ours = part(stored, section).get(name), part(wanted, section).get(name)
+        if its != ours:
             raise ModelMismatchError(
                 f"{noun} does not match",
                 path=_path(other),
-                found=stored.get(name) or f"no {noun}",
-                expected=wanted.get(name) or f"no {noun}",
-                hint="build both databases with one model",
+                found=its or f"no {noun}",
+                expected=ours or f"no {noun}",
+                hint=hint,
             )
 
 

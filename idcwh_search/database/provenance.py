@@ -62,6 +62,7 @@ def open_encoder(
         ModelMismatchError: the model is not the one that computed the codes.
         NotFoundError: the model is missing.
     """
+    refuse_hashes(database)
     stored = part(database.manifest, "model")
     if preprocess is None and stored.get("precision") == "unknown":
         preprocess = Preprocess.from_dict(part(stored, "preprocess"))
@@ -77,6 +78,18 @@ def open_encoder(
         )
     _check_same(database, stored, encoder)
     return encoder
+
+
+def refuse_hashes(database: Database) -> None:
+    """Raises ModelMismatchError for a database with hashes of another program, which no model can compute."""
+    if database.hash_order is not None:
+        raise ModelMismatchError(
+            "does not match images and models",
+            path=database.path,
+            found=f"hashes of another program in order {database.hash_order}",
+            expected="codes of a model",
+            hint="pass hashes of that program to idcwh-search --code or idcwh-index import",
+        )
 
 
 def _check_same(database: Database, stored: dict[str, Any], encoder: Encoder) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from .._util.text_files import check_text, delimiter
 from ..errors import InvalidInputError, NotFoundError
 from ..images import tar
-from ..images.listing import check_text
 from .labelled import LabelledImages, in_label_order
 
 _HEAD = 8192  # bytes in which a check looks for binary content
@@ -56,7 +56,7 @@ def load(manifest: Path, spec: str, *, unlabelled: bool = False) -> LabelledImag
 def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
     """Yields the rows `path,label[,label...]`, separated by commas, semicolons or tabs. The header is optional."""
     with manifest.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, strict=True, delimiter=_delimiter(manifest))
+        reader = csv.reader(file, strict=True, delimiter=delimiter(manifest))
         header: list[str] | None = None
         try:
             for cells in reader:
@@ -70,13 +70,6 @@ def _csv_rows(manifest: Path, unlabelled: bool) -> Iterator[Row]:
                 yield _csv_row(manifest, reader.line_num, header, [cell.strip() for cell in cells])
         except csv.Error as error:
             raise _at(manifest, reader.line_num, f"is invalid: {error}", expected="CSV") from None
-
-
-def _delimiter(manifest: Path) -> str:
-    """Returns the separator of the first line: a comma if it has one, otherwise a semicolon, otherwise a tab."""
-    with manifest.open("rb") as file:
-        first = next((line for line in file if line.removeprefix(codecs.BOM_UTF8).strip()), b"")
-    return next((mark for mark in ",;\t" if mark.encode() in first), ",")
 
 
 def _header(manifest: Path, line: int, cells: list[str], unlabelled: bool) -> list[str] | None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from .._util.text_files import check_text
 from .._util.wording import counted
 from ..errors import InvalidInputError, NotFoundError, NotSupportedError
 from . import tar
@@ -223,18 +224,6 @@ def find_images(source: str | os.PathLike[str]) -> ImageList:
             )
         check_text(file.peek(8192)[:8192], text, "an image, or a UTF-8 text file that lists images")
         return _listed(_lines(file, root, text), root, text)
-
-
-def check_text(head: bytes, path: str | os.PathLike[str], expected: str) -> None:
-    """Raises InvalidInputError if the first bytes of a file are UTF-16 or binary, and not UTF-8 text."""
-    utf16 = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if utf16 or b"\0" in head:
-        raise InvalidInputError(
-            path=path,
-            found="UTF-16 text" if utf16 else "a NUL byte",
-            expected=expected,
-            hint="save it as UTF-8" if utf16 else None,
-        )
 
 
 def suffixes() -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""Import and export of codes: faiss, NumPy, raw bytes, Parquet, Arrow, and SQL's bit strings.
+"""Import and export of codes: faiss, NumPy, raw bytes, Parquet, Arrow, hashes as text and CSV, and SQL's bit strings.
 
 `export` writes a file and `read` opens one. docs/interchange.md describes the formats. flat.py has NumPy and raw bytes,
-faiss_files.py faiss, tables.py Parquet and Arrow, and text.py bit strings.
+faiss_files.py faiss, tables.py Parquet and Arrow, hashes.py text and CSV, and text.py bit strings.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import numpy as np
 from .._util.atomic import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from ..database.database import Database
 from ..errors import AlreadyExistsError, InvalidInputError, not_installed
-from . import faiss_files, flat
-from .source import Items, Progress, Source, batches_of, consecutive
+from ..hexadecimal import ORDERS, Order, check_order
+from . import faiss_files, flat, hashes
+from .source import Columns, Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings
 
 __all__ = ["FORMATS", "Items", "Source", "export", "format_of", "from_bit_strings", "read", "to_bit_strings"]
 
-FORMATS = ("faiss", "npy", "raw", "parquet", "arrow")
+FORMATS = ("faiss", "npy", "raw", "parquet", "arrow", "csv", "text")
 _SUFFIXES = {
     ".faiss": "faiss",
     ".index": "faiss",
@@ -33,14 +34,19 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".csv": "csv",
+    ".txt": "text",
 }
 _TABLES = ("parquet", "arrow")
+_TEXTS = ("csv", "text")
 _KINDS = {
     "faiss": begins_with("binary index of faiss", rb"IB(xF|Mp|M2)"),
     "npy": NPY,
     "raw": UNRECOGNIZABLE,
     "parquet": begins_with("Parquet file", rb"PAR1"),
     "arrow": begins_with("Arrow file", rb"ARROW1"),
+    "csv": begins_with("CSV file of items", ",".join(hashes.CSV_COLUMNS).encode()),
+    "text": UNRECOGNIZABLE,
 }
 _WITHOUT_IDS = ("npy", "raw")
 
@@ -51,6 +57,11 @@ def read(
     format: str | None = None,
     bits: int | None = None,
     ids: str | os.PathLike[str] | None = None,
+    hash_order: Order | None = None,
+    integers: bool = False,
+    column: str | int | None = None,
+    key_column: str | int | None = None,
+    label_column: str | int | None = None,
 ) -> Source:
     """Opens a file of codes. The header is checked against the file size at once, the items when they are read.
 
@@ -60,6 +71,11 @@ def read(
         bits: code length. It is required for raw files, and for code lengths that are not a multiple of 8 in files
             that store whole bytes.
         ids: a .npy file of integers [n], for formats without ids (npy, raw).
+        hash_order: order of the hashes of another program, as in `from_hex`. It is required for csv and text.
+        integers: True for hashes that are decimal numbers, in csv, text and columns of strings.
+        column: column of codes or hashes in tables and csv (default "code", or "hash" with `hash_order`). It is a
+            name, or a number from 1 for a CSV file without names, as are the next two.
+        key_column, label_column: columns of keys and labels (default "key" and "label", if they exist).
 
     Raises:
         OSError: the file is missing or cannot be read.
@@ -70,12 +86,18 @@ def read(
     """
     source = Path(path)
     kind = format_of(source, format, ids)
+    form = _hashes(kind, hash_order, integers)
+    columns = Columns.of(column, key_column, label_column, "code" if form is None else "hash")
+    if columns.given and kind not in (*_TABLES, "csv"):
+        raise ValueError(f"column: expected none for {kind}, which has no columns")
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
             Path(place).stat()  # raises FileNotFoundError
             raise InvalidInputError(path=place, found="a folder, a device or a pipe", expected="a file")
     if kind in _TABLES:
-        return _tables().open_table(source, kind, bits)
+        return _tables().open_table(source, kind, bits, columns, form)
+    if form is not None:
+        return hashes.open_hashes(source, kind, bits, form, columns)
     if kind == "faiss":
         return faiss_files.open_index(source, bits)
     return flat.open_codes(source, kind, bits, None if ids is None else Path(ids))
@@ -144,11 +166,31 @@ def format_of(
     return format
 
 
+def _hashes(kind: str, order: Order | None, integers: bool) -> hashes.Hashes | None:
+    """Returns the form of the hashes of a file, or None for a file of codes."""
+    if order is None:
+        if kind in _TEXTS:
+            raise ValueError(f"hash_order: is missing for {kind}; expected one of {', '.join(ORDERS)}")
+        if integers:
+            raise ValueError("integers: expected a hash order as well")
+        return None
+    if kind not in (*_TABLES, *_TEXTS):
+        raise ValueError(f"hash_order: expected none for {kind}, which has codes")
+    check_order(order)
+    return hashes.Hashes(order, integers)
+
+
 def _writer(kind: str) -> Callable[[Database, Any, Progress], None]:
     if kind in _TABLES:
         tables = _tables()
         return lambda database, file, progress: tables.write(database, file, kind, progress)
-    return {"faiss": faiss_files.write, "npy": flat.write_npy, "raw": flat.write_codes}[kind]
+    return {
+        "faiss": faiss_files.write,
+        "npy": flat.write_npy,
+        "raw": flat.write_codes,
+        "csv": hashes.write_csv,
+        "text": hashes.write_text,
+    }[kind]
 
 
 def _tables() -> Any:
@@ -162,11 +204,12 @@ def _tables() -> Any:
 def _left_out(database: Database, kind: str, ids_beside: bool) -> list[str]:
     """Returns the names of the properties of this database that a file of this kind does not store."""
     ids = database.ids
+    texts = kind != "csv"
     lost = {
         "the code length": kind == "raw" or database.bits % 8 != 0,
-        "ids": kind in _WITHOUT_IDS and not ids_beside and not consecutive(ids),
-        "keys": any(key is not None for batch in batches_of(ids) for key in database.keys(batch)),
-        "labels": any(label is not None for batch in batches_of(ids) for label in database.labels(batch)),
+        "ids": kind in (*_WITHOUT_IDS, "text") and not ids_beside and not consecutive(ids),
+        "keys": texts and any(key is not None for batch in batches_of(ids) for key in database.keys(batch)),
+        "labels": texts and any(label is not None for batch in batches_of(ids) for label in database.labels(batch)),
         "mtime signatures": bool(database.mtime_signatures().any()),
         "checksums": bool(database.checksums().any()),
         "the manifest": bool(database.manifest),

@@ -119,6 +119,56 @@ class Source:
         return count
 
 
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table or CSV file.
+
+    Attributes:
+        names: the name per content "code", "key", "label" and "id", or its number from 1 in a file without names.
+        given: the contents whose column the caller named. They must exist, as must the codes.
+        numbered: True for numbers.
+    """
+
+    names: dict[str, str | int]
+    given: frozenset[str]
+    numbered: bool
+
+    @classmethod
+    def of(
+        cls, column: str | int | None, key_column: str | int | None, label_column: str | int | None, default: str
+    ) -> Columns:
+        """Returns the columns with default names for those that are None. `default` is the name of the codes'.
+
+        A column with a default name has one content only, so it is left out if the caller named it for another one.
+
+        Raises ValueError for numbers that are mixed with names.
+        """
+        chosen = {"code": column, "key": key_column, "label": label_column}
+        given = {content: name for content, name in chosen.items() if name is not None}
+        numbers = [name for name in given.values() if isinstance(name, int)]
+        if numbers:
+            if len(numbers) < len(given) or column is None or min(numbers) < 1:
+                raise ValueError("column: expected numbers from 1 for all columns, or names for all")
+            return cls(given, frozenset(given), numbered=True)
+        defaults = {"code": default, "key": "key", "label": "label", "id": "id"}
+        taken = set(given.values())
+        free = {content: name for content, name in defaults.items() if content == "code" or name not in taken}
+        return cls({**free, **given}, frozenset(given), numbered=False)
+
+    def present(self, path: str | os.PathLike[str], found: list[Any]) -> dict[str, Any]:
+        """Returns the columns that a file with the columns `found` has.
+
+        Raises InvalidInputError if a column is repeated, or if one that must exist is missing.
+        """
+        for content, name in self.names.items():
+            times = found.count(name)
+            if times > 1 or (times == 0 and (content == "code" or content in self.given)):
+                problem = f"column {name!r} is {'repeated' if times else 'missing'}"
+                hint = "choose one with --column" if content == "code" and content not in self.given else None
+                raise InvalidInputError(problem, path=path, found=", ".join(map(str, found)) or "no columns", hint=hint)
+        return {content: name for content, name in self.names.items() if name in found}
+
+
 def _invalid_items(path: Path, first: int, error: Exception) -> InvalidInputError:
     return InvalidInputError(f"is invalid from item {first}: {error}", path=path)
 

@@ -1,7 +1,7 @@
 """Parquet and Arrow IPC (Feather) files with a table of items. This module alone needs pyarrow.
 
 The table's metadata `idcwh` is JSON {"bits": ..., "model": the manifest}. Tables of other programs have none, and need
-only the column `code`.
+only a column of codes or of hashes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,17 +25,19 @@ from ..codes import check_bits, code_bytes
 from ..database.database import Database
 from ..database.items import mtime_signature_column
 from ..errors import CorruptFileError, InvalidInputError
+from ..hexadecimal import InvalidHashError, to_hex
 from . import source
-from .source import Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans, wrong_bits
+from .hashes import Hashes, invalid_hash
+from .source import Columns, Items, Progress, Source, batches_of, fitting_bits, refuse_unpacked, spans, wrong_bits
 
 _METADATA = b"idcwh"
 _FIRST_ROWS = 64  # rows that are read to find the code length
 _CHECKSUM = 16  # bytes, as in codes.bin
 _VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-_COLUMNS = ("id", "key", "label", "code")
 _SIGNATURES = ("mtime_signature", "stamp")  # the name of the column, and its old name
-_OURS = (*_COLUMNS, *_SIGNATURES, "checksum")  # read in our exports only: other tables may use the names differently
+_OURS = (*_SIGNATURES, "checksum")  # read in our exports only: other tables may use the names differently
 _CODES = "bytes (binary) or lists of bytes (list<uint8>)"
+_HASHES = "strings, int64 or uint64"
 
 
 def write(database: Database, file: BinaryIO, kind: str, progress: Progress) -> None:
@@ -71,13 +74,15 @@ def _text_array(column: str, values: list[str | None], kind: pa.DataType) -> pa.
 
 
 def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.DataType], progress: Progress) -> None:
-    width = code_bytes(database.bits)
+    width, order = code_bytes(database.bits), database.hash_order
     about = json.dumps({"bits": database.bits, "model": database.manifest})
     columns = [
         pa.field("id", pa.int64(), nullable=False),
         *(pa.field(name, text) for name, text in texts.items()),
         pa.field("code", pa.binary(width), nullable=False),
     ]
+    if order is not None:
+        columns.append(pa.field("hash", pa.string(), nullable=False))
     has_signatures = bool(database.mtime_signatures().any())
     if has_signatures:
         columns.append(pa.field("mtime_signature", pa.uint32(), nullable=False))
@@ -98,6 +103,8 @@ def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.Da
                 _text_array("label", database.labels(ids), texts["label"]),
                 pa.Array.from_buffers(pa.binary(width), len(ids), [None, pa.py_buffer(codes)]),
             ]
+            if order is not None:
+                arrays.append(pa.array(to_hex(codes, database.bits, order)))
             if has_signatures:
                 arrays.append(pa.array(database.mtime_signatures(ids)))
             if summed:
@@ -108,48 +115,57 @@ def _write(database: Database, file: BinaryIO, kind: str, texts: dict[str, pa.Da
                 progress(len(ids))
 
 
-def open_table(path: Path, kind: str, bits: int | None) -> Source:
+def open_table(path: Path, kind: str, bits: int | None, columns: Columns, hashes: Hashes | None) -> Source:
     """Returns the `Source` of a table.
 
     Args:
         path: the file.
         kind: "parquet" or "arrow".
         bits: code length, for a table without metadata whose code length is not a multiple of 8.
+        columns: names of the columns.
+        hashes: form of the hashes; None for a column of codes.
     """
+    if columns.numbered:
+        raise ValueError(f"column: expected names of columns for {kind}, not numbers")
     with _reading(path, kind):
-        schema, count, first = _schema_of(path, kind)
-        _column_of(path, schema, "code")
+        schema, count, first = _schema_of(path, kind, columns.names["code"])
+        names = columns.present(path, schema.names)
+        name, column = names["code"], None if first is None else _plain(first.column(0))
+        if hashes is not None:
+            length = _hash_bits(path, name, column, bits, hashes)
+            return Source(path, length, count, lambda: _items(path, kind, length, names, hashes), hashes.manifest)
         stored_bits, model = _about(path, schema)
-        if stored_bits is not None and bits not in (None, stored_bits):
-            raise wrong_bits(path, stored_bits, bits)
-        code_column = None if first is None else _plain(first.column("code"))
-        if bits is None and stored_bits is None and code_column is not None and _is_list(code_column.type):
-            refuse_unpacked(path, _codes(path, code_column, _code_width(path, code_column.type, None, first)))
+        if stored_bits is not None:
+            ours = Columns({ours: ours for ours in _OURS}, frozenset(), numbered=False)
+            names |= ours.present(path, schema.names)
+            if bits not in (None, stored_bits):
+                raise wrong_bits(path, stored_bits, bits)
+        if bits is None and stored_bits is None and column is not None and _is_list(column.type):
+            refuse_unpacked(path, _codes(path, name, column, _code_width(path, name, column.type, None, column)))
         bits = stored_bits if bits is None else bits
-        bits = fitting_bits(path, bits, _code_width(path, schema.field("code").type, bits, first))
+        bits = fitting_bits(path, bits, _code_width(path, name, schema.field(name).type, bits, column))
     if stored_bits is not None and "stamp" in schema.names:
         warn_renamed("the column 'stamp'", "'mtime_signature'", stacklevel=4)
-    known = _COLUMNS if stored_bits is None else _OURS
-    return Source(path, bits, count, lambda: _items(path, kind, bits, known), model)
+    return Source(path, bits, count, lambda: _items(path, kind, bits, names, None), model)
 
 
-def _schema_of(path: Path, kind: str) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
-    """Returns the schema, the number of rows if the file stores it, and a batch of the first rows."""
+def _schema_of(path: Path, kind: str, name: str | int) -> tuple[pa.Schema, int | None, pa.RecordBatch | None]:
+    """Returns the schema, the number of rows if the file stores it, and a batch of the first rows of one column."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
         count = file.metadata.num_rows
-        names = [name for name in file.schema_arrow.names if name == "code"]
+        names = [name] if file.schema_arrow.names.count(name) == 1 else []
         return file.schema_arrow, count, next(file.iter_batches(_FIRST_ROWS, columns=names), None)
     reader, batches = _open_ipc(path)
-    return reader.schema, None, next((_valid(batch) for batch in batches if batch.num_rows), None)
+    names = [name] if reader.schema.names.count(name) == 1 else []
+    return reader.schema, None, next((_valid(batch).select(names) for batch in batches if batch.num_rows), None)
 
 
-def _batches(path: Path, kind: str, known: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, kind: str, known: list[str]) -> Iterator[pa.RecordBatch]:
     """Yields the rows in batches of at most source.BATCH, with at least the columns in `known`."""
     if kind == "parquet":
         file = pa.parquet.ParquetFile(path)
-        names = [name for name in file.schema_arrow.names if name in known]
-        yield from map(_valid, file.iter_batches(source.BATCH, columns=names))
+        yield from map(_valid, file.iter_batches(source.BATCH, columns=known))
         return
     for batch in map(_valid, _open_ipc(path)[1]):
         yield from (batch.slice(start, stop - start) for start, stop in spans(batch.num_rows))
@@ -173,18 +189,24 @@ def _open_ipc(path: Path) -> tuple[Any, Iterator[pa.RecordBatch]]:
     return table, (table.get_batch(number) for number in range(table.num_record_batches))
 
 
-def _items(path: Path, kind: str, bits: int, known: tuple[str, ...]) -> Iterator[Items]:
+def _items(path: Path, kind: str, bits: int, names: dict[str, str], hashes: Hashes | None) -> Iterator[Items]:
+    rows = 0
     with _reading(path, kind):
-        for batch in _batches(path, kind, known):
-            columns = {name: _plain(batch.column(name)) for name in known if _column_of(path, batch.schema, name)}
+        for batch in _batches(path, kind, list(dict.fromkeys(names.values()))):
+            columns = {content: _plain(batch.column(name)) for content, name in names.items()}
             keys, labels = (_texts(columns[name]) if name in columns else None for name in ("key", "label"))
             ids = _ids(path, columns["id"]) if "id" in columns else None
             signatures = next(
                 (_mtime_signatures(path, name, columns[name]) for name in _SIGNATURES if name in columns), None
             )
-            items = Items(_codes(path, columns["code"], code_bytes(bits)), ids, keys, labels, signatures)
+            if hashes is None:
+                codes = _codes(path, names["code"], columns["code"], code_bytes(bits))
+            else:
+                codes = _hash_codes(path, names["code"], columns["code"], bits, hashes, rows)
+            items = Items(codes, ids, keys, labels, signatures)
             items.checksums = _checksums(path, columns["checksum"]) if "checksum" in columns else None
             yield items
+            rows += len(codes)
 
 
 @contextlib.contextmanager
@@ -211,16 +233,6 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _column_of(path: Path, schema: pa.Schema, name: str) -> bool:
-    """Returns True if the table has this column. Raises InvalidInputError if it repeats, or if `code` is missing."""
-    times = schema.names.count(name)
-    if times > 1 or (times == 0 and name == "code"):
-        raise InvalidInputError(
-            f"column {name!r} is {'repeated' if times else 'missing'}", path=path, found=", ".join(schema.names)
-        )
-    return times == 1
-
-
 def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
     """Returns code length and manifest of an exported database; None and an empty dictionary for other tables."""
     raw = (schema.metadata or {}).get(_METADATA)
@@ -236,7 +248,7 @@ def _about(path: Path, schema: pa.Schema) -> tuple[int | None, dict[str, Any]]:
     return bits, model
 
 
-def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.RecordBatch | None) -> int:
+def _code_width(path: Path, name: str, kind: pa.DataType, bits: int | None, first: pa.Array | None) -> int:
     """Returns the bytes per code from the type of the column, otherwise from `bits`, otherwise from the first row."""
     if pa.types.is_fixed_size_binary(kind):
         return kind.byte_width
@@ -244,19 +256,19 @@ def _code_width(path: Path, kind: pa.DataType, bits: int | None, first: pa.Recor
         return kind.list_size
     if bits is not None:
         return code_bytes(bits)
-    code = first.column("code")[0].as_py() if first is not None and first.num_rows else None
+    code = first[0].as_py() if first is not None and len(first) else None
     if code is None:
         raise InvalidInputError("code length is missing", path=path, hint="pass --bits")
     if not isinstance(code, bytes | list):
-        raise _wrong_column(path, "code", kind, _CODES)
+        raise _no_codes(path, name, kind)
     return len(code)
 
 
-def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
+def _codes(path: Path, name: str, column: pa.Array, width: int) -> np.ndarray:
     """Returns a column of bytes or of lists of bytes as uint8 (n, width)."""
     kind = column.type
     if column.null_count:
-        raise _wrong_column(path, "code", "rows without a value", _CODES)
+        raise _wrong_column(path, name, "rows without a value", _CODES)
     if _is_bytes(kind):
         values = column.to_pylist()
         lengths = set(map(len, values))
@@ -265,17 +277,57 @@ def _codes(path: Path, column: pa.Array, width: int) -> np.ndarray:
         lengths = set(pa.compute.list_value_length(column).unique().to_pylist())
         numbers = column.flatten()
         if numbers.null_count:
-            raise _wrong_column(path, "code", "bytes without a value", _CODES)
+            raise _wrong_column(path, name, "bytes without a value", _CODES)
         raw = numbers.cast(pa.uint8()).to_numpy()
     else:
-        raise _wrong_column(path, "code", kind, _CODES)
+        raise _no_codes(path, name, kind)
     if wrong := lengths - {width}:
-        raise _wrong_column(path, "code", f"a code of {wrong.pop()} bytes", f"codes of {width} bytes")
+        raise _wrong_column(path, name, f"a code of {wrong.pop()} bytes", f"codes of {width} bytes")
     return raw.reshape(-1, width)
 
 
-def _wrong_column(path: Path, name: str, found: object, expected: object) -> InvalidInputError:
-    return InvalidInputError(f"column {name!r} is invalid", path=path, found=str(found), expected=str(expected))
+def _hash_bits(path: Path, name: str, first: pa.Array | None, bits: int | None, hashes: Hashes) -> int:
+    values = [] if first is None else _hash_values(path, name, first[:1], 0)
+    if isinstance(values, np.ndarray):
+        hashes = replace(hashes, integers=True)
+        values = []
+    try:
+        return hashes.bits(path, values, bits)
+    except InvalidHashError as error:
+        raise invalid_hash(str(path), "row 0: ", error) from None
+
+
+def _hash_codes(path: Path, name: str, column: pa.Array, bits: int, hashes: Hashes, start: int) -> np.ndarray:
+    """Returns the codes of a column of hashes, whose first row is row `start` of the file."""
+    try:
+        return hashes.codes(_hash_values(path, name, column, start), bits)
+    except InvalidHashError as error:
+        raise invalid_hash(str(path), f"row {start + error.row}: ", error) from None
+
+
+def _hash_values(path: Path, name: str, column: pa.Array, start: int) -> list[str] | np.ndarray:
+    """Returns a column of hashes as texts, or as int64 or uint64 (n,)."""
+    kind = column.type
+    if not _is_text(kind) and kind not in (pa.int64(), pa.uint64()):
+        raise _wrong_column(path, name, kind, _HASHES)
+    if column.null_count:
+        row = start + column.is_null().index(True).as_py()
+        raise InvalidInputError(f"row {row}: column {name!r} is null", path=path, expected="a hash")
+    return [text.strip() for text in column.to_pylist()] if _is_text(kind) else column.to_numpy()
+
+
+def _wrong_column(path: Path, name: str, found: object, expected: object, hint: str | None = None) -> InvalidInputError:
+    problem = f"column {name!r} is invalid"
+    return InvalidInputError(problem, path=path, found=str(found), expected=str(expected), hint=hint)
+
+
+def _no_codes(path: Path, name: str, kind: pa.DataType) -> InvalidInputError:
+    hint = "pass --hash-order if these are hashes" if _is_text(kind) or pa.types.is_integer(kind) else None
+    return _wrong_column(path, name, kind, _CODES, hint)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -135,6 +135,29 @@ def test_from_integers_equals_from_hex_at_every_width(bits, order, rng, code_mak
     assert ih.from_integers(values[:0], bits, order=order).shape == (0, -(-bits // 8))
 
 
+@pytest.mark.parametrize("order", ["imagehash", "img_hash"])
+@pytest.mark.parametrize("bits", [1, 7, 20, 42, 63, 64])
+def test_to_integers_undoes_from_integers(bits, order, rng, code_maker):
+    codes = code_maker.random(rng, 50, bits)
+    values = ih.to_integers(codes, bits, order)
+    assert values.dtype == np.uint64 and values.tolist() == [int(text, 16) for text in ih.to_hex(codes, bits, order)]
+    np.testing.assert_array_equal(ih.from_integers(values.view(np.int64), bits, order=order), codes)
+    assert ih.to_integers(codes[:0], bits, order).shape == (0,)
+
+
+@pytest.mark.parametrize("vector", [vector for vector in VECTORS if vector["integers"] is not None], ids=name_of)
+def test_to_integers_returns_the_integers_of_the_hasher(vector):
+    codes = ih.from_hex(vector["hex"], vector["bits"], order=vector["order"])
+    assert ih.to_integers(codes, vector["bits"], vector["order"]).tolist() == vector["integers"]
+
+
+def test_to_integers_of_wide_codes_or_pdq_raises():
+    with pytest.raises(ValueError, match="bits"):
+        ih.to_integers(np.zeros((1, 9), np.uint8), 65, "imagehash")
+    with pytest.raises(ValueError, match="PDQ has 256 bits"):
+        ih.to_integers(np.zeros((1, 32), np.uint8), 256, "pdq")
+
+
 @pytest.mark.parametrize(("value", "bits"), [(512, 9), (1 << 40, 9), (-1, 63), (4096, 12)])
 def test_from_integers_beyond_bits_names_row_and_value(value, bits):
     with pytest.raises(ValueError, match=rf"^values: row 1 \({value}\) is invalid .*beyond {bits} bits"):

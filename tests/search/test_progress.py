@@ -34,6 +34,13 @@ def test_progress_of_resumed_work_does_not_count_it_in_the_rate(clock, capsys):
     assert capsys.readouterr().err == "training: 93 of 100 steps (93 %), 0.1 steps/s, 70 s left\n"
 
 
+def test_progress_without_a_total_counts_only(clock, capsys):
+    with console.progress_bar(total=None, desc="importing", unit="item") as bar:
+        clock[0] += 40
+        bar.update(2000)
+    assert capsys.readouterr().err == "importing: 2,000 items, 50 items/s\n"
+
+
 def test_progress_of_short_work_writes_nothing(clock, capsys):
     with console.progress_bar(total=2, desc="encoding", unit="query") as bar:
         clock[0] += 29
