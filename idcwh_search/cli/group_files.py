@@ -7,6 +7,7 @@ import io
 import os
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
@@ -100,7 +101,7 @@ class Files:
 
     def __init__(self, groups: list[Group], roots: list[Path], kept_roots: list[Path], movable: set[str]) -> None:
         kept = [image_path(kept_roots, group.keeper.key) for group in groups]
-        real = {os.path.realpath(path) for path in kept if path is not None}
+        real = {_real(path) for path in kept if path is not None}
         self.groups: list[tuple[str, list[tuple[str, str]]]] = []
         self.left_out = 0
         for group, keeper in zip(groups, kept, strict=True):
@@ -108,7 +109,7 @@ class Files:
             if keeper is not None:
                 for key in dict.fromkeys(item.key for item in group.duplicates):
                     path = image_path(roots, key) if key in movable else None
-                    own = path is not None and not tar.stat(path) and os.path.realpath(path) not in real
+                    own = path is not None and not tar.stat(path) and _real(path) not in real
                     if own and key is not None and path is not None:
                         files.append((os.path.abspath(path), key))  # noqa: PTH100 (not resolved)
                 archive = tar.split(keeper)
@@ -134,6 +135,16 @@ class Files:
             out.write(text.getvalue().encode(errors="surrogateescape"))
         _note_left_out(path, self.left_out, NOT_MOVABLE)
         console.note(f"wrote {path}")
+
+
+def _real(path: Path) -> str:
+    """Returns os.path.realpath(path), with the folders cached, which is many times faster for many files."""
+    folder, name = os.path.split(path)
+    at = os.path.join(_real_folder(folder), name)  # noqa: PTH118
+    return os.path.realpath(at) if os.path.islink(at) else at  # noqa: PTH114
+
+
+_real_folder = lru_cache(os.path.realpath)
 
 
 def _note_left_out(path: str, count: int, reasons: str) -> None:
