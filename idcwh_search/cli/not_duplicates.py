@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .._util.text_files import check_text
 from ..errors import InvalidInputError
-from ..images.listing import check_text
 
 _EXPECTED = "two keys with a tab between them"
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}

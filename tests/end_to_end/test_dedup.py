@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import os
+import resource
+import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +19,8 @@ import scipy.sparse.csgraph
 from PIL import Image
 
 import idcwh_search as ih
-from idcwh_search.cli import dedup, index
-from support.commands import Runner
+from idcwh_search.cli import dedup, gallery, index, not_duplicates
+from support.commands import Runner, program
 
 
 @pytest.fixture
@@ -200,6 +204,102 @@ def test_not_duplicates_names_the_wrong_line(line: bytes, doubled: Path, tmp_pat
     assert "is missing" in commands.fails(dedup.main, *options, tmp_path / "none.tsv")
 
 
+@pytest.mark.parametrize("mode", ["greedy", "components"])
+def test_few_or_equal_items_with_large_ids(mode: str, tmp_path: Path, commands: Runner) -> None:
+    for count in (0, 1, 2, 50_000):
+        ids = 2**32 + 7 * np.arange(count)[::-1]
+        with ih.Database.create(tmp_path / f"{count}.bin", 8) as db:
+            db.add(np.ones((count, 1), np.uint8), ids=ids)
+        options = ("--db", tmp_path / f"{count}.bin", "--radius", 1, "--mode", mode)
+        groups = commands.json(dedup.main, *options)["groups"]
+        assert labelled(groups, ids) == ([ids[0]] * count if count > 1 else [-1] * count)
+
+
+def test_database_that_changes_meanwhile_has_its_first_groups(
+    doubled: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--db", doubled, "--radius", 5)
+    expected = commands.json(dedup.main, *options)
+    before = dedup.groups_within
+
+    def changed(*arguments: object) -> object:
+        with ih.Database.open(doubled, "r+") as db:
+            db.remove(db.ids[1:])
+            db.compact()
+        return before(*arguments)
+
+    monkeypatch.setattr(dedup, "groups_within", changed)
+    assert commands.json(dedup.main, *options) == expected
+
+
+OUTPUTS = {"--csv": "groups.csv", "--html": "groups.html", "--script": "move.sh", "--remove-list": "keys.txt"}
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_full_disk_keeps_the_file_of_the_last_run(option: str, doubled: Path, tmp_path: Path, commands: Runner) -> None:
+    (folder := tmp_path / "out").mkdir()
+    path, options = folder / OUTPUTS[option], ("--db", doubled, "--radius", 20, option, folder / OUTPUTS[option])
+    commands(dedup.main, *options)
+    before = path.read_bytes() if option != "--remove-list" else b""
+    path.write_bytes(before)  # only an empty list is replaced
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        assert str(path) in commands.fails(dedup.main, *options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [*folder.iterdir()] == [path] and path.read_bytes() == before
+
+
+def test_interrupt_while_a_page_is_written_leaves_nothing(
+    doubled: Path, tmp_path: Path, commands: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gallery, "_thumbnail", interrupted)
+    (tmp_path / "out").mkdir()
+    commands(dedup.main, "--db", doubled, "--radius", 5, "--html", tmp_path / "out" / "x.html", status=130)
+    assert not [*(tmp_path / "out").iterdir()]
+
+
+@pytest.mark.slow
+def test_groups_into_a_closed_pipe_succeed(tmp_path: Path) -> None:
+    with ih.Database.create(tmp_path / "many.bin", 8) as db:
+        db.add(np.zeros((50_000, 1), np.uint8))
+    command = shlex.join([*program("idcwh-dedup"), "--db", str(tmp_path / "many.bin"), "--radius", "0"])
+    for more in ("", " --json"):
+        run = subprocess.run(
+            ["/bin/bash", "-c", f"{command}{more} | head -n 2; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True
+        )
+        assert run.returncode == 0 and run.stdout.count("\n") == 2 and "Traceback" not in run.stderr
+
+
+def test_pages_are_small_for_large_groups(tmp_path: Path, commands: Runner) -> None:
+    db, page = tmp_path / "many.bin", tmp_path / "g.html"
+    with ih.Database.create(db, 16) as new:
+        codes = np.repeat(np.arange(12, dtype=np.uint16), 3000).view(np.uint8).reshape(-1, 2)
+        new.add(codes, keys=[f"<{n}>\t{n}" for n in range(len(codes))])
+    commands(dedup.main, "--db", db, "--radius", 0, "--html", page)
+    pages = [page, *(tmp_path / f"g-{number}.html" for number in (2, 3))]
+    assert [one.read_text().count("<section>") for one in pages] == [4, 4, 4]
+    text = pages[1].read_text()
+    assert text.count('<figure class="hit"') == 400 and text.count("and 2,899 more") == 4
+    assert [f'href="{name}"' in text for name in ("g.html", "g-2.html", "g-3.html")] == [True, False, True]
+    assert "http" not in text and "<script" not in text
+    lines = html.unescape(text).split("<pre>")[1:]
+    listed = tmp_path / "apart.tsv"
+    listed.write_text("".join(line.partition("</pre>")[0] for line in lines))
+    assert len(not_duplicates.read(listed)) == 400
+    assert lines[0].startswith("<12000>\\t12000\t<12001>\\t12001\n")
+    (tmp_path / "g-3.html").write_text("a page of another program")
+    first = page.stat().st_mtime_ns
+    assert "g-3.html" in commands.fails(dedup.main, "--db", db, "--radius", 0, "--html", page)
+    assert page.stat().st_mtime_ns == first
+
+
 def test_empty_database_has_no_groups(tmp_path: Path, commands: Runner) -> None:
     ih.Database.create(tmp_path / "empty.bin", 8).close()
-    assert commands.json(dedup.main, "--db", tmp_path / "empty.bin", "--radius", 1)["groups"] == []
+    outputs = [value for option, name in OUTPUTS.items() for value in (option, tmp_path / name)]
+    assert commands.json(dedup.main, "--db", tmp_path / "empty.bin", "--radius", 1, *outputs)["groups"] == []
+    assert subprocess.run(["sh", tmp_path / "move.sh", tmp_path / "to"]).returncode == 0

@@ -102,6 +102,17 @@ def test_folder_against_reference_takes_its_model(
     assert "does not match" in commands.fails(dedup.main, *options, "--hash", "pdq")
 
 
+def test_folder_against_reference_of_pdq_hashes(photos: Path, tmp_path: Path, commands: Runner) -> None:
+    for order in ("pdq", "imagehash"):
+        with ih.Database.create(tmp_path / order, 256, {"hashes": {"order": order}}) as db:
+            db.add(oracle(photos / "1.png")[None], keys=["known"])
+    (group,) = commands.json(dedup.main, photos, *PDQ, "--reference", tmp_path / "pdq")["groups"]
+    assert {item["key"] for item in group["duplicates"]} == {"1.png", "small/1 0.jpg"}
+    assert group["keep"]["key"] == "known"
+    line = commands.fails(dedup.main, photos, *PDQ, "--reference", tmp_path / "imagehash")
+    assert str(tmp_path / "imagehash") in line and "does not match" in line
+
+
 def test_images_in_tar_and_list_have_groups(photos: Path, tmp_path: Path, commands: Runner) -> None:
     archive, listed = tmp_path / "photos.tar", tmp_path / "list.txt"
     subprocess.run(["tar", "-cf", archive, "-C", photos, "."], check=True)
