@@ -122,13 +122,18 @@ def beside(path: StrPath, suffix: str) -> Path:
 
 
 def resolved(path: StrPath) -> Path:
-    """Returns the path of the file that a write to `path` replaces. Raises NotWrittenError for a broken link."""
+    """Returns the path of the file that a write to `path` replaces.
+
+    Raises NotWrittenError for a broken link, and for a link to a pipe, such as /dev/stdout.
+    """
     target = Path(path)
     if not os.path.islink(target):  # noqa: PTH114 - Path.is_symlink may raise
         return target
     try:
         return target.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop, before Python 3.13
+        if os.path.exists(target):  # noqa: PTH110 - Path.exists may raise
+            raise _special(target) from error
         raise NotWrittenError(
             "is invalid",
             path=target,
@@ -139,6 +144,8 @@ def resolved(path: StrPath) -> Path:
 
 def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
     """Returns the resolved `path`, after a check that a file of this kind may replace it."""
+    if str(path) == "-":
+        raise NotWrittenError(path=path, found="standard output", expected="the name of a file")
     target = resolved(path)
     try:
         mode = None
@@ -153,7 +160,7 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
         if mode is None:
             return target
         if not stat.S_ISREG(mode):
-            raise NotWrittenError(path=path, found="a device or a pipe", expected="the name of a regular file")
+            raise _special(path)
         with target.open("rb") as file:
             if target.stat().st_size and not kind.fits(file):
                 hint = "remove it or choose another name"
@@ -161,6 +168,10 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
     except OSError as error:
         raise _not_written(Path(path), error) from error
     return target
+
+
+def _special(path: StrPath) -> NotWrittenError:
+    return NotWrittenError(path=path, found="a device or a pipe", expected="the name of a regular file")
 
 
 def _not_written(target: Path, error: OSError) -> NotWrittenError:

@@ -158,8 +158,14 @@ class Searchable:
     ) -> Join:
         """Returns all pairs of an id of this (I) and an id of `other` (J) within `radius`, as blocks (I, J, D).
 
-        `where` filters this side. Raises ValueError if the code lengths differ. See `self_join` for the rest.
+        `where` filters this side. Raises ValueError if the code lengths differ, TypeError if `other` cannot be
+        searched. See `self_join` for the rest.
         """
+        if not isinstance(other, Searchable):
+            raise TypeError(
+                f"other: is invalid (found {type(other).__name__}, expected an index, a database or a snapshot); "
+                "pass two arrays to idcwh_search.join"
+            )
         view, others = self._snapshot(), other._snapshot()
         if view.bits != others.bits:
             raise ValueError(f"other: code length does not match (found {others.bits} bits, expected {view.bits})")

@@ -286,6 +286,27 @@ def test_replacing_a_link_to_nowhere_is_refused(tmp_path, leads_to):
     assert names(tmp_path) == ["link"] and (tmp_path / "link").is_symlink()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="Linux only")
+def test_replacing_a_link_to_a_pipe_is_refused(tmp_path):
+    read, write = os.pipe()
+    link = tmp_path / "link"
+    link.symlink_to(f"/proc/self/fd/{write}")  # as /dev/stdout before a pipe
+    with raises(NotWrittenError, path=link, found="a device or a pipe"):
+        check_target(link, OWN_NAME)
+    os.close(read)
+    os.close(write)
+
+
+def test_replacing_a_dash_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("-", Path("-")):
+        with raises(NotWrittenError, path=path, found="standard output"):
+            check_target(path, OWN_NAME)
+        with raises(NotWrittenError, path=path), replacing(path, OWN_NAME):
+            raise AssertionError("before any work")
+    assert names(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["a" * 243, "a" * 255, "\u00e9" * 127, "a" + "\u20ac" * 84])
 def test_replacing_a_long_name_succeeds(tmp_path, name):
     target = tmp_path / name

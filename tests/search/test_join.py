@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,6 +168,14 @@ def test_join_of_a_database_and_an_index(tmp_path: Path) -> None:
         assert set(pairs_of(join)) == expected and len(expected) > 80
         with pytest.raises(ValueError, match="other"):
             database.join(ih.HammingIndex(64), 3)
+
+
+@pytest.mark.parametrize("other", [np.zeros((3, 6), np.uint8), None, "codes.bin"])
+def test_join_with_what_cannot_be_searched_raises(tmp_path: Path, other: Any) -> None:
+    with ih.Database.create(tmp_path / "codes.bin", bits=48) as database:
+        for side in (database, database.snapshot(), ih.HammingIndex(48)):
+            with pytest.raises(TypeError, match="other"):
+                side.join(other, 3)
 
 
 def test_join_of_databases_of_different_models_raises(tmp_path: Path) -> None:
