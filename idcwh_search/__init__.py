@@ -26,6 +26,7 @@ _EXPORTS = {
     "join": "search.join",
     "self_join": "search.join",
     "Database": "database.database",
+    "merge_databases": "database.merge",
     "Encoder": "encoder.encoder",
     "Preprocess": "images.preprocess",
     "load_image": "images.preprocess",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from .codes import pack as pack
     from .codes import unpack as unpack
     from .database.database import Database as Database
+    from .database.merge import merge_databases as merge_databases
     from .encoder.encoder import Encoder as Encoder
     from .errors import AlreadyExistsError as AlreadyExistsError
     from .errors import CorruptFileError as CorruptFileError

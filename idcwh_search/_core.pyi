@@ -149,6 +149,7 @@ def count_pairs(
     classes: int | None = None,
     cuts: Iterable[int] = (),
     ranked: bool = True,
+    leave_one_out: bool = False,
     threads: int | None = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """Returns the counts of all pairs from which metrics are computed.
@@ -161,6 +162,8 @@ def count_pairs(
         classes: number of classes of multi-label items; None for one class per item.
         cuts: ascending ranks >= 1.
         ranked: False to leave out ranked_sum and ranked_hits, which then have no rows.
+        leave_one_out: True to compare each item with all others. Queries and database are then the same arrays, and
+            ranked_sum and ranked_hits have one row per query.
 
     Returns:
         row: [queries], row of each query in the other arrays.
@@ -175,34 +178,58 @@ def count_distinct(codes: NDArray[np.uint8], bits: int) -> int:
 
 _Where = NDArray[np.bool_] | NDArray[np.int64] | tuple[int, int] | None
 
+_Exclude = NDArray[np.int64] | None
+
 class Snapshot:
     """The contents of an Index at one moment (csrc/include/idcwh/index.hpp).
 
     queries: C-contiguous uint8 (nq, ceil(bits / 8)).
     where: bool mask in row order, int64 ids in any order, half-open range of ids (first, last), or None.
     threads: number of threads; 0 for the setting of the index.
+    exclude: C-contiguous int64 (nq, m), ids that a query must not return; None for none. Results of topk and rank with
+        fewer items end with the id -1 at the distance 2147483647.
     """
 
     @property
     def bits(self) -> int: ...
     def __len__(self) -> int: ...
     def topk(
-        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int | None = 0
+        self,
+        queries: NDArray[np.uint8],
+        k: int,
+        where: _Where = None,
+        threads: int | None = 0,
+        exclude: _Exclude = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
     def topk_ties(
-        self, queries: NDArray[np.uint8], k: int, where: _Where = None, threads: int | None = 0
+        self,
+        queries: NDArray[np.uint8],
+        k: int,
+        where: _Where = None,
+        threads: int | None = 0,
+        exclude: _Exclude = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
     def radius(
-        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int | None = 0
+        self,
+        queries: NDArray[np.uint8],
+        radius: int,
+        where: _Where = None,
+        threads: int | None = 0,
+        exclude: _Exclude = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]: ...
     def count(
-        self, queries: NDArray[np.uint8], radius: int, where: _Where = None, threads: int | None = 0
+        self,
+        queries: NDArray[np.uint8],
+        radius: int,
+        where: _Where = None,
+        threads: int | None = 0,
+        exclude: _Exclude = None,
     ) -> NDArray[np.int64]: ...
     def histogram(
-        self, queries: NDArray[np.uint8], where: _Where = None, threads: int | None = 0
+        self, queries: NDArray[np.uint8], where: _Where = None, threads: int | None = 0, exclude: _Exclude = None
     ) -> NDArray[np.int64]: ...
     def rank(
-        self, queries: NDArray[np.uint8], where: _Where = None, threads: int | None = 0
+        self, queries: NDArray[np.uint8], where: _Where = None, threads: int | None = 0, exclude: _Exclude = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
     def get(self, ids: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def ids(self) -> NDArray[np.int64]: ...

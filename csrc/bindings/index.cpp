@@ -42,33 +42,48 @@ struct Query {
     QueryOptions options;
     Ctrl_C ctrl_c;
 
-    Query(const Snapshot& snapshot, const py::object& queries, const py::object& where, const py::object& threads)
+    Query(const Snapshot& snapshot, const py::object& queries, const py::object& where, const py::object& threads,
+          const py::object& exclude)
         : data(codes_of(queries, "queries", snapshot.bits(), nq)) {
         options.where = where_of(where);
+        if (!exclude.is_none()) exclude_from(exclude);
         options.threads = threads_of(threads);
         options.interrupt = ctrl_c.interrupt();
+    }
+
+private:
+    void exclude_from(const py::object& ids) {
+        const auto rows = static_cast<py::ssize_t>(nq);
+        const bool table = py::isinstance<py::array>(ids) && py::reinterpret_borrow<py::array>(ids).ndim() == 2;
+        const auto columns = table ? py::reinterpret_borrow<py::array>(ids).shape(1) : 1;
+        const auto expected = [&] {
+            return "C-contiguous int64 of shape (" + std::to_string(nq) + ", m), m ids per query";
+        };
+        options.exclude = data_of<std::int64_t>(ids, "exclude", expected, rows, columns);
+        options.exclude_count = static_cast<std::size_t>(columns);
     }
 };
 
 py::tuple topk(const Snapshot& self, const py::object& queries, const py::object& k, const py::object& where,
-               const py::object& threads) {
-    const Query in(self, queries, where, threads);
+               const py::object& threads, const py::object& exclude) {
+    const Query in(self, queries, where, threads, exclude);
     const auto wanted = size_of(k, "k");
     Ranked out(in.nq, std::min(wanted, self.eligible(in.options.where)));
     out.fill([&] { self.topk(in.data, in.nq, out.columns, out.distances(), out.ids(), in.options); });
     return out.arrays();
 }
 
-py::tuple rank(const Snapshot& self, const py::object& queries, const py::object& where, const py::object& threads) {
-    const Query in(self, queries, where, threads);
+py::tuple rank(const Snapshot& self, const py::object& queries, const py::object& where, const py::object& threads,
+               const py::object& exclude) {
+    const Query in(self, queries, where, threads, exclude);
     Ranked out(in.nq, self.eligible(in.options.where));
     out.fill([&] { self.rank(in.data, in.nq, out.distances(), out.ids(), in.options); });
     return out.arrays();
 }
 
 py::tuple topk_ties(const Snapshot& self, const py::object& queries, const py::object& k, const py::object& where,
-                    const py::object& threads) {
-    const Query in(self, queries, where, threads);
+                    const py::object& threads, const py::object& exclude) {
+    const Query in(self, queries, where, threads, exclude);
     const auto wanted = size_of(k, "k");
     return hits_arrays([&] { return self.topk_ties(in.data, in.nq, wanted, in.options); });
 }
@@ -79,22 +94,22 @@ unsigned radius_of(const py::object& value, unsigned bits) {
 }
 
 py::tuple radius(const Snapshot& self, const py::object& queries, const py::object& radius, const py::object& where,
-                 const py::object& threads) {
-    const Query in(self, queries, where, threads);
+                 const py::object& threads, const py::object& exclude) {
+    const Query in(self, queries, where, threads, exclude);
     const unsigned within = radius_of(radius, self.bits());
     return hits_arrays([&] { return self.radius(in.data, in.nq, within, in.options); });
 }
 
 py::array_t<std::int64_t> count(const Snapshot& self, const py::object& queries, const py::object& radius,
-                                const py::object& where, const py::object& threads) {
-    const Query in(self, queries, where, threads);
+                                const py::object& where, const py::object& threads, const py::object& exclude) {
+    const Query in(self, queries, where, threads, exclude);
     const unsigned within = radius_of(radius, self.bits());
     return counts_array({in.nq}, [&](std::int64_t* out) { self.count(in.data, in.nq, within, out, in.options); });
 }
 
 py::array_t<std::int64_t> histogram(const Snapshot& self, const py::object& queries, const py::object& where,
-                                    const py::object& threads) {
-    const Query in(self, queries, where, threads);
+                                    const py::object& threads, const py::object& exclude) {
+    const Query in(self, queries, where, threads, exclude);
     return counts_array({in.nq, self.bits() + std::size_t{1}},
                         [&](std::int64_t* out) { self.histogram(in.data, in.nq, out, in.options); });
 }
@@ -206,12 +221,15 @@ void bind_index(py::module_& m) {
     py::class_<Snapshot>(m, "Snapshot")
         .def_property_readonly("bits", &Snapshot::bits)
         .def("__len__", &Snapshot::size)
-        .def("topk", topk, arg("queries"), arg("k"), arg("where") = none, arg("threads") = 0)
-        .def("topk_ties", topk_ties, arg("queries"), arg("k"), arg("where") = none, arg("threads") = 0)
-        .def("radius", radius, arg("queries"), arg("radius"), arg("where") = none, arg("threads") = 0)
-        .def("count", count, arg("queries"), arg("radius"), arg("where") = none, arg("threads") = 0)
-        .def("histogram", histogram, arg("queries"), arg("where") = none, arg("threads") = 0)
-        .def("rank", rank, arg("queries"), arg("where") = none, arg("threads") = 0)
+        .def("topk", topk, arg("queries"), arg("k"), arg("where") = none, arg("threads") = 0, arg("exclude") = none)
+        .def("topk_ties", topk_ties, arg("queries"), arg("k"), arg("where") = none, arg("threads") = 0,
+             arg("exclude") = none)
+        .def("radius", radius, arg("queries"), arg("radius"), arg("where") = none, arg("threads") = 0,
+             arg("exclude") = none)
+        .def("count", count, arg("queries"), arg("radius"), arg("where") = none, arg("threads") = 0,
+             arg("exclude") = none)
+        .def("histogram", histogram, arg("queries"), arg("where") = none, arg("threads") = 0, arg("exclude") = none)
+        .def("rank", rank, arg("queries"), arg("where") = none, arg("threads") = 0, arg("exclude") = none)
         .def("get", get, arg("ids"))
         .def("copy", copy)
         .def("ids", ids)

@@ -40,7 +40,7 @@ py::array table(std::vector<T>&& values, std::size_t rows, std::size_t columns) 
 
 py::tuple count_pairs_array(const py::object& queries, const py::object& query_labels, const py::object& database,
                             const py::object& database_labels, const py::object& bits_in, const py::object& classes,
-                            const py::object& cuts_in, bool ranked, const py::object& threads) {
+                            const py::object& cuts_in, bool ranked, bool leave_one_out, const py::object& threads) {
     const unsigned bits = bits_of(bits_in);
     const auto one = labelled_of(queries, query_labels, classes, bits, "queries", "query_labels");
     const auto other = labelled_of(database, database_labels, classes, bits, "database", "database_labels");
@@ -49,6 +49,7 @@ py::tuple count_pairs_array(const py::object& queries, const py::object& query_l
     const Ctrl_C ctrl_c;
     PairOptions options;
     options.ranked = ranked;
+    options.leave_one_out = leave_one_out;
     options.cuts = cuts.data();
     options.cut_count = cuts.size();
     options.threads = threads_of(threads);
@@ -59,10 +60,11 @@ py::tuple count_pairs_array(const py::object& queries, const py::object& query_l
         counts = count_pairs(one, other, options);
     }
     const std::size_t rows = counts.items.size() / (bits + 1);
+    const std::size_t ranked_rows = !ranked ? 0 : leave_one_out ? one.codes.size : rows;
     return py::make_tuple(to_array(std::move(counts.row)), table(std::move(counts.items), rows, bits + 1),
                           table(std::move(counts.relevant), rows, bits + 1),
-                          table(std::move(counts.ranked_sum), ranked ? rows : 0, cuts.size() + 1),
-                          table(std::move(counts.ranked_hits), ranked ? rows : 0, cuts.size()));
+                          table(std::move(counts.ranked_sum), ranked_rows, cuts.size() + 1),
+                          table(std::move(counts.ranked_hits), ranked_rows, cuts.size()));
 }
 
 std::size_t count_distinct_array(const py::object& codes, const py::object& bits) {
@@ -89,7 +91,7 @@ void bind_metrics(py::module_& m) {
     using py::arg;
     m.def("count_pairs", count_pairs_array, arg("queries"), arg("query_labels"), arg("database"),
           arg("database_labels"), arg("bits"), arg("classes") = py::none(), arg("cuts") = py::tuple(),
-          arg("ranked") = true, arg("threads") = 0,
+          arg("ranked") = true, arg("leave_one_out") = false, arg("threads") = 0,
           "Returns (row, items, relevant, ranked_sum, ranked_hits), counts of all pairs by distance.");
     m.def("count_distinct", count_distinct_array, arg("codes"), arg("bits"), "Returns the number of distinct codes.");
     m.def("bit_pairs", bit_pairs_array, arg("codes"), arg("bits"), arg("threads") = 0,

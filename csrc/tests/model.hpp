@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -79,6 +80,54 @@ inline void compare(const idcwh::Snapshot& snapshot, const Model& model, const s
     }
 }
 
+// Compares searches without some of the ids, different ones per query.
+inline void compare_without(const idcwh::Snapshot& snapshot, const Model& model,
+                            const std::vector<std::uint8_t>& queries, idcwh::QueryOptions options,
+                            const std::function<bool(std::size_t)>& wanted, std::mt19937& random) {
+    const std::size_t bytes = idcwh::code_bytes(model.bits), nq = queries.size() / bytes, each = 4;
+    std::vector<std::int64_t> exclude(nq * each, -1);
+    for (auto& id : exclude)
+        if (!model.ids.empty() && random() % 5) id = model.ids[random() % model.ids.size()];
+    options.exclude = exclude.data(), options.exclude_count = each;
+    const std::size_t rows = snapshot.eligible(options.where);
+    std::vector<std::int32_t> distances(nq * rows), all_distances(nq * rows);
+    std::vector<std::int64_t> ids(nq * rows), all_ids(nq * rows), counts(nq), histogram(nq * (model.bits + 1));
+    snapshot.histogram(queries.data(), nq, histogram.data(), options);
+    CHECK(snapshot.rank(queries.data(), nq, all_distances.data(), all_ids.data(), options) == rows);
+    for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{7}, rows + 1}) {
+        const std::size_t kept = snapshot.topk(queries.data(), nq, k, distances.data(), ids.data(), options);
+        CHECK(kept == std::min(k, rows));
+        const auto ties = snapshot.topk_ties(queries.data(), nq, k, options);
+        const auto radius = static_cast<unsigned>(random() % (model.bits + 1));
+        const auto hits = snapshot.radius(queries.data(), nq, radius, options);
+        snapshot.count(queries.data(), nq, radius, counts.data(), options);
+        for (std::size_t q = 0; q < nq; ++q) {
+            const auto first = exclude.begin() + static_cast<std::ptrdiff_t>(q * each);
+            const Ranking expected = model.rank(queries.data() + q * bytes, [&](std::size_t row) {
+                return wanted(row) && std::find(first, first + each, model.ids[row]) == first + each;
+            });
+            const std::size_t some = std::min(kept, expected.size());
+            CHECK(starts_with(expected, some, distances.data() + q * kept, ids.data() + q * kept));
+            for (std::size_t i = some; i < kept; ++i) {
+                CHECK(ids[q * kept + i] == -1);
+                CHECK(distances[q * kept + i] == std::numeric_limits<std::int32_t>::max());
+            }
+            CHECK(starts_with(expected, expected.size(), all_distances.data() + q * rows, all_ids.data() + q * rows));
+            for (std::size_t i = expected.size(); i < rows; ++i) CHECK(all_ids[q * rows + i] == -1);
+            const auto begin = static_cast<std::size_t>(ties.limits[q]),
+                       from = static_cast<std::size_t>(hits.limits[q]);
+            const std::size_t tied = rows_with_ties(expected, k), within = rows_within(expected, radius);
+            CHECK(static_cast<std::size_t>(ties.limits[q + 1]) - begin == tied);
+            CHECK(starts_with(expected, tied, ties.distances.data() + begin, ties.ids.data() + begin));
+            CHECK(static_cast<std::size_t>(hits.limits[q + 1]) - from == within);
+            CHECK(starts_with(expected, within, hits.distances.data() + from, hits.ids.data() + from));
+            CHECK(static_cast<std::size_t>(counts[q]) == within);
+            const auto* row = histogram.data() + q * (model.bits + 1);
+            CHECK(static_cast<std::size_t>(std::accumulate(row, row + radius + 1, std::int64_t{0})) == within);
+        }
+    }
+}
+
 inline void compare_everywhere(const idcwh::Snapshot& snapshot, const Model& model, std::mt19937& random) {
     const std::size_t n = model.ids.size();
     CHECK(snapshot.size() == n);
@@ -101,6 +150,7 @@ inline void compare_everywhere(const idcwh::Snapshot& snapshot, const Model& mod
     const auto queries = random_codes(2, model.bits, static_cast<std::uint32_t>(random()));
     idcwh::QueryOptions options;
     compare(snapshot, model, queries, options, [](std::size_t) { return true; });
+    compare_without(snapshot, model, queries, options, [](std::size_t) { return true; }, random);
     options.threads = 1 + random() % 3;
 
     std::vector<std::int64_t> chosen = {-5, behind};
@@ -119,6 +169,9 @@ inline void compare_everywhere(const idcwh::Snapshot& snapshot, const Model& mod
     options.where = idcwh::Where::id_range(first, last);
     compare(snapshot, model, queries, options,
             [&](std::size_t row) { return model.ids[row] >= first && model.ids[row] < last; });
+    compare_without(
+        snapshot, model, queries, options,
+        [&](std::size_t row) { return model.ids[row] >= first && model.ids[row] < last; }, random);
 
     std::vector<std::uint8_t> bytes(n);
     std::vector<std::uint64_t> words((n + 63) / 64);

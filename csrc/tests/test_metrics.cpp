@@ -104,6 +104,57 @@ void compare_all(const Side& queries, const Side& database) {
             }
 }
 
+// Leave-one-out compared with one query at a time against the other items.
+void compare_without_itself(const Side& side, bool as_sets) {
+    const std::size_t cuts[] = {1, 10, 10, side.size};
+    idcwh::PairOptions options;
+    options.ranked = true, options.cuts = cuts, options.cut_count = std::size(cuts);
+    options.leave_one_out = true;
+    const auto counts = idcwh::count_pairs(side.view(as_sets), side.view(as_sets), options);
+    CHECK(counts.ranked_sum.size() == side.size * (options.cut_count + 1));
+    options.leave_one_out = false;
+    const std::size_t bytes = idcwh::code_bytes(side.bits), set_bytes = (side.set_classes + 7) / 8;
+    for (std::size_t q = 0; q < side.size; ++q) {
+        Side one = side, others = side;
+        const auto part = [q](auto& values, std::size_t width, bool only) {
+            const auto begin = values.begin() + static_cast<std::ptrdiff_t>(q * width);
+            const auto end = begin + static_cast<std::ptrdiff_t>(width);
+            if (!only) return void(values.erase(begin, end));
+            values.erase(end, values.end());
+            values.erase(values.begin(), begin);
+        };
+        for (Side* its : {&one, &others}) {
+            part(its->codes, bytes, its == &one);
+            part(its->classes, 1, its == &one);
+            part(its->sets, set_bytes, its == &one);
+        }
+        one.size = 1, others.size = side.size - 1;
+        const auto expected = idcwh::count_pairs(one.view(as_sets), others.view(as_sets), options);
+        CHECK(std::equal(expected.items.begin(), expected.items.end(), counts.items_of(q)));
+        CHECK(std::equal(expected.relevant.begin(), expected.relevant.end(), counts.relevant_of(q)));
+        for (std::size_t i = 0; i <= options.cut_count; ++i)
+            CHECK(std::abs(counts.ranked_sum[q * (options.cut_count + 1) + i] - expected.ranked_sum[i]) <= 1e-9);
+        for (std::size_t i = 0; i < options.cut_count; ++i)
+            CHECK(counts.ranked_hits[q * options.cut_count + i] == expected.ranked_hits[i]);
+    }
+}
+
+TEST("count_pairs with leave_one_out equals one query among the others") {
+    for (const unsigned bits : {1u, 48u, 200u})
+        for (const std::size_t distinct : {0u, 1u, 9u})
+            for (const bool as_sets : {false, true}) compare_without_itself(make(90, bits, distinct, 7, bits), as_sets);
+    const Side side = make(5, 8, 0, 3, 1), other = make(5, 8, 0, 3, 1);
+    idcwh::PairOptions options;
+    options.leave_one_out = true;
+    bool thrown = false;
+    try {
+        idcwh::count_pairs(side.view(false), other.view(false), options);
+    } catch (const idcwh::Error& error) {
+        thrown = error.code() == idcwh::ErrorCode::invalid_argument;
+    }
+    CHECK(thrown);
+}
+
 // Results are equal bit for bit, whatever kernels and threads compute them.
 TEST("count_pairs is the same, bit for bit, for threads and instruction sets") {
     const Side queries = make(300, 48, 0, 3, 5), database = make(4000, 48, 0, 3, 6);

@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   idcwh-eval --model model.onnx --data photos/ --query-per-class 20
   idcwh-eval --model 12.onnx --model 48.onnx --data cifar10:data --protocol cifar10-mini --plots plots/
+  idcwh-eval --model model.onnx --data photos/test/ --leave-one-out
   idcwh-eval --codes theirs.npz --model ours.onnx --name DPSH --name IDCWH --data photos/ --protocol split.json --json
 
 The output is a table with one column per --model and --codes. It has MAP with four orders of ties,
 MAP@K with three denominators, P@N, R@N, P@H<=R, R@H<=R, and code statistics.
 
 FILE.npz has the arrays query_codes and database_codes (uint8 [n, ceil(bits/8)]), query_labels and
-database_labels (int [n], or bool [n, C]), and bits.
+database_labels (int [n], or bool [n, C]), and bits. --leave-one-out compares each image, or each
+database code, with all others. It needs no queries.
 SPEC is a folder (train/<class>/* and test/<class>/*, or <class>/*), a .csv or .jsonl manifest of
 path,label[,label...], an .npz archive of arrays, or cifar10:DIR, cifar100:DIR or coco:DIR.
 NAME is one of {protocols}.
@@ -81,6 +83,7 @@ def parser() -> common.Parser:
         least = common.natural if name in ("query_per_class", "query") else common.positive
         how: dict[str, Any] = {"action": "store_true"} if name in _SWITCHES else {"type": least, "metavar": "N"}
         add(_flag(name), help=text, default=argparse.SUPPRESS, **how)
+    add("--leave-one-out", action="store_true", help="each image or database code as a query among all others")
     add("--seed", type=common.natural, default=0, metavar="N", help="seed of the protocol (default 0)")
 
     add = parser.add_argument_group("metrics and device").add_argument
@@ -105,7 +108,7 @@ class Source:
 
     def open(self, options: Any) -> Encoder | CodeSet:
         if self.kind == "codes":
-            return code_files.load(self.path)
+            return code_files.load(self.path, leave_one_out=options.leave_one_out)
         from ..encoder.encoder import Encoder
 
         return Encoder(self.path, **common.encoder_options(options))
@@ -118,12 +121,22 @@ def _source(kind: str, text: str) -> Source:
 
 @dataclass(frozen=True)
 class Images:
-    """The images on which models are evaluated, and their split."""
+    """The images on which models are evaluated, and their split, or None for leave-one-out evaluation."""
 
     dataset: LabelledImages
-    split: Split
+    split: Split | None
     skipped: dict[str, str] = field(default_factory=dict)
     """Key of an unreadable image -> reason; filled by `_encode`."""
+
+    @property
+    def queries(self) -> np.ndarray:
+        return np.arange(len(self.dataset)) if self.split is None else self.split.query
+
+    def describe(self) -> str:
+        """Returns the images and the protocol as text."""
+        if self.split is None:
+            return f"{self.dataset.spec}, leave-one-out among {counted(len(self.dataset), 'image')}"
+        return f"{self.dataset.spec}, {self.split.describe()}"
 
 
 @dataclass
@@ -185,9 +198,12 @@ def _check_usage(arguments: common.Parser, options: Any) -> None:
     if options.save_codes and (models, len(options.sources)) != (1, 1):
         arguments.error("--save-codes: is not supported without exactly one --model")
     given = [name for name in OPTIONS if hasattr(options, name)]
+    if options.leave_one_out and (given or options.protocol != "auto" or options.save_protocol):
+        name = _flag(given[0]) if given else "--save-protocol" if options.save_protocol else "--protocol"
+        arguments.error(f"{name}: is not supported with --leave-one-out, in which every image is a query")
     if options.protocol.endswith(".json") and given:
         arguments.error(f"{_flag(given[0])}: is not supported with the saved protocol {options.protocol}")
-    if options.data and not options.protocol.endswith(".json"):
+    if options.data and not options.protocol.endswith(".json") and not options.leave_one_out:
         with arguments.checking():
             SplitOptions.of(options)
     if options.name and len(options.name) != len(options.sources):
@@ -219,6 +235,9 @@ def _images(options: Any) -> Images | None:
     if options.plots:
         datasets.check_outside(options.data, options.plots, "--plots")
     dataset = datasets.load(options.data)
+    if options.leave_one_out:
+        console.note_all(dataset.remarks())
+        return Images(dataset, None)
     if options.protocol.endswith(".json"):
         split = protocols.load(options.protocol, dataset)
     else:
@@ -236,15 +255,17 @@ def _trained_on(encoder: Encoder, name: str, images: Images) -> int | None:
     """Returns the number of queries that are training images of the model, and reports it; None if it is unknown."""
     from ..datasets import training_images
 
-    dataset, queries, recorded = images.dataset, images.split.query, encoder.info.training_images
+    dataset, queries, recorded = images.dataset, images.queries, encoder.info.training_images
     found = training_images.count(recorded, dataset, queries)
     if recorded is None or found is None:
         console.note(f"{name}: has no record of its training images, so a check of the queries is skipped")
     elif found:
+        other = (
+            "other images" if images.split is None else "the protocol.json of its run as --protocol, or other images"
+        )
         console.note(
             f"warning: {name}: {found:,} of {counted(len(queries), 'query')} are among its "
-            f"{counted(recorded['images'], 'training image')}, which makes its metrics too high; "
-            "pass the protocol.json of its run as --protocol, or other images"
+            f"{counted(recorded['images'], 'training image')}, which makes its metrics too high; pass {other}"
         )
     elif not training_images.count(recorded, dataset, np.arange(len(dataset))):
         console.note(
@@ -263,7 +284,7 @@ def _encode(encoder: Encoder, name: str, images: Images) -> CodeSet:
             console.note(f"skipped {key}: {reason}")
         images.skipped[key] = reason
 
-    total = len(images.split.query) + len(images.split.database)
+    total = len(images.queries) + (0 if images.split is None else len(images.split.database))
     with console.progress_bar(total=total, unit="image", desc=f"encoding, {name}", leave=False) as bar:
         codes, summary = code_files.encode(encoder, images.dataset, images.split, on_skip=skip, progress=bar.update)
     console.note(f"{name}: {summary}")
@@ -288,7 +309,7 @@ def _draw(columns: dict[str, Column], folder: str | None) -> list[Path]:
 
 def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
     if images:
-        print(console.one_line(f"{images.dataset.spec}, {images.split.describe()}"))
+        print(console.one_line(images.describe()))
         if images.skipped:
             print(f"{counted(len(images.skipped), 'image')} could not be read and were skipped")
         print()
@@ -298,7 +319,7 @@ def _print_table(images: Images | None, columns: dict[str, Column]) -> None:
 def _print_json(options: Any, images: Images | None, columns: dict[str, Column], drawn: list[Path]) -> None:
     content = {
         "data": options.data,
-        "protocol": _protocol(images.split) if images else None,
+        "protocol": _protocol(images.split) if images and images.split else None,
         "skipped": [{"key": k, "reason": why} for k, why in images.skipped.items()] if images else [],
         "left_out": images.dataset.left_out.to_dict() if images else None,
         "evaluations": [

@@ -80,9 +80,9 @@ class Search:
         """Searches for all queries in one batch, and returns their answers in order, built lazily."""
         if not queries:
             return iter(())
-        excluded = _self_ids(database, queries) if self.exclude_self else [_NONE] * len(queries)
+        excluded = _table(_self_ids(database, queries)) if self.exclude_self else None
         codes = np.stack([query.code for query in queries])
-        rows = list(self._rows(database, codes, excluded))
+        rows = self._rows(database, codes, excluded)
         ties = self._ties(database, queries, rows, excluded)
         rows = [(distances[: self._top], ids[: self._top]) for distances, ids in rows]
         if not self.exclude_self:
@@ -93,24 +93,21 @@ class Search:
     def _top(self) -> int | None:
         return TOP if self.top is None and self.radius is None else self.top
 
-    def _rows(self, database: Database, codes: np.ndarray, excluded: list[np.ndarray]) -> Iterator[_Row]:
-        """Yields distances and ids per query, one hit more than `top`, which shows if the last hit has ties."""
+    def _rows(self, database: Database, codes: np.ndarray, excluded: np.ndarray | None) -> list[_Row]:
+        """Returns distances and ids per query, one hit more than `top`, which shows if the last hit has ties."""
         if self.radius is None:
-            k = (self._top or 0) + 1 + max(map(len, excluded))
-            found = zip(*database.search(codes, k, self.where, self.threads), strict=True)
-        else:
-            limits, d, i = database.range_search(codes, min(self.radius, database.bits), self.where, self.threads)
-            found = zip(np.split(d, limits[1:-1]), np.split(i, limits[1:-1]), strict=True)
-        for (distances, ids), self_ids in zip(found, excluded, strict=True):
-            kept = ~np.isin(ids, self_ids) if len(self_ids) else slice(None)
-            yield distances[kept], ids[kept]
+            d, i = database.search(codes, (self._top or 0) + 1, self.where, self.threads, exclude=excluded)
+            return [(distances[ids >= 0], ids[ids >= 0]) for distances, ids in zip(d, i, strict=True)]
+        radius = min(self.radius, database.bits)
+        limits, d, i = database.range_search(codes, radius, self.where, self.threads, exclude=excluded)
+        return [*zip(np.split(d, limits[1:-1]), np.split(i, limits[1:-1]), strict=True)]
 
     def _ties(
         self,
         database: Database,
         queries: list[Query],
         rows: list[_Row],
-        excluded: list[np.ndarray],
+        excluded: np.ndarray | None,
     ) -> list[Ties | None]:
         """Returns per query the ties that `top` cuts off, counted in one batch per distance."""
         ties: list[Ties | None] = [None] * len(queries)
@@ -123,10 +120,11 @@ class Search:
         for distance in set(cut.values()):
             members = [n for n, at in cut.items() if at == distance]
             codes = np.stack([queries[n].code for n in members])
-            for n, within in zip(members, database.count(codes, distance, self.where, self.threads), strict=True):
+            others = None if excluded is None else excluded[members]
+            counts = database.count(codes, distance, self.where, self.threads, exclude=others)
+            for n, within in zip(members, counts.tolist(), strict=True):
                 nearer = int((rows[n][0] < distance).sum())
-                left_out = int((_distances(database, queries[n], self._searched(excluded[n])) <= distance).sum())
-                ties[n] = Ties(distance, int(within) - nearer - left_out, (top or 0) - nearer)
+                ties[n] = Ties(distance, within - nearer, (top or 0) - nearer)
         return ties
 
     def _searched(self, ids: np.ndarray) -> np.ndarray:
@@ -193,6 +191,14 @@ def _self_ids(database: Database, queries: list[Query]) -> list[np.ndarray]:
         np.array(sorted({id_ for keys in query.files for key in keys for id_ in ids.get(key, ())}), np.int64)
         for query in queries
     ]
+
+
+def _table(ids: list[np.ndarray]) -> np.ndarray:
+    """Returns ids per query as int64 (nq, m), filled up with -1."""
+    table = np.full((len(ids), max(map(len, ids))), -1, np.int64)
+    for row, its in zip(table, ids, strict=True):
+        row[: len(its)] = its
+    return table
 
 
 def _distances(database: Database, query: Query, ids: np.ndarray) -> np.ndarray:

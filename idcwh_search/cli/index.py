@@ -10,6 +10,7 @@ from . import (
     index_export,
     index_import,
     index_info,
+    index_merge,
     index_remove,
     index_verify,
 )
@@ -20,6 +21,7 @@ EPILOG = f"""examples:
   idcwh-index build --model model.onnx --images shards/ --db codes.bin --resume     (.tar files; can be continued)
   idcwh-index add codes.bin --images photos/       (new and changed images)
   idcwh-index remove codes.bin --keys cats/tom.jpg
+  idcwh-index merge all.bin a.bin b.bin
   idcwh-index info codes.bin
   idcwh-index verify codes.bin
   idcwh-index export codes.bin codes.parquet
@@ -40,6 +42,7 @@ def parser() -> common.Parser:
         index_build,
         index_add,
         index_remove,
+        index_merge,
         index_compact,
         index_info,
         index_verify,

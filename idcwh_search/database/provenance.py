@@ -200,6 +200,28 @@ def images_root(database: Database, given: str | None, default: Path) -> Path:
     )
 
 
+def image_folder(database: Database) -> Path | None:
+    """Returns the folder of the images in the manifest, or None without one.
+
+    The manifest has two paths. The result is the one that exists, otherwise the absolute one.
+    """
+    return _existing(image_roots(database))
+
+
+def placed(database: Database, path: Path) -> Manifest:
+    """Returns the manifest of a database for a file at `path`, from which the model and the images are found."""
+    manifest = database.manifest
+    for name in ("model", "images"):
+        stored = part(manifest, name)
+        if found := _existing(list(_candidates(database, stored))):
+            manifest[name] = {**stored, **_place(found, path)}
+    return manifest
+
+
+def _existing(candidates: list[Path]) -> Path | None:
+    return next((path for path in candidates if path.exists()), candidates[-1] if candidates else None)
+
+
 def move_images(database: Database, root: Path) -> None:
     """Stores the folder of the images in the manifest."""
     manifest = database.manifest

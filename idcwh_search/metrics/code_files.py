@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ..encoder.encoder import Encoder
     from ..splits.protocols import Split
 
-_ARRAYS = ("query_codes", "query_labels", "database_codes", "database_labels")
+_DATABASE = ("database_codes", "database_labels")
+_ARRAYS = ("query_codes", "query_labels", *_DATABASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,34 +36,40 @@ class CodeSet:
         bits: code length.
         query_codes, database_codes: packed codes, uint8 [n, ceil(bits/8)].
         query_labels, database_labels: int64 [n], or bool [n, C] for multi-label images.
+
+    Without queries (None) the evaluation is leave-one-out.
     """
 
     bits: int
-    query_codes: np.ndarray
-    query_labels: np.ndarray
+    query_codes: np.ndarray | None
+    query_labels: np.ndarray | None
     database_codes: np.ndarray
     database_labels: np.ndarray
 
     def evaluate(self, **options: Any) -> Evaluation:
         """Returns the result of `metrics.evaluate` on these arrays. Options are those of `metrics.evaluate`."""
-        return evaluate(*(getattr(self, name) for name in _ARRAYS), bits=self.bits, **options)
+        alone = self.query_codes is None
+        arrays = (getattr(self, name) for name in (_DATABASE if alone else _ARRAYS))
+        return evaluate(*arrays, bits=self.bits, leave_one_out=alone, **options)
 
     def save(self, file: BinaryIO) -> None:
         """Writes an .npz archive of the arrays and `bits`, which `load` reads."""
-        np.savez_compressed(file, bits=np.int64(self.bits), **{name: getattr(self, name) for name in _ARRAYS})
+        arrays = {name: getattr(self, name) for name in (_DATABASE if self.query_codes is None else _ARRAYS)}
+        np.savez_compressed(file, bits=np.int64(self.bits), **arrays)
 
 
-def load(path: str | Path) -> CodeSet:
+def load(path: str | Path, *, leave_one_out: bool = False) -> CodeSet:
     """Reads an .npz archive of query_codes, query_labels, database_codes, database_labels and bits.
 
-    Shapes and dtypes of the four arrays are checked by `evaluate`.
+    Shapes and dtypes of the four arrays are checked by `evaluate`. With `leave_one_out` the queries are not read.
 
     Raises:
         CorruptFileError: the file is not an .npz archive of plain arrays, or is corrupt.
         InvalidInputError: an array is missing, or `bits` is not one integer.
     """
-    wanted = (*_ARRAYS, "bits")
-    arrays, names = npz.read(Path(path), wanted, f"{', '.join(_ARRAYS)} and bits")
+    arrays_wanted = _DATABASE if leave_one_out else _ARRAYS
+    wanted = (*arrays_wanted, "bits")
+    arrays, names = npz.read(Path(path), wanted, f"{', '.join(arrays_wanted)} and bits")
     if missing := [name for name in wanted if name not in arrays]:
         found = ", ".join(names) or "nothing"
         raise InvalidInputError(f"array {missing[0]} is missing", path=path, found=found, expected=", ".join(wanted))
@@ -70,13 +77,14 @@ def load(path: str | Path) -> CodeSet:
     if bits.shape != () or bits.dtype.kind not in "iu":
         found = f"{bits.dtype} {list(bits.shape)}"
         raise InvalidInputError("array bits is invalid", path=path, found=found, expected="one whole number")
-    return CodeSet(int(bits), **arrays)
+    queries = arrays.get("query_codes"), arrays.get("query_labels")
+    return CodeSet(int(bits), *queries, arrays["database_codes"], arrays["database_labels"])
 
 
 def encode(
     encoder: Encoder,
     dataset: LabelledImages,
-    split: Split,
+    split: Split | None,
     *,
     on_skip: Callable[[str, str], object] | None = None,
     progress: Callable[[int], object] | None = None,
@@ -86,7 +94,7 @@ def encode(
     Args:
         encoder: the model.
         dataset: the images.
-        split: the rows that are queries and database.
+        split: the rows that are queries and database; None for a database of all rows, without queries.
         on_skip: called as on_skip(key, reason) for each image that cannot be read, and is skipped.
         progress: called with the number of images encoded or skipped since the last call.
 
@@ -97,7 +105,12 @@ def encode(
     from ..encoder.batch import encode_loaded
     from ..images.decoding import UnreadableImage
 
-    rows = np.concatenate([split.query, split.database])
+    if split is None:
+        sizes = {"database": len(dataset)}
+        rows = np.arange(len(dataset))
+    else:
+        sizes = {"query": len(split.query), "database": len(split.database)}
+        rows = np.concatenate([split.query, split.database])
 
     def pixels(position: int) -> np.ndarray:
         row = int(rows[position])
@@ -112,12 +125,14 @@ def encode(
     for positions, some in run:
         codes[positions] = some
         done[positions] = True
-    parts = []
-    for part, positions in zip(("query", "database"), np.split(np.arange(len(rows)), [len(split.query)]), strict=True):
+    arrays: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    starts = np.cumsum([*sizes.values()])[:-1]
+    for part, positions in zip(sizes, np.split(np.arange(len(rows)), starts), strict=True):
         kept = positions[done[positions]]
         if not len(kept):
             raise InvalidInputError(
                 f"none of {counted(len(positions), f'{part} image')} could be read", path=dataset.spec
             )
-        parts += [codes[kept], dataset.labels[rows[kept]]]
-    return CodeSet(encoder.bits, *parts), run.summary
+        arrays[part] = codes[kept], dataset.labels[rows[kept]]
+    query_codes, query_labels = arrays.get("query", (None, None))
+    return CodeSet(encoder.bits, query_codes, query_labels, *arrays["database"]), run.summary

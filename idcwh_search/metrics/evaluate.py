@@ -37,12 +37,13 @@ _BLOCK, _BLOCK_COUNTS = 512, 1 << 20  # most rows, and most counts, converted to
 def evaluate(
     query_codes: Any,
     query_labels: Any,
-    database_codes: Any,
-    database_labels: Any,
+    database_codes: Any = None,
+    database_labels: Any = None,
     *,
     bits: int,
     at: Iterable[int] = CUTS,
     radius: int = 2,
+    leave_one_out: bool = False,
     threads: int | None = None,
 ) -> Evaluation:
     """Returns the retrieval metrics of a ranking by Hamming distance.
@@ -56,6 +57,8 @@ def evaluate(
         bits: code length.
         at: cuts K of MAP@K and N of P@N and R@N, each >= 1.
         radius: inclusive radius r >= 0 of P@H<=r and R@H<=r, in bits.
+        leave_one_out: True to compare each item of `query_codes` with all others and not with itself. The database
+            arguments must then be None.
         threads: number of threads; None for one per core.
 
     Raises:
@@ -67,15 +70,23 @@ def evaluate(
         raise TypeError(f"at: expected several whole numbers, such as (100, 1000), not {reprlib.repr(at)}")
     cuts = tuple(sorted({whole("at", k, 1) for k in at}))
     threads = whole_or_none("threads", threads, 1)
-    queries, database = _codes(query_codes, "query_codes", bits), _codes(database_codes, "database_codes", bits)
-    pairs = relevance(query_labels, database_labels)
+    if leave_one_out != (database_codes is None) or leave_one_out != (database_labels is None):
+        raise TypeError("evaluate: give either database_codes and database_labels, or leave_one_out=True")
+    queries = _codes(query_codes, "query_codes", bits)
+    database = queries if leave_one_out else _codes(database_codes, "database_codes", bits)
+    pairs = relevance(query_labels, query_labels if leave_one_out else database_labels)
     for name, codes, labelled in (("query", queries, pairs.query), ("database", database, pairs.database)):
         if len(codes) != len(labelled):
             raise ValueError(f"{name}_labels: expected {len(codes)} labels, one per code, not {len(labelled)}")
 
-    counts = histograms(queries, database, pairs, bits, cuts, threads)
+    if leave_one_out and len(queries) < 2:
+        raise ValueError("query_codes: expected at least two codes with leave_one_out=True, found 1")
+
+    counts = histograms(queries, database, pairs, bits, cuts, threads, leave_one_out)
     total = counts.relevant.sum(axis=1)
     used = np.flatnonzero(total)
+    if not len(used) and leave_one_out:
+        raise ValueError(f"query_labels: no two of the {len(queries)} items share a label; give labels that repeat")
     if not len(used):
         raise ValueError(
             f"query_labels: none of the {len(queries)} queries shares a label with a database item; "
@@ -93,6 +104,7 @@ def evaluate(
         queries_without_relevant=len(queries) - int(repeats.sum()),
         database=len(database),
         radius=radius,
+        leave_one_out=leave_one_out,
         health=code_health(queries, database, bits, within, repeats @ counts.items[used] - within, threads),
     )
 
@@ -102,6 +114,7 @@ def _averages(
 ) -> Evaluation:
     """Returns the means over queries, from the rows `used` of the counts. Row used[i] counts for repeats[i] queries."""
     means = _Means(repeats)
+    _add_ranked(means, counts, used, repeats, cuts)
     grid = _grid(int(counts.items[0].sum()))
     marks = np.array([min(k, grid[-1]) for k in cuts], np.int64)
     rows = max(1, min(_BLOCK, _BLOCK_COUNTS // counts.items.shape[1]))
@@ -112,14 +125,9 @@ def _averages(
         means.add("map", _share(r.sum(), total))
         means.add("map_optimistic", _share(r.optimistic_sum(), total))
         means.add("map_pessimistic", _share(r.pessimistic_sum(), total))
-        means.add("map_ranked", _share(counts.ranked_sum[block, -1], total))
         at_marks = r.expected_hits(marks)
         for column, k in enumerate(cuts):
-            ranked, hits = counts.ranked_sum[block, column], counts.ranked_hits[block, column]
             expected, capped = r.sum_at(marks[column]), np.minimum(total, k)
-            means.add(f"retrieved {k}", _share(ranked, np.maximum(hits, 1)))
-            means.add(f"min_relevant_k {k}", _share(ranked, capped))
-            means.add(f"relevant {k}", _share(ranked, total))
             means.add(f"min_relevant_k_tie_aware {k}", _share(expected, capped))
             means.add(f"relevant_tie_aware {k}", _share(expected, total))
             means.add(f"precision {k}", _share(at_marks[:, column], marks[column]))
@@ -150,6 +158,24 @@ def _averages(
     )
 
 
+def _add_ranked(
+    means: _Means, counts: Histograms, used: NDArray[np.intp], repeats: Ints, cuts: tuple[int, ...]
+) -> None:
+    """Adds the metrics that order ties by id, of which leave-one-out evaluation has one row per query."""
+    total = counts.relevant.sum(axis=1)
+    if counts.ranked_per_query:
+        rows = np.flatnonzero(total[counts.row])
+        total, repeats = total[counts.row[rows]], np.ones(len(rows), np.int64)
+    else:
+        rows, total = used, total[used]
+    means.add("map_ranked", _share(counts.ranked_sum[rows, -1], total), repeats)
+    for column, k in enumerate(cuts):
+        ranked, hits = counts.ranked_sum[rows, column], counts.ranked_hits[rows, column]
+        means.add(f"retrieved {k}", _share(ranked, np.maximum(hits, 1)), repeats)
+        means.add(f"min_relevant_k {k}", _share(ranked, np.minimum(total, k)), repeats)
+        means.add(f"relevant {k}", _share(ranked, total), repeats)
+
+
 def _grid(database: int) -> NDArray[np.int64]:
     """Returns at most 50 ranks from 1 to the size of the database, evenly spaced on a logarithmic scale."""
     return np.unique(np.geomspace(1, database, 50).round().astype(np.int64))
@@ -166,18 +192,21 @@ class _Means:
     def __init__(self, repeats: Ints) -> None:
         self._repeats = repeats
         self._values: dict[str, list[Floats]] = defaultdict(list)
+        self._own_repeats: dict[str, Ints] = {}
         self._sums: dict[str, Floats] = {}
         self._rows: dict[str, int] = defaultdict(int)
 
-    def add(self, name: str, values: Floats) -> None:
-        """Adds one value per row, [rows]."""
+    def add(self, name: str, values: Floats, repeats: Ints | None = None) -> None:
+        """Adds one value per row, [rows]. All values of a metric with other rows are added at once with `repeats`."""
         self._values[name].append(values)
+        if repeats is not None:
+            self._own_repeats[name] = repeats
 
     def values(self, name: str) -> Floats:
         return np.concatenate(self._values[name])
 
     def __getitem__(self, name: str) -> float:
-        values = np.repeat(self.values(name), self._repeats).tolist()
+        values = np.repeat(self.values(name), self._own_repeats.get(name, self._repeats)).tolist()
         return math.fsum(values) / len(values)  # correctly rounded: independent of the order of the queries
 
     def add_rows(self, name: str, rows: NDArray[Any]) -> None:

@@ -26,6 +26,7 @@ class Histograms:
         ranked_sum: float64 [rows, cuts + 1], sum of (relevant so far / rank) over the relevant items among the first K
             in the order (distance, id), per cut K. The last column has no cut.
         ranked_hits: int64 [rows, cuts], relevant items among the first K in that order.
+        ranked_per_query: True if the rows of the last two arrays are the queries, as in leave-one-out evaluation.
     """
 
     row: Ints
@@ -33,6 +34,7 @@ class Histograms:
     relevant: Ints
     ranked_sum: Floats
     ranked_hits: Ints
+    ranked_per_query: bool = False
 
 
 def histograms(
@@ -42,6 +44,7 @@ def histograms(
     bits: int,
     cuts: Sequence[int] = (),
     threads: int | None = None,
+    leave_one_out: bool = False,
 ) -> Histograms:
     """Returns the counts of packed codes. Memory is O(rows x bits + database x threads).
 
@@ -51,6 +54,7 @@ def histograms(
         bits: code length.
         cuts: ascending ranks >= 1.
         threads: number of threads; None for one per core.
+        leave_one_out: True to leave the pair of each item with itself out. Both sides are then the same arrays.
     """
     return Histograms(
         *_core.count_pairs(
@@ -61,6 +65,8 @@ def histograms(
             bits,
             classes=relevance.classes,
             cuts=tuple(min(cut, len(database)) for cut in cuts),
+            leave_one_out=leave_one_out,
             threads=threads,
-        )
+        ),
+        ranked_per_query=leave_one_out,
     )

@@ -36,7 +36,8 @@ def relevance(query_labels: Any, database_labels: Any) -> Relevance:
         query_labels, database_labels: integers >= 0 [n], one class per item; or multi-label booleans (or integers 0
             and 1) [n, C]. Both have the same form. An all-zero row is an item without a label, relevant to nothing.
     """
-    query, database = _labels(query_labels, "query_labels"), _labels(database_labels, "database_labels")
+    query = _labels(query_labels, "query_labels")
+    database = query if database_labels is query_labels else _labels(database_labels, "database_labels")
     if query.ndim != database.ndim:
         raise ValueError(
             "query_labels and database_labels: expected the same form, both [n] or both [n, C], "
@@ -49,7 +50,8 @@ def relevance(query_labels: Any, database_labels: Any) -> Relevance:
             "query_labels and database_labels: expected the same number of classes, "
             f"not {query.shape[1]} and {database.shape[1]}"
         )
-    return Relevance(_sets(query), _sets(database), query.shape[1])
+    sets = _sets(query)
+    return Relevance(sets, sets if database is query else _sets(database), query.shape[1])
 
 
 def _sets(labels: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -72,6 +72,7 @@ class Evaluation:
     """Number of queries; `queries_without_relevant` of them are left out of every mean."""
     queries_without_relevant: int
     database: int
+    """Number of items, in leave-one-out evaluation that of the queries."""
 
     map: float
     """Tie-aware MAP, the exact mean over all orders of items at equal distance. Independent of the database order."""
@@ -95,6 +96,8 @@ class Evaluation:
     health: CodeStatistics = field(repr=False)
     average_precision: Floats = field(repr=False)
     """Tie-aware AP per query, float64 [queries], for paired tests; NaN for a query without a relevant item."""
+    leave_one_out: bool = False
+    """True if each item was compared with all others."""
 
     @property
     def precision_within(self) -> float:
@@ -123,6 +126,7 @@ class Evaluation:
             "queries": self.queries,
             "queries_without_relevant": self.queries_without_relevant,
             "database": self.database,
+            "leave_one_out": self.leave_one_out,
             "map": self.map,
             "map_optimistic": self.map_optimistic,
             "map_pessimistic": self.map_pessimistic,
@@ -145,7 +149,7 @@ class Evaluation:
     def from_dict(cls, content: dict[str, Any]) -> Evaluation:
         """Returns the evaluation from the result of `to_dict`. Its `average_precision` is empty."""
         health = {**content["health"], "bit_correlation": _or_nan(content["health"]["bit_correlation"])}
-        given = {**content, "average_precision": [], "health": _arrays(CodeStatistics, health)}
+        given = {"leave_one_out": False, **content, "average_precision": [], "health": _arrays(CodeStatistics, health)}
         for name, kind in (("lookup", Lookup), ("ranking", Ranking), ("pr_curve", PrecisionRecall)):
             given[name] = _arrays(kind, content[name])
         given["map_at"] = {int(k): MapAtK(**v) for k, v in content["map_at"].items()}

@@ -33,6 +33,8 @@ def _lines(evaluations: Mapping[str, Evaluation]) -> Iterator[Line]:
     yield "queries", lambda e: f"{e.queries:,}"
     yield "  without a relevant item, left out", lambda e: f"{e.queries_without_relevant:,}"
     yield "database", lambda e: f"{e.database:,}"
+    if any(evaluation.leave_one_out for evaluation in evaluations.values()):
+        yield "  without the query itself", lambda e: "yes" if e.leave_one_out else "no"
     yield "MAP (tie-aware)", lambda e: _number(e.map)
     yield "  optimistic, relevant first in a tie", lambda e: _number(e.map_optimistic)
     yield "  pessimistic, relevant last", lambda e: _number(e.map_pessimistic)

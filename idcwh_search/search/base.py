@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _core
-from ..codes import check_codes
+from .batches import Exclude, Wheres, batches, joined_counts, joined_hits, joined_rankings
 from .join import BLOCK, Join, clusters, count_pairs, join_items
 from .where import Where, as_id_list, engine_where
 
@@ -46,8 +46,11 @@ class Searchable:
     Args:
         queries: packed codes, uint8 (nq, ceil(bits / 8)).
         where: items that may be returned; None for all. An array or list of ids, a `range` of ids, or a boolean mask
-            in the order the codes were added.
+            in the order the codes were added. A list of such filters has one per query. Queries with equal filters are
+            searched together, so the time is that of one call per distinct filter.
         threads: number of threads; None for the setting of the index, by default one per available core.
+        exclude: ids that must not be returned, such as that of the query itself: integers (nq,) or (nq, m), one row
+            per query. Missing ids, such as -1, exclude nothing. The time is that of a search for k + m codes.
 
     Returns:
         Distances D, int32, and ids I, int64, ordered by (distance, id).
@@ -84,48 +87,89 @@ class Searchable:
     # searching
 
     def search(
-        self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
+        self,
+        queries: np.ndarray,
+        k: int,
+        where: Wheres = None,
+        threads: int | None = None,
+        *,
+        exclude: Exclude = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (D, I), the k >= 0 nearest codes per query, both (nq, min(k, eligible)) without padding."""
+        """Returns (D, I), the k >= 0 nearest codes per query, both (nq, min(k, eligible)).
+
+        If `exclude` or one filter per query leave different numbers of eligible codes, the columns are those of the
+        query with the most. The rows of the others end in the distance 2147483647 and the id -1.
+        """
         view = self._snapshot()
-        return view.topk(_queries(queries, view), k, _where(where, view), threads)
+        parts = batches(queries, where, exclude, view)
+        return joined_rankings(parts, [view.topk(p.queries, k, p.where, threads, p.exclude) for p in parts])
 
     def search_ties(
-        self, queries: np.ndarray, k: int, where: Where = None, threads: int | None = None
+        self,
+        queries: np.ndarray,
+        k: int,
+        where: Wheres = None,
+        threads: int | None = None,
+        *,
+        exclude: Exclude = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns (lims, D, I), the k nearest codes per query and every other code as near as the k-th.
 
         The hits of query i are D[lims[i]:lims[i + 1]] and I[lims[i]:lims[i + 1]]; lims is int64 (nq + 1,).
         """
         view = self._snapshot()
-        return view.topk_ties(_queries(queries, view), k, _where(where, view), threads)
+        parts = batches(queries, where, exclude, view)
+        return joined_hits(parts, [view.topk_ties(p.queries, k, p.where, threads, p.exclude) for p in parts])
 
     def range_search(
-        self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None
+        self,
+        queries: np.ndarray,
+        radius: int,
+        where: Wheres = None,
+        threads: int | None = None,
+        *,
+        exclude: Exclude = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns (lims, D, I), every code within an inclusive `radius` >= 0 per query, in bits.
 
         The hits of query i are D[lims[i]:lims[i + 1]] and I[lims[i]:lims[i + 1]]; lims is int64 (nq + 1,).
         """
         view = self._snapshot()
-        return view.radius(_queries(queries, view), radius, _where(where, view), threads)
+        parts = batches(queries, where, exclude, view)
+        return joined_hits(parts, [view.radius(p.queries, radius, p.where, threads, p.exclude) for p in parts])
 
-    def count(self, queries: np.ndarray, radius: int, where: Where = None, threads: int | None = None) -> np.ndarray:
+    def count(
+        self,
+        queries: np.ndarray,
+        radius: int,
+        where: Wheres = None,
+        threads: int | None = None,
+        *,
+        exclude: Exclude = None,
+    ) -> np.ndarray:
         """Returns the number of codes within an inclusive `radius` per query: int64 (nq,)."""
         view = self._snapshot()
-        return view.count(_queries(queries, view), radius, _where(where, view), threads)
+        parts = batches(queries, where, exclude, view)
+        return joined_counts(parts, [view.count(p.queries, radius, p.where, threads, p.exclude) for p in parts])
 
-    def histogram(self, queries: np.ndarray, where: Where = None, threads: int | None = None) -> np.ndarray:
+    def histogram(
+        self, queries: np.ndarray, where: Wheres = None, threads: int | None = None, *, exclude: Exclude = None
+    ) -> np.ndarray:
         """Returns the number of codes at each distance 0, 1, ..., bits per query: int64 (nq, bits + 1)."""
         view = self._snapshot()
-        return view.histogram(_queries(queries, view), _where(where, view), threads)
+        parts = batches(queries, where, exclude, view)
+        return joined_counts(parts, [view.histogram(p.queries, p.where, threads, p.exclude) for p in parts])
 
     def rank(
-        self, queries: np.ndarray, where: Where = None, threads: int | None = None
+        self, queries: np.ndarray, where: Wheres = None, threads: int | None = None, *, exclude: Exclude = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (D, I), the full Hamming ranking of all eligible codes per query, both (nq, eligible)."""
+        """Returns (D, I), the full Hamming ranking of all eligible codes per query, both (nq, eligible).
+
+        Rows with fewer eligible codes than the longest end as in `search`.
+        """
         view = self._snapshot()
-        return view.rank(_queries(queries, view), _where(where, view), threads)
+        parts = batches(queries, where, exclude, view)
+        return joined_rankings(parts, [view.rank(p.queries, p.where, threads, p.exclude) for p in parts])
 
     # all pairs
 
@@ -231,10 +275,6 @@ class Searchable:
     def memory(self) -> int:
         """Memory of codes, ids and structures in bytes, including reserved space."""
         return self._snapshot().memory()
-
-
-def _queries(queries: np.ndarray, view: _core.Snapshot) -> np.ndarray:
-    return np.ascontiguousarray(check_codes(queries, view.bits, "queries", contiguous=False))
 
 
 def _where(where: Where, view: _core.Snapshot) -> np.ndarray | tuple[int, int] | None:

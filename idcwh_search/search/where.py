@@ -44,7 +44,10 @@ def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.
             return low + step * np.arange((high - low) // step + 1, dtype=np.int64)
         names = ids()
         return (names >= low) & (names <= high) & ((names - low) % step == 0)
-    chosen = np.asarray(as_array(where, "where"))
+    try:
+        chosen = np.asarray(as_array(where, "where"))
+    except ValueError:  # lists of different lengths
+        raise TypeError("where: expected one filter, not a list of filters, which only searches accept") from None
     if chosen.dtype == bool and chosen.ndim == 1:
         return np.ascontiguousarray(chosen)
     if chosen.size == 0 and chosen.ndim == 1:

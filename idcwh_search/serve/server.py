@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ import uvloop
 
 from .._util.console import note
 from .._util.wording import counted
-from ..errors import InvalidInputError
 from .app import Application
 from .service import Service
 
@@ -25,16 +23,6 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:  # they are handled below
         yield
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens. Raises InvalidInputError if the address is invalid or in use."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        problem = f"cannot be used ({error.strerror or error})"
-        raise InvalidInputError(problem, path=f"{host}:{port}", hint="pass another --host or --port") from error
 
 
 class Runner:
@@ -49,9 +37,11 @@ class Runner:
 
     def __init__(self, service: Service, host: str, port: int, *, refresh: float | None, drain: float) -> None:
         self._service, self._refresh, self._drain = service, refresh, drain
-        self._socket = _listening(host, port)
+        self._host = host
         config = uvicorn.Config(
             Application(service),
+            host,
+            port,
             http="httptools",
             loop="uvloop",
             ws="none",
@@ -89,7 +79,7 @@ class Runner:
             loop.add_signal_handler(number, handler)
         start(self._load())
         try:
-            await self._server.serve([self._socket])
+            await self._server.serve()
         finally:
             for task in tasks:
                 task.cancel()
@@ -105,7 +95,7 @@ class Runner:
         assert contents is not None
         while not self._server.started:
             await asyncio.sleep(0.01)
-        host, port = self._socket.getsockname()[:2]
+        host, port = self._server.servers[0].sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         note(
             f"ready at http://{shown}:{port}: {counted(contents.items, 'item')} of {contents.bits} bits, "

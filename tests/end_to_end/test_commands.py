@@ -287,7 +287,7 @@ def test_help_has_examples_and_version(main: Callable[[list[str]], int], command
 
 
 def test_index_help_has_examples_that_parse(commands: Runner) -> None:
-    names = ["build", "add", "remove", "compact", "info", "verify", "export", "import"]
+    names = ["build", "add", "remove", "merge", "compact", "info", "verify", "export", "import"]
     for command in ([], *([name] for name in names)):
         _, _, epilog = commands(index.main, *command, "--help").out.partition("\nexamples:\n")
         examples = [line for line in epilog.split("\n\n")[0].splitlines() if line]

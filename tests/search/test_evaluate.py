@@ -103,6 +103,15 @@ def test_eval_counts_queries_without_relevant_items(codes, commands):
     assert [line.split()[-1] for line in out.splitlines() if "without a relevant" in line] == ["4"]
 
 
+def test_eval_leave_one_out_of_codes_needs_no_queries(codes, commands):
+    path = codes(query_codes=None, query_labels=None)
+    (entry,) = commands.json(main, "--codes", path, "--leave-one-out", "--top", "7")["evaluations"]
+    a = arrays()
+    r = ih.evaluate(a["database_codes"], a["database_labels"], bits=12, at=(7,), leave_one_out=True)
+    assert {name: entry[name] for name in r.to_dict()} == r.to_dict()
+    assert "without the query itself" in commands(main, "--codes", path, "--leave-one-out").out
+
+
 @pytest.mark.slow
 def test_eval_plots_are_images(codes, tmp_path, commands):
     folder = tmp_path / "new" / "plots"
@@ -263,6 +272,28 @@ def test_eval_of_a_model_on_a_folder_equals_numpy(model, images, commands):
     assert content["protocol"]["training_in_database"] == content["protocol"]["training"] == 9
     assert content["protocol"]["sha256"] == split.sha256()
     assert "on cpu" in err and "36 images" in err
+
+
+def test_eval_leave_one_out_of_a_model_equals_numpy(model, images, tmp_path, commands):
+    folder, colours = images
+    saved = tmp_path / "codes.npz"
+    given = ("--model", model, "--data", folder, "--device", "cpu", "--leave-one-out", "--top", "10")
+    content = commands.json(main, *given, "--save-codes", saved)
+    dataset, _ = split_of(folder, query_per_class=2)
+    r = ih.evaluate(numpy_codes(colours, dataset.keys), dataset.labels, bits=BITS, at=(10,), leave_one_out=True)
+    (entry,) = content["evaluations"]
+    assert content["protocol"] is None
+    assert {name: entry[name] for name in r.to_dict()} == r.to_dict()
+    (again,) = commands.json(main, "--codes", saved, "--leave-one-out", "--top", "10")["evaluations"]
+    assert again["map"] == entry["map"]
+    out, err = commands(main, *given)
+    assert "leave-one-out among 36 images" in out and "protocol" not in err
+
+
+@pytest.mark.parametrize("option", ["--protocol own", "--query-per-class 2", "--save-protocol split.json"])
+def test_eval_leave_one_out_with_a_protocol_is_usage(option, model, images, commands):
+    given = ("--model", model, "--data", images[0], "--leave-one-out", *option.split())
+    assert option.split()[0] in commands.fails(main, *given, status=2)
 
 
 def test_eval_of_multi_label_images_and_none(model, images, commands):

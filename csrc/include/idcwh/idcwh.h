@@ -228,6 +228,11 @@ typedef struct idcwh_query_options {
     unsigned threads;  // 0: the default of the index
     idcwh_interrupt interrupt;
     void* interrupt_context;
+    // Ids that a query must not return, such as its own: [nq][exclude_count]. Repeats and missing ids, such as -1, are
+    // allowed. If they leave fewer codes to a query than topk or rank write, its results end with the id -1 at the
+    // distance INT32_MAX.
+    const int64_t* exclude;
+    size_t exclude_count;  // per query
 } idcwh_query_options;
 
 // Search a snapshot, like the functions of the same name without _snapshot.

@@ -56,6 +56,11 @@ struct QueryOptions {
     Where where;
     unsigned threads = 0;  // 0: the default of the index (Index::set_threads)
     const Interrupt* interrupt = nullptr;
+    // Ids that a query must not return, such as its own: [nq][exclude_count]. Repeats and missing ids, such as -1, are
+    // allowed. If they leave fewer codes to a query than topk() or rank() write, its results end with the id -1 at the
+    // distance INT32_MAX. A search for k codes costs as much as one for k + exclude_count.
+    const std::int64_t* exclude = nullptr;
+    std::size_t exclude_count = 0;  // per query
 };
 
 // A search path: one of the ways in which a search can run.

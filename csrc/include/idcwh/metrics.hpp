@@ -48,6 +48,9 @@ struct PairOptions {
     bool ranked = false;
     const std::size_t* cuts = nullptr;  // [cut_count]
     std::size_t cut_count = 0;
+    // Queries and database are the same memory, and each item is compared with all others but not with itself. Equal
+    // queries then differ in the ranking of others, so ranked_sum and ranked_hits have one row per query.
+    bool leave_one_out = false;
     unsigned threads = 0;  // 0: threads() of threads.hpp
     const Interrupt* interrupt = nullptr;
 };
@@ -60,7 +63,8 @@ struct PairCounts {
     std::vector<std::int64_t> items;     // [rows][distances], database items at each distance
     std::vector<std::int64_t> relevant;  // [rows][distances], the relevant ones among them
     // With PairOptions::ranked. ranked_sum adds up (relevant items so far) / (rank, from 1) over the relevant items
-    // among the first cuts[i]. Its last column covers all ranks. ranked_hits counts those relevant items.
+    // among the first cuts[i]. Its last column covers all ranks. ranked_hits counts those relevant items. The rows are
+    // those of `row`, or with PairOptions::leave_one_out the queries.
     std::vector<double> ranked_sum;         // [rows][cuts + 1]
     std::vector<std::int64_t> ranked_hits;  // [rows][cuts]
 

@@ -19,6 +19,8 @@ auto with(const idcwh_snapshot* snapshot, const idcwh_query_options* options, Se
         cpp.where = where_of(&options->where);
         cpp.threads = options->threads;
         cpp.interrupt = interrupt.get();
+        cpp.exclude = options->exclude;
+        cpp.exclude_count = options->exclude_count;
     }
     return search(view, cpp);
 }

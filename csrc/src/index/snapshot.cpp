@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "index/excluded.hpp"
 #include "index/merge_sorted.hpp"
 #include "index/subsearch.hpp"
 #include "index/view.hpp"
@@ -68,9 +69,17 @@ void counted(const std::vector<SubSearch>& parts, std::size_t size, std::int64_t
 // The checked arguments of a search and its eligible rows.
 struct Prepared {
     Prepared(const View& view, const std::uint8_t* queries, std::size_t nq, const QueryOptions& options)
-        : view(view), queries(queries), nq(nq), options(options), filtered(checked(), view.segments(), options.where) {}
+        : view(view),
+          queries(queries),
+          nq(nq),
+          options(options),
+          filtered(checked(), view.segments(), options.where),
+          excluded_(filtered, queries, nq, options) {}
 
     std::size_t eligible() const { return filtered.eligible; }
+    // Returns the number of items to search for, so that k >= 1 remain without the excluded ones.
+    std::size_t with_excluded(std::size_t k) const { return std::min(k + excluded_.most(), eligible()); }
+    const detail::Excluded& excluded() const { return excluded_; }
     std::vector<SubSearch> parts(Work work, std::size_t wanted) {
         return detail::subsearches(filtered, {work, nq, wanted}, queries, options, view.threads());
     }
@@ -88,6 +97,7 @@ private:
     std::size_t nq;
     const QueryOptions& options;
     FilteredView filtered;
+    detail::Excluded excluded_;
 };
 
 }  // namespace
@@ -111,10 +121,16 @@ std::size_t Snapshot::topk(const std::uint8_t* queries, std::size_t nq, std::siz
     k = std::min(k, prepared.eligible());
     if (k && nq) {
         check_results(distances, ids, nq, k);
-        ranked(prepared.parts(Work::topk, k), k, distances, ids,
+        const std::size_t width = prepared.with_excluded(k);
+        std::vector<std::int32_t> more_distances(width > k ? product(nq, width) : 0);
+        std::vector<std::int64_t> more_ids(more_distances.size());
+        std::int32_t* const found_distances = width > k ? more_distances.data() : distances;
+        std::int64_t* const found_ids = width > k ? more_ids.data() : ids;
+        ranked(prepared.parts(Work::topk, width), width, found_distances, found_ids,
                [](const SubSearch& part, std::size_t most, std::int32_t* d, std::int64_t* i) {
                    detail::run_topk(*part.searcher, part.batch, most, d, i);
                });
+        prepared.excluded().remove(found_distances, found_ids, width, distances, ids, k);
     }
     view_->check();
     return k;
@@ -130,6 +146,7 @@ std::size_t Snapshot::rank(const std::uint8_t* queries, std::size_t nq, std::int
                [](const SubSearch& part, std::size_t, std::int32_t* d, std::int64_t* i) {
                    part.searcher->rank(part.batch, d, i);
                });
+        prepared.excluded().remove(distances, ids, rows, distances, ids, rows);
     }
     view_->check();
     return rows;
@@ -139,12 +156,14 @@ Hits Snapshot::topk_ties(const std::uint8_t* queries, std::size_t nq, std::size_
                          const QueryOptions& options) const {
     Prepared prepared(*view_, queries, nq, options);
     k = std::min(k, prepared.eligible());
+    const std::size_t wanted = k ? prepared.with_excluded(k) : 0;
     std::vector<SubSearch> parts;
-    if (k && nq) parts = prepared.parts(Work::ties, k);
+    if (k && nq) parts = prepared.parts(Work::ties, wanted);
     Hits hits = collected(parts, nq, [&](const SubSearch& part) {
-        return part.searcher->topk_ties(part.batch, std::min(k, part.batch.eligible));
+        return part.searcher->topk_ties(part.batch, std::min(wanted, part.batch.eligible));
     });
-    if (parts.size() > 1) detail::cut_behind_ties(hits, k);
+    prepared.excluded().remove(hits);
+    if (parts.size() > 1 || prepared.excluded().most()) detail::cut_behind_ties(hits, k);
     view_->check();
     return hits;
 }
@@ -155,6 +174,7 @@ Hits Snapshot::radius(const std::uint8_t* queries, std::size_t nq, unsigned radi
     if (nq) parts = prepared.parts(Work::radius, radius);
     Hits hits = collected(
         parts, nq, [&](const SubSearch& part) { return detail::run_radius(*part.searcher, part.batch, radius); });
+    prepared.excluded().remove(hits);
     view_->check();
     return hits;
 }
@@ -167,6 +187,7 @@ void Snapshot::count(const std::uint8_t* queries, std::size_t nq, unsigned radiu
     counted(prepared.parts(Work::count, radius), nq, counts, [&](const SubSearch& part, std::int64_t* out) {
         detail::run_count(*part.searcher, part.batch, radius, out);
     });
+    prepared.excluded().subtract_within(radius, counts);
     view_->check();
 }
 
@@ -178,6 +199,7 @@ void Snapshot::histogram(const std::uint8_t* queries, std::size_t nq, std::int64
     if (nq == 0) return;
     counted(prepared.parts(Work::histogram, 0), nq * width, counts,
             [](const SubSearch& part, std::int64_t* out) { part.searcher->histogram(part.batch, out); });
+    prepared.excluded().subtract_at_each(width, counts);
     view_->check();
 }
 

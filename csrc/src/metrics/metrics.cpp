@@ -59,6 +59,12 @@ void check(const LabelledCodes& queries, const LabelledCodes& database, const Pa
         fail({.path = "queries.labels",
               .problem = "does not match database.labels",
               .expected = "classes in both, or sets with the same number of classes"});
+    if (options.leave_one_out &&
+        (queries.codes.data != database.codes.data || queries.codes.size != database.codes.size ||
+         queries.labels.classes != database.labels.classes || queries.labels.sets != database.labels.sets))
+        fail({.path = "queries",
+              .problem = "does not match database",
+              .expected = "the memory of the database, because of leave_one_out"});
     for (std::size_t i = 0; i < options.cut_count; ++i)
         if (options.cuts[i] < (i ? options.cuts[i - 1] : 1))
             fail({.path = "cuts[" + std::to_string(i) + "]",
@@ -118,8 +124,9 @@ PairCounts count_pairs(const LabelledCodes& queries, const LabelledCodes& databa
     result.items.resize(product(distinct.size(), result.distances));
     result.relevant.resize(result.items.size());
     if (options.ranked) {
-        result.ranked_sum.resize(product(distinct.size(), result.cuts + 1));
-        result.ranked_hits.resize(distinct.size() * result.cuts);
+        const std::size_t rows = options.leave_one_out ? queries.codes.size : distinct.size();
+        result.ranked_sum.resize(product(rows, result.cuts + 1));
+        result.ranked_hits.resize(rows * result.cuts);
     }
 
     const bool small = distinct.size() < least_pairs / std::max<std::size_t>(database.codes.size, 1);

@@ -96,7 +96,13 @@ void Pass::count(const Tile& tile) {
         const std::size_t to = tile.row[t] * distances_;
         std::copy_n(items_.begin() + t * distances_, distances_, result_.items.begin() + to);
         std::copy_n(hits_.begin() + t * distances_, distances_, result_.relevant.begin() + to);
-        if (options_.ranked) sum_ranked(t, tile.row[t]);
+        if (options_.leave_one_out) {  // a query with a label is relevant to itself
+            --result_.items[to];
+            if (relevant.size) --result_.relevant[to];
+        }
+        if (!options_.ranked) continue;
+        count_nearer(t);
+        options_.leave_one_out ? sum_ranked_others(t, tile.row[t], relevant) : sum_ranked(t, tile.row[t]);
     }
 }
 
@@ -177,8 +183,7 @@ void Pass::count_rows(const Tile& tile, const RowList& relevant) {
     stop_.check();
 }
 
-// Sums the precision at each relevant item of query t of the tile, over all items and up to each cut.
-void Pass::sum_ranked(std::size_t t, std::size_t row) {
+void Pass::count_nearer(std::size_t t) {
     const std::uint32_t *const items = items_.data() + t * distances_, *const hits = hits_.data() + t * distances_;
     nearer_.resize(distances_);
     std::uint32_t all = 0, relevant = 0;
@@ -186,12 +191,12 @@ void Pass::sum_ranked(std::size_t t, std::size_t row) {
         nearer_[d] = {all, relevant};
         all += items[d], relevant += hits[d];
     }
+}
+
+// Sums the precision at each relevant item of query t of the tile, over all items and up to each cut.
+void Pass::sum_ranked(std::size_t t, std::size_t row) {
     // One sum per interval between two cuts. Each sum has several lanes, because an addition to a sum in memory waits
     // for the previous one.
-    struct Sum {
-        double precision = 0;
-        std::int64_t hits = 0;
-    };
     constexpr std::size_t lanes = 4;
     const std::size_t cuts = options_.cut_count, last = cut_of_rank_.size() - 1;
     std::vector<Sum> lane(lanes * (cuts + 1));
@@ -216,6 +221,53 @@ void Pass::sum_ranked(std::size_t t, std::size_t row) {
         }
         sums[cut] = precision;
         if (cut < cuts) counts[cut] = number;
+    }
+}
+
+// Does the same for each item whose code and label are those of query t, without the item itself. It is at distance 0,
+// so later items have one item and one hit fewer before them. Earlier ones at distance 0 are summed in row order, the
+// others in the opposite order.
+void Pass::sum_ranked_others(std::size_t t, std::size_t row, const RowList& relevant) {
+    const std::size_t cuts = options_.cut_count, last = cut_of_rank_.size() - 1;
+    const Found& found = found_[t];
+    const auto add = [&](std::vector<Sum>& sums, std::size_t i, std::size_t fewer) {
+        const Nearer& nearer = nearer_[found.distance[i]];
+        const std::size_t rank = std::size_t{nearer.items} + (found.earlier[i] & 0xffffffffu) + 1 - fewer;
+        const std::size_t so_far = std::size_t{nearer.hits} + (found.earlier[i] >> 32) + 1 - fewer;
+        if (!so_far) return;  // the first relevant item; no other one is left out before it
+        Sum& sum = sums[cut_of_rank_[std::min(rank, last)]];
+        sum.precision += static_cast<double>(static_cast<std::int64_t>(so_far)) /
+                         static_cast<double>(static_cast<std::int64_t>(rank));
+        ++sum.hits;
+    };
+    const auto is_left_out = [&](std::size_t i) {
+        return static_cast<std::size_t>(result_.row[relevant.rows[i]]) == row;
+    };
+    const auto put = [&](const std::vector<Sum>& sums, std::size_t i) {
+        double* const precision = result_.ranked_sum.data() + relevant.rows[i] * (cuts + 1);
+        std::int64_t* const hits = result_.ranked_hits.data() + relevant.rows[i] * cuts;
+        Sum all;
+        for (std::size_t cut = 0; cut <= cuts; ++cut) {
+            all.precision += sums[cut].precision;
+            all.hits += sums[cut].hits;
+            precision[cut] += all.precision;
+            if (cut < cuts) hits[cut] += all.hits;
+        }
+    };
+    std::vector<Sum> before(cuts + 1), after(cuts + 1);
+    const std::size_t size = found.distance.size();
+    for (std::size_t i = 0; i < size; ++i) {
+        if (found.distance[i]) {
+            add(after, i, 1);
+            continue;
+        }
+        if (is_left_out(i)) put(before, i);
+        add(before, i, 0);
+    }
+    for (std::size_t i = size; i-- > 0;) {
+        if (found.distance[i]) continue;
+        if (is_left_out(i)) put(after, i);
+        add(after, i, 1);
     }
 }
 

@@ -50,11 +50,17 @@ private:
     struct Nearer {  // numbers of items and of relevant items below a distance
         std::uint32_t items, hits;
     };
+    struct Sum {  // precision and number of the relevant items between two cuts
+        double precision = 0;
+        std::int64_t hits = 0;
+    };
 
     void measure(const std::uint8_t* query, std::size_t begin, std::size_t rows, std::uint16_t* out) const;
     void count_codes(const Tile& tile, const RowList& relevant);
     void count_rows(const Tile& tile, const RowList& relevant);
+    void count_nearer(std::size_t t);
     void sum_ranked(std::size_t t, std::size_t row);
+    void sum_ranked_others(std::size_t t, std::size_t row, const RowList& relevant);
 
     const Database& database_;
     const Relevance& relevance_;
