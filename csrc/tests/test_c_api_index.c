@@ -74,6 +74,16 @@ static void selections(idcwh_snapshot* view) {
     with.where.kind = IDCWH_WHERE_BITMAP, with.where.bitmap = bitmap;
     CHECK(idcwh_snapshot_eligible(view, &with.where, &kept) == IDCWH_OK && kept == 2);
 
+    const int64_t excluded[] = {3, -1, 2, 77};  // two ids for each of two queries; the mask leaves 1 and 3
+    const uint8_t both[4] = {0};
+    with.exclude = excluded, with.exclude_count = 2;
+    CHECK(idcwh_snapshot_topk(view, both, 2, 4, &with, distances, ids, &kept) == IDCWH_OK && kept == 2);
+    CHECK(ids[0] == 1 && ids[1] == -1 && distances[1] == INT32_MAX && ids[2] == 3 && ids[3] == 1);
+    CHECK(idcwh_snapshot_count(view, both, 2, bits, &with, counts) == IDCWH_OK && counts[0] == 1 && counts[1] == 2);
+    with.exclude = NULL;
+    INVALID("exclude|null", idcwh_snapshot_topk(view, both, 2, 4, &with, distances, ids, &kept));
+    with.exclude_count = 0;
+
     with.where.count = 3;
     INVALID("3|4", idcwh_snapshot_eligible(view, &with.where, &kept));
     INVALID("3|4", idcwh_snapshot_topk(view, query, 1, 4, &with, distances, ids, &kept));
