@@ -19,7 +19,10 @@ class Join(Iterator[Pairs]):
     """The pairs within a radius, as an iterator over blocks (I, J, D): int64, int64 and int32 arrays of one length.
 
     Every pair comes exactly once. The order is a function of the codes and the radius. It does not depend on the
-    number of threads or the instruction set. Ctrl-C ends a long join.
+    number of threads or the instruction set.
+
+    Threads may share a join: each block goes to one of them. Ctrl-C ends a long join. After an error, such as Ctrl-C,
+    each later call raises an error, too.
     """
 
     def __init__(self, join: _core.Join, ids: np.ndarray | None, other_ids: np.ndarray | None) -> None:
@@ -52,7 +55,7 @@ def self_join(
     """Returns all pairs of rows i < j at a distance of at most `radius`, as blocks (I, J, D).
 
     Args:
-        codes: packed codes, uint8 (n, ceil(bits / 8)), n < 2**32. They must not change until the last block.
+        codes: packed codes, uint8 (n, ceil(bits / 8)), n < 2**32. The distinct ones are copied.
         radius: inclusive radius in bits, 0 to `bits`.
         bits: code length; None for 8 * codes.shape[1].
         max_pairs: largest number of pairs; None for any.

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import idcwh_search as ih
 from idcwh_search._util import atomic
 from idcwh_search._util.atomic import (
     CODES_BIN,
@@ -293,6 +294,8 @@ def test_replacing_a_link_to_a_pipe_is_refused(tmp_path):
     link.symlink_to(f"/proc/self/fd/{write}")  # as /dev/stdout before a pipe
     with raises(NotWrittenError, path=link, found="a device or a pipe"):
         check_target(link, OWN_NAME)
+    with pytest.raises(ValueError, match="a device or a pipe"):
+        ih.Database.create(link, 48)
     os.close(read)
     os.close(write)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,11 @@ def pairs_of(join: ih.search.join.Join) -> list[tuple[int, int, int]]:
         assert (first.dtype, second.dtype, distances.dtype) == (np.int64, np.int64, np.int32)
         assert len(first) == len(second) == len(distances) > 0
     return [(int(i), int(j), int(d)) for block in blocks for i, j, d in zip(*block, strict=True)]
+
+
+def interrupt_next(_: int, frame: FrameType | None) -> None:
+    if frame and frame.f_code.co_name == "__next__":
+        raise InterruptedError
 
 
 def clustered(n: int, bits: int, seed: int = 0) -> np.ndarray:
@@ -76,6 +85,34 @@ def test_threads_that_share_a_join_get_each_pair_once() -> None:
         blocks = [block for blocks in pool.map(list, [join] * 4) for block in blocks]
     assert sum(len(first) for first, _, _ in blocks) == ih.count_pairs(codes, 5)
     assert not list(join)
+
+
+@contextmanager
+def alarms(handler: Callable[..., object], seconds: float) -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_ctrl_c_ends_a_join_that_another_thread_made() -> None:
+    codes = np.random.default_rng(0).integers(0, 256, (100_000, 32), dtype=np.uint8)
+    with ThreadPoolExecutor(1) as pool:
+        join = pool.submit(ih.self_join, codes, 80).result()
+    with pytest.raises(InterruptedError), alarms(interrupt_next, 0.01):
+        next(join)
+    with pytest.raises(ih.IdcwhError):  # not the next pairs, as if none were missing
+        next(join)
+
+
+def test_signal_handler_that_uses_the_running_join_raises() -> None:
+    codes = np.random.default_rng(0).integers(0, 256, (100_000, 32), dtype=np.uint8)
+    join = ih.self_join(codes, 80)
+    with pytest.raises(ValueError, match="already running"), alarms(lambda *_: join.explain(), 0.01):
+        next(join)
 
 
 def test_self_join_of_no_and_one_code_is_empty() -> None:

@@ -263,7 +263,8 @@ std::string absolute(const std::string& path) {
 std::string resolved(const std::string& path) {
     char* found = realpath(path.c_str(), nullptr);
     struct stat status;
-    if (!found && lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
+    // realpath() also fails for links to pipes, such as /dev/stdout, which stat() follows.
+    if (!found && stat(path.c_str(), &status) != 0 && lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
         fail_corrupt(path, "is a broken link", {}, {}, "remove it or choose another name");
     if (!found) return path;
     std::string result = found;
