@@ -26,8 +26,8 @@ from .image_codes import ImageCodes, by_model, by_pdq
 PREFERENCES = {"largest": largest, "oldest": oldest}
 
 EPILOG = f"""examples:
-  idcwh-dedup photos/ --hash pdq --radius 31 --html groups.html
-  idcwh-dedup photos/ --hash pdq --radius 31 --keep largest --script duplicates.sh
+  idcwh-dedup photos/ --hash pdq --radius 31
+  idcwh-dedup photos/ --hash pdq --radius 31 --keep largest --html groups.html --script duplicates.sh
   idcwh-dedup photos/ --model model.onnx --radius 0
   idcwh-dedup --db codes.bin --radius 3 --remove-list keys.txt
   idcwh-dedup --db codes.bin --radius 3 --not-duplicates reviewed.txt

@@ -218,7 +218,7 @@ small{display:block;color:var(--soft);overflow:hidden;text-overflow:ellipsis;whi
 section{content-visibility:auto;contain-intrinsic-size:auto 230px}
 details{font-size:12px;color:var(--soft)}
 summary{cursor:pointer}
-pre{margin:4px 0 0;max-width:144px;overflow:auto;user-select:all}
+pre{margin:4px 0 0;max-width:144px;overflow:hidden;text-overflow:ellipsis;user-select:all}
 header a{margin-right:14px;color:inherit}
 """
 
