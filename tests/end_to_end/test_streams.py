@@ -79,13 +79,18 @@ def test_results_to_a_full_device_fail(database: Path, code_file: Path) -> None:
         ("idcwh-index", "info", database, "--json"),
         ("idcwh-index", "verify", database),
         ("idcwh-search", "--db", database, "--query-codes", code_file),
-        ("idcwh-dedup", "--db", database, "--radius", 20),
-        ("idcwh-dedup", "--db", database, "--radius", 20, "--json"),
         ("idcwh-eval", "--codes", code_file),
         ("idcwh-eval", "--codes", code_file, "--json"),
     ):
         done = shell(f"{shlex.join([*program(command), *map(str, arguments)])} >/dev/full")
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_groups_to_a_full_device_fail(more: list[str], database: Path) -> None:
+    command = shlex.join([*program("idcwh-dedup"), "--db", str(database), "--radius", "20", *more])
+    done = shell(f"{command} >/dev/full")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("error: standard output: ")
 
 
 def test_lists_from_a_closed_stdin_are_empty(database: Path, model: Path, tmp_path: Path) -> None:
