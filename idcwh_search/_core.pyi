@@ -233,8 +233,8 @@ class Snapshot:
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
     def get(self, ids: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def ids(self) -> NDArray[np.int64]: ...
-    def copy(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Returns copies of all codes and ids, in the order they were added."""
+    def copy(self, where: _Where = None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Returns copies of the eligible codes and ids, in the order they were added."""
 
     def explain(
         self, k: int | None = None, radius: int | None = None, queries: int = 1, where: _Where = None

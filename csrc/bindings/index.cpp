@@ -132,14 +132,16 @@ py::array_t<std::uint8_t> get(const Snapshot& self, const py::object& ids) {
     return out;
 }
 
-py::tuple copy(const Snapshot& self) {
-    py::array_t<std::uint8_t> codes({self.size(), code_bytes(self.bits())});
-    py::array_t<std::int64_t> ids(static_cast<py::ssize_t>(self.size()));
+py::tuple copy(const Snapshot& self, const py::object& where) {
+    const Where selected = where_of(where);
+    const std::size_t count = self.eligible(selected);
+    py::array_t<std::uint8_t> codes({count, code_bytes(self.bits())});
+    py::array_t<std::int64_t> ids(static_cast<py::ssize_t>(count));
     auto* code_data = codes.mutable_data();
     auto* id_data = ids.mutable_data();
     {
         const py::gil_scoped_release release;
-        self.copy(code_data, id_data);
+        self.copy(code_data, id_data, selected);
     }
     return py::make_tuple(codes, ids);
 }
@@ -231,7 +233,7 @@ void bind_index(py::module_& m) {
         .def("histogram", histogram, arg("queries"), arg("where") = none, arg("threads") = 0, arg("exclude") = none)
         .def("rank", rank, arg("queries"), arg("where") = none, arg("threads") = 0, arg("exclude") = none)
         .def("get", get, arg("ids"))
-        .def("copy", copy)
+        .def("copy", copy, arg("where") = none)
         .def("ids", ids)
         .def("explain", explain, arg("k") = none, arg("radius") = none, arg("queries") = 1, arg("where") = none)
         .def("structures", structures)

@@ -283,19 +283,7 @@ def _where(where: Where, view: _core.Snapshot) -> np.ndarray | tuple[int, int] |
 
 def _items(view: _core.Snapshot, where: Where) -> tuple[np.ndarray, np.ndarray]:
     """Returns the codes and ids of the eligible items, in the order they were added."""
-    codes, ids = view.copy()
-    rows = _where(where, view)
-    if rows is None:
-        return codes, ids
-    if isinstance(rows, tuple):
-        kept = (ids >= rows[0]) & (ids < rows[1])
-    elif rows.dtype == bool:
-        if len(rows) != len(ids):
-            raise ValueError(f"where: a mask has one entry per code (found {len(rows)}, expected {len(ids)})")
-        kept = rows
-    else:
-        kept = np.isin(ids, rows)
-    return codes[kept], ids[kept]
+    return view.copy(_where(where, view))
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
