@@ -34,7 +34,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--format", choices=interchange.FORMATS, help="format of IN (default by its suffix)")
     parser.add_argument(
-        "--bits", type=common.bits, metavar="N", help="code length (default 8 times the bytes per code)"
+        "--bits",
+        type=common.bits,
+        metavar="N",
+        help="code length (default 8 times the bytes of a code, or 4 times the digits of a hash)",
     )
     parser.add_argument(
         "--ids", type=common.path, metavar="FILE", help=".npy file with the ids, for formats without ids (npy, raw)"
