@@ -27,7 +27,9 @@ class Query(_Request):
     """Exactly one of image, code, key and id."""
 
     image: str | None = Field(None, description="image file in base64")
-    code: Hex | None = Field(None, description="packed code in hexadecimal, byte by byte, 2 * ceil(bits / 8) digits")
+    code: Hex | None = Field(
+        None, description="code in hexadecimal, in the hash order of the database, or byte by byte"
+    )
     key: Key | None = Field(None, description="key of an item")
     id: Id | None = Field(None, description="id of an item")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..hexadecimal import to_hex
 from .metrics import Metrics
 from .store import Contents
 
@@ -145,8 +146,9 @@ class Searcher:
                 for distance, id_, key, label in zip(near, names, keys[at:end], labels[at:end], strict=True)
             ]
             if job.codes:
-                for hit, code in zip(hits, snapshot.get(joined[at:end]), strict=True):
-                    hit["code"] = code.tobytes().hex()
+                texts = to_hex(snapshot.get(joined[at:end]), snapshot.bits, first.contents.order)
+                for hit, text in zip(hits, texts, strict=True):
+                    hit["code"] = text
             one = Found(hits, cut)
             if job.histogram:
                 one.histogram = self._histogram(job)

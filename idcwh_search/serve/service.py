@@ -28,6 +28,7 @@ from ..codes import code_bytes
 from ..database.database import Database, part
 from ..encoder.encoder import Encoder
 from ..errors import IdcwhError, LockedError
+from ..hexadecimal import BYTES, InvalidHashError, from_hex, to_hex
 from .batching import Batcher
 from .images import SIZES, ImageFiles
 from .keys import Keys
@@ -225,7 +226,7 @@ class Service:
             "hits": found.hits,
             "bits": contents.bits,
             "generation": contents.generation,
-            "code": encoded.code.hex(),
+            "code": _text(encoded.code, contents),
         }
         if found.histogram is not None:
             answer["histogram"] = found.histogram
@@ -276,7 +277,7 @@ class Service:
             return await self._encoded(image), ()
         assert query is not None
         if query.code is not None:
-            return Encoded(_code(query.code, contents.bits)), ()
+            return Encoded(_code(query.code, contents)), ()
         if query.image is not None:
             return await self._encoded(from_base64(query.image)), ()
         ids = (query.id,) if query.id is not None else await self._ids(contents, query.key or "")
@@ -348,7 +349,7 @@ class Service:
         key = key_of(request)
         id_ = (await self._ids(contents, key))[0]
         (label,) = contents.snapshot.labels([id_])
-        return _json({"id": id_, "key": key, "label": label, "code": _stored(contents, id_).hex()})
+        return _json({"id": id_, "key": key, "label": label, "code": _text(_stored(contents, id_), contents)})
 
     async def add(self, request: Request) -> Response:
         self._check_writable()
@@ -363,7 +364,7 @@ class Service:
             code = (await self._encoded(image)).code
         else:
             item = _parsed(ItemRequest, body)
-            code = _code(item.code, contents.bits)
+            code = _code(item.code, contents)
 
         def put(database: Database) -> tuple[int, bool]:
             old = database.find([item.key])
@@ -432,8 +433,22 @@ def key_of(request: Request) -> str:
     return os.fsdecode(key)
 
 
-def _code(text: str, bits: int) -> bytes:
-    """Returns a packed code. Raises Problem with status 422."""
+def _text(code: bytes, contents: Contents) -> str:
+    """Returns a packed code in hexadecimal, in the order of the database."""
+    if contents.order == BYTES:
+        return code.hex()
+    return to_hex(np.frombuffer(code, np.uint8)[None], contents.bits, contents.order)[0]
+
+
+def _code(text: str, contents: Contents) -> bytes:
+    """Returns a packed code, the inverse of `_text`. Raises Problem with status 422."""
+    bits = contents.bits
+    if contents.order != BYTES:
+        try:
+            return from_hex([text], bits, order=contents.order).tobytes()
+        except InvalidHashError as error:
+            expected = f", expected {error.expected}" if error.expected else ""
+            raise Problem(422, f"code: is invalid (found {error.found}{expected})") from None
     digits = 2 * code_bytes(bits)
     if len(text) != digits:
         raise Problem(422, f"code: is invalid (found {len(text)} digits, expected {digits} for {bits} bits)")

@@ -21,6 +21,7 @@ from .._util.console import describe, note
 from .._util.wording import counted
 from ..database.database import Database, DatabaseSnapshot, part
 from ..errors import IdcwhError, MismatchError, ModelMismatchError, NotFoundError
+from ..hexadecimal import BYTES, Order
 from .copies import DatabaseCopy
 
 Result = TypeVar("Result")
@@ -51,6 +52,11 @@ class Contents:
     def manifest(self) -> dict[str, Any]:
         """Description of the model and of the images."""
         return self.snapshot.manifest
+
+    @cached_property
+    def order(self) -> Order:
+        """Order of the bits in the hexadecimal text of a code."""
+        return self.snapshot.hash_order or BYTES
 
     def label_counts(self) -> list[dict[str, Any]]:
         """Returns name and number of items of each label, sorted by name."""
@@ -192,9 +198,13 @@ class Store:
 
     def _check(self, database: Database) -> None:
         """Raises MismatchError for a file that cannot replace the served contents."""
-        if self.contents is not None and database.bits != self.contents.bits:
-            found, expected = f"{database.bits} bits", f"{self.contents.bits} bits"
-            raise MismatchError("code length does not match", path=self.path, found=found, expected=expected)
+        if self.contents is not None:
+            if database.bits != self.contents.bits:
+                found, expected = f"{database.bits} bits", f"{self.contents.bits} bits"
+                raise MismatchError("code length does not match", path=self.path, found=found, expected=expected)
+            if database.hash_order != self.contents.snapshot.hash_order:
+                found, expected = database.hash_order or "no order", self.contents.snapshot.hash_order or "no order"
+                raise ModelMismatchError("hash order does not match", path=self.path, found=found, expected=expected)
         stored = part(database.manifest, "model").get("sha256")
         if self.model is not None and stored != self.model:
             found = stored or "no model"
