@@ -10,6 +10,9 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search.cli import dedup, index, search
+from idcwh_search.serve import service
+from idcwh_search.serve.problems import Problem
+from idcwh_search.serve.store import Contents
 from support.commands import Runner
 
 VECTORS = json.loads((Path(__file__).parents[1] / "search" / "data" / "hashes.json").read_text("utf-8"))["vectors"]
@@ -86,6 +89,17 @@ def test_images_and_models_do_not_fit_hashes(pdq: Path, model: Path, images: Pat
         line = commands.fails(main, *arguments)
         assert line.startswith(f"error: {pdq}: ") and "order pdq" in line and "--code" in line
     assert pdq.read_bytes() == before
+
+
+def test_service_codes_are_the_texts_of_the_hasher(pdq: Path, database: Path) -> None:
+    for path, texts in ((pdq, PDQ["hex"]), (database, None)):
+        with ih.Database.open(path) as db:
+            contents, codes = Contents(db.snapshot(), 1), [code.tobytes() for code in db.codes]
+        texts = texts or [code.hex() for code in codes]
+        assert [service._text(code, contents) for code in codes] == texts
+        assert [service._code(text, contents) for text in texts] == codes
+        with pytest.raises(Problem, match="found 3 digits, expected"):
+            service._code("abc", contents)
 
 
 def test_dedup_of_hashes_has_the_distances_of_the_hasher(pdq: Path, commands: Runner) -> None:
