@@ -161,6 +161,24 @@ TEST("joins in parts equal brute force") {
     CHECK(in_parts == 12);
 }
 
+// Enough codes in one bucket that tasks are cut; either side is the larger one. Pairs are counted without their codes
+// if no code repeats.
+TEST("dense joins and their counts equal brute force") {
+    for (const char* kind : {"uniform", "most"}) {
+        const Bytes memory = make(kind, 3000, 64, 1), others = make(kind, 1700, 64, 2);
+        const idcwh::Codes more = view(memory, 64), fewer = view(others, 64);
+        const unsigned radius = 24;
+        for (const auto& [a, b] :
+             {std::pair{&more, static_cast<const idcwh::Codes*>(nullptr)}, {&more, &fewer}, {&fewer, &more}}) {
+            const auto expected = brute_force(*a, b, radius);
+            auto pairs = all_of(b ? idcwh::join(*a, *b, radius) : idcwh::self_join(*a, radius), std::size_t{1} << 20);
+            CHECK((b ? idcwh::count_pairs(*a, *b, radius) : idcwh::count_pairs(*a, radius)) == expected.size());
+            std::sort(pairs.begin(), pairs.end());
+            CHECK(pairs == expected);
+        }
+    }
+}
+
 std::vector<std::int64_t> numbered(const std::vector<std::size_t>& keepers) {
     std::vector<std::int64_t> numbers(keepers.size());
     std::int64_t count = 0;

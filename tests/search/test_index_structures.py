@@ -203,3 +203,32 @@ def test_index_threads_are_used_and_checked(rng, code_maker):
     index = ih.HammingIndex(8, threads=2)
     index.add(code_maker.random(rng, 10, 8))
     assert index.search(code_maker.random(rng, 1, 8), 3)[0].shape == (1, 3)
+
+
+@pytest.mark.parametrize("where", [None, "ids", "range"])
+def test_many_queries_join_equals_numpy(where: str | None) -> None:
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 256, (120_000, 8), dtype=np.uint8)
+    codes[60_000:90_000] = codes[:30_000]  # codes repeat
+    queries = codes[rng.integers(0, len(codes), 60_000)]
+    queries[:, 2] ^= 3
+    index = ih.HammingIndex(64)
+    index.add(codes)
+    index.remove(np.arange(7, len(codes), 31))
+    eligible = np.ones(len(codes), bool)
+    eligible[7::31] = False
+    selected = {None: None, "ids": np.arange(0, len(codes), 3), "range": range(40_000, 110_000)}[where]
+    if where == "ids":
+        eligible[np.arange(len(codes)) % 3 != 0] = False
+    elif where == "range":
+        eligible[:40_000] = eligible[110_000:] = False
+    assert index.explain(radius=3, queries=len(queries), where=selected).path == "join"
+    lims, distances, ids = index.range_search(queries, 3, where=selected)
+    assert (index.count(queries, 3, where=selected) == np.diff(lims)).all()
+    rows = np.flatnonzero(eligible)
+    words, wanted = codes.view(np.uint64).ravel()[rows], queries.view(np.uint64).ravel()
+    for q in range(0, len(queries), 4001):
+        near = np.bitwise_count(words ^ wanted[q])
+        hits = sorted((int(near[at]), int(rows[at])) for at in np.flatnonzero(near <= 3))
+        found = slice(lims[q], lims[q + 1])
+        assert list(zip(distances[found].tolist(), ids[found].tolist(), strict=True)) == hits

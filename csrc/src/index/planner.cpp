@@ -5,12 +5,16 @@
 #include <limits>
 #include <string>
 
+#include "join/join_search.hpp"
 #include "structures/cost.hpp"
 #include "structures/groups/groups.hpp"
 #include "structures/plain_scan.hpp"
 #include "structures/structures.hpp"
 
 namespace idcwh::detail {
+
+std::atomic<bool> always_structures{false};
+
 namespace {
 
 // Returns the request for one segment.
@@ -24,6 +28,7 @@ Request request_of(const FilteredRows& filtered, const SearchRequest& search) {
                     segment.rows,
                     filtered.eligible,
                     cost::scattered(filtered.rows)};
+    request.codes = segment.codes;
     // Groups first count the eligible rows per group. This may cost more than a scan that soon has k codes equal to the
     // query.
     if (segment.structures && segment.structures->groups && filtered.eligible < segment.live)
@@ -41,20 +46,48 @@ double scan_ns(Request request, std::size_t first) {
 }
 
 Choice plain(const FilteredRows& filtered, const SearchRequest& search) {
-    return {&PlainScan::instance(), filtered.segment->rows, scan_ns(request_of(filtered, search), 0)};
+    return {&PlainScan::instance(), filtered.segment->rows, scan_ns(request_of(filtered, search), 0), false};
 }
 
 // Returns the cheapest searcher of the segment's structure, if one does this work.
 Choice structured(const FilteredRows& filtered, const SearchRequest& search) {
-    Choice best{nullptr, 0, std::numeric_limits<double>::infinity()};
+    Choice best{nullptr, 0, std::numeric_limits<double>::infinity(), true};
     const Structures* const structures = filtered.segment->structures;
     if (!structures || filtered.eligible == 0) return best;
     const Request request = request_of(filtered, search);
     const double rest = scan_ns(request, structures->covered);
     for (const auto& searcher : structures->searchers)
         if (const double ns = searcher->expected_ns(request) + rest; ns < best.nanoseconds)
-            best = {searcher.get(), structures->covered, ns};
+            best = {searcher.get(), structures->covered, ns, true};
     return best;
+}
+
+// The searchers for one segment. Those of `structure` and `join` are null where there is none.
+struct Choices {
+    Choice scan, structure, join;
+
+    Choice best() const {
+        Choice choice = scan;
+        if (structure.nanoseconds < choice.nanoseconds) choice = structure;
+        if (join.nanoseconds < choice.nanoseconds) choice = join;
+        return choice;
+    }
+};
+
+Choices choices_of(const FilteredRows& filtered, const SearchRequest& search) {
+    Choices choices{plain(filtered, search),
+                    structured(filtered, search),
+                    {nullptr, 0, std::numeric_limits<double>::infinity(), false}};
+    if (always_structures.load(std::memory_order_relaxed)) {
+        if (choices.structure.searcher) choices.structure.nanoseconds = 0;
+    } else if (choices.best().nanoseconds * static_cast<double>(search.nq) >= JoinSearch::least_ns) {
+        const JoinSearch& join = JoinSearch::instance();
+        // The plan of a join may be wrong by such a factor (benchmarks/join.py).
+        constexpr double margin = 3;
+        const double ns = margin * join.expected_ns(request_of(filtered, search));
+        if (ns < std::numeric_limits<double>::infinity()) choices.join = {&join, filtered.segment->rows, ns, false};
+    }
+    return choices;
 }
 
 // Returns the path of a search over all segments.
@@ -92,30 +125,28 @@ Path path_of(const FilteredView& filtered, const std::vector<Choice>& choices, c
 
 }  // namespace
 
-std::atomic<bool> always_structures{false};
-
-Choice choose(const FilteredRows& filtered, const SearchRequest& search) {
-    const Choice scan = plain(filtered, search), structure = structured(filtered, search);
-    const bool always = structure.searcher && always_structures.load(std::memory_order_relaxed);
-    return always || structure.nanoseconds < scan.nanoseconds ? structure : scan;
-}
+Choice choose(const FilteredRows& filtered, const SearchRequest& search) { return choices_of(filtered, search).best(); }
 
 Explanation explain(const FilteredView& filtered, const SearchRequest& search) {
-    std::vector<Choice> chosen, scans, structures;
-    bool any_chosen = false, any_structure = false;
+    std::vector<Choice> chosen;
+    std::vector<Choices> choices;
     for (const FilteredRows& rows : filtered.segments) {
-        chosen.push_back(choose(rows, search));
-        scans.push_back(plain(rows, search));
-        structures.push_back(structured(rows, search));
-        any_chosen = any_chosen || chosen.back().searcher != scans.back().searcher;
-        any_structure = any_structure || structures.back().searcher;
-        if (!structures.back().searcher) structures.back() = scans.back();
+        choices.push_back(choices_of(rows, search));
+        chosen.push_back(choices.back().best());
     }
     Explanation explanation{path_of(filtered, chosen, search), {}};
-    if (any_chosen)
-        explanation.others.push_back(path_of(filtered, scans, search));
-    else if (any_structure)
-        explanation.others.push_back(path_of(filtered, structures, search));
+    // A segment without a structure, or without a join, is scanned on their paths.
+    for (const auto kind : {&Choices::scan, &Choices::structure, &Choices::join}) {
+        std::vector<Choice> path;
+        bool any = false, other = false;
+        for (std::size_t i = 0; i < choices.size(); ++i) {
+            const Choice& choice = choices[i].*kind;
+            any = any || choice.searcher;
+            path.push_back(choice.searcher ? choice : choices[i].scan);
+            other = other || path.back().searcher != chosen[i].searcher;
+        }
+        if (any && other) explanation.others.push_back(path_of(filtered, path, search));
+    }
     return explanation;
 }
 

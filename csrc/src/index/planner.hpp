@@ -1,4 +1,4 @@
-// The planner, the one place that decides between the scan and the structures of each segment.
+// The planner, the one place that decides between the scan, the structures and the join of each segment.
 #pragma once
 
 #include <idcwh/index.hpp>
@@ -17,6 +17,7 @@ struct Choice {
     const Searcher* searcher;
     std::size_t rows;
     double nanoseconds;  // expected per query, including the scan of later rows
+    bool structure;      // the searcher is one of the segment's structure
 };
 
 // A search of all eligible rows of a view.
@@ -29,7 +30,7 @@ struct SearchRequest {
 // Returns the cheapest searcher for these rows of a segment.
 Choice choose(const FilteredRows& filtered, const SearchRequest& request);
 
-// Returns what choose() chooses for all segments, and the paths that no segment takes.
+// Returns what choose() chooses for all segments, and the other paths.
 Explanation explain(const FilteredView& filtered, const SearchRequest& request);
 
 // Makes choose() prefer structures whatever they cost, for tests.

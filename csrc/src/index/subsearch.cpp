@@ -97,13 +97,14 @@ std::vector<SubSearch> subsearches(FilteredView& filtered, const SearchRequest& 
         const Segment& segment = *rows.segment;
         const SearchOptions search{segment.order_ids(), rows.rows, options.threads ? options.threads : threads,
                                    options.interrupt};
-        const SubSearch whole{
-            &PlainScan::instance(), {segment.view(), queries, request.nq, search, rows.eligible}, &segment};
         const Choice choice = choose(rows, request);
-        if (choice.searcher == whole.searcher)
-            list.push_back(whole);
-        else
+        const SubSearch whole{choice.structure ? &PlainScan::instance() : choice.searcher,
+                              {segment.view(), queries, request.nq, search, rows.eligible},
+                              &segment};
+        if (choice.structure)
             add_structure(list, rows, choice, whole);
+        else
+            list.push_back(whole);
     }
     return list;
 }

@@ -11,10 +11,10 @@
 
 namespace idcwh::join_detail {
 
-Buckets sort_by(const Part& part, const Distinct& distinct, unsigned threads, Stop& stop) {
+Buckets sort_by(const Part& part, const Codes& codes, unsigned threads, Stop& stop) {
     constexpr std::size_t portion = std::size_t{1} << 16;
-    const std::size_t n = distinct.size, bytes = distinct.bytes(), values = std::size_t{1} << part.width;
-    const multi::Field field(distinct.bits, part.offset, part.width);
+    const std::size_t n = codes.size, bytes = code_bytes(codes.bits), values = std::size_t{1} << part.width;
+    const multi::Field field(codes.bits, part.offset, part.width);
     Buckets buckets;
     buckets.begins = HugeArray<std::uint32_t>(values + 1);
     buckets.numbers = HugeArray<std::uint32_t>(n);
@@ -36,7 +36,7 @@ Buckets sort_by(const Part& part, const Distinct& distinct, unsigned threads, St
     };
     for (auto& count : counts) std::fill_n(count.data(), values, 0u);
     in_range([&](auto& count, std::size_t i) {
-        value_of[i] = static_cast<std::uint32_t>(field.of_code(distinct.code(i)));
+        value_of[i] = static_cast<std::uint32_t>(field.of_code(codes.data + i * bytes));
         ++count[value_of[i]];
     });
     std::uint32_t sum = 0;
@@ -48,7 +48,7 @@ Buckets sort_by(const Part& part, const Distinct& distinct, unsigned threads, St
     in_range([&](auto& count, std::size_t i) {
         const std::uint32_t at = count[value_of[i]]++;
         buckets.numbers[at] = static_cast<std::uint32_t>(i);
-        std::memcpy(buckets.codes.data() + at * bytes, distinct.code(i), bytes);
+        std::memcpy(buckets.codes.data() + at * bytes, codes.data + i * bytes, bytes);
     });
     return buckets;
 }

@@ -16,6 +16,6 @@ struct Buckets {
     HugeArray<std::uint8_t> codes;     // copies, in the same order
 };
 
-Buckets sort_by(const Part& part, const Distinct& distinct, unsigned threads, Stop& stop);
+Buckets sort_by(const Part& part, const Codes& codes, unsigned threads, Stop& stop);
 
 }  // namespace idcwh::join_detail

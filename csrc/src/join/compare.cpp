@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/pool.hpp"
 #include "cpu/dispatch.hpp"
 #include "cpu/kernels/kernels.hpp"
 #include "scan/scan.hpp"
@@ -18,18 +19,21 @@ using kernels::tile_queries;
 // The order of the pairs follows from these: they are the same for each instruction set.
 constexpr std::size_t block_rows = 1024;
 constexpr std::size_t task_pairs = std::size_t{1} << 22;
+// A task of a large bucket: many blocks of rows with a few queries, whose tables stay in the second-level cache.
+constexpr std::size_t task_queries = 256, task_rows = task_pairs / task_queries;
 // Rows of a bucket from which spreading them to planes pays (benchmarks/join.py).
 constexpr std::size_t least_tile = 24;
 constexpr std::size_t bytes_per_check = std::size_t{1} << 20;  // compared; some ten microseconds
+constexpr std::size_t many_pairs = std::size_t{1} << 21;       // that wait in memory
 
 }  // namespace
 
-Comparison::Comparison(const JoinPlan& plan, std::size_t part, const Distinct& a, const Distinct& b, unsigned radius,
-                       unsigned threads, Stop& stop)
-    : plan_(plan), part_(part), a_(a), b_(b), radius_(static_cast<std::int32_t>(radius)) {
+Comparison::Comparison(const JoinPlan& plan, std::size_t part, const Codes& a, const Codes& b, bool self,
+                       unsigned radius, unsigned threads, Stop& stop)
+    : plan_(plan), part_(part), bits_(a.bits), self_(self), radius_(static_cast<std::int32_t>(radius)) {
     const Part& by = plan.parts[part];
     rows_ = sort_by(by, a, threads, stop);
-    if (!self()) queries_ = sort_by(by, b, threads, stop);
+    if (!self_) queries_ = sort_by(by, b, threads, stop);
     std::uint32_t masks[64];
     for (unsigned distance = 0; distance <= by.threshold; ++distance) {
         multi::Shell shell(0, by.width, distance);
@@ -43,7 +47,7 @@ std::size_t Comparison::near_codes(std::size_t bucket) const {
     std::size_t sum = 0;
     for (const std::uint32_t mask : masks_) {
         const std::size_t near = bucket ^ mask;
-        if (!self() || near >= bucket) sum += begins[near + 1] - begins[near];
+        if (!self_ || near >= bucket) sum += begins[near + 1] - begins[near];
     }
     return sum;
 }
@@ -60,15 +64,15 @@ bool Comparison::next(CompareTask& task) {
             continue;
         }
         if (pairs) break;
-        // Cut into blocks of rows and ranges of queries.
-        constexpr std::size_t portion = task_pairs / block_rows;
-        task = {
-            bucket_, bucket_ + 1, row_, std::min(rows, row_ + block_rows), query_, std::min(near, query_ + portion)};
-        query_ += portion;
+        // Cut into ranges of rows and of queries.
+        task = {bucket_, bucket_ + 1,
+                row_,    std::min(rows, row_ + task_rows),
+                query_,  std::min(near, query_ + task_queries)};
+        query_ += task_queries;
         if (query_ < near) return true;
-        row_ += block_rows;
+        row_ += task_rows;
         // The bucket itself comes first. Its codes before the rows have been compared with them.
-        query_ = self() ? row_ / portion * portion : 0;
+        query_ = self_ ? row_ / task_queries * task_queries : 0;
         if (row_ >= rows) ++bucket_, row_ = query_ = 0;
         return true;
     }
@@ -80,28 +84,90 @@ bool Comparison::next(CompareTask& task) {
 bool Comparison::found_before(const std::uint8_t* a, const std::uint8_t* b) const {
     for (std::size_t p = 0; p < part_; ++p) {
         const Part& part = plan_.parts[p];
-        const multi::Field field(a_.bits, part.offset, part.width);
+        const multi::Field field(bits_, part.offset, part.width);
         if (multi::ones(field.of_code(a) ^ field.of_code(b)) <= part.threshold) return true;
     }
     return false;
 }
 
+namespace {
+
+// Sinks of pairs. add(count) counts pairs of which only the number matters, which blind() allows.
+struct Collector {
+    std::vector<CodePair>& found;
+    static constexpr bool blind() { return false; }
+    void add(std::size_t) {}
+    void take(const CodePair& pair) { found.push_back(pair); }
+};
+
+struct Counter {
+    const Repeats& repeats;
+    std::uint64_t sum = 0;
+    bool blind() const { return !repeats.a && !repeats.b; }
+    void add(std::size_t count) { sum += count; }
+    void take(const CodePair& pair) { sum += times(repeats.a, pair.first) * times(repeats.b, pair.second); }
+
+private:
+    static std::uint64_t times(const std::uint32_t* begins, std::uint32_t code) {
+        return begins ? begins[code + 1] - begins[code] : 1;
+    }
+};
+
+}  // namespace
+
 // The memory of a thread: a block of rows, and the queries that it is compared with.
+template <class Sink>
 class Comparison::Runner {
 public:
-    Runner(const Comparison& comparison, std::vector<CodePair>& found, Stop& stop)
+    // most_tables: queries whose tables are kept.
+    Runner(const Comparison& comparison, std::size_t most_tables, Sink& sink, Stop& stop)
         : c_(comparison),
           kernels_(active_kernels()),
-          bytes_(comparison.a_.bytes()),
-          found_(found),
+          bytes_(code_bytes(comparison.bits_)),
+          blind_(sink.blind() && comparison.part_ == 0),
+          sink_(sink),
           stop_(stop),
+          table_size_(kernels_.spread ? kernels_.table_size(bytes_) : 0),
           planes_(kernels_.spread ? kernels_.planes_size(block_rows, bytes_) : 0),
-          tables_(kernels_.spread ? tile_queries * kernels_.table_size(bytes_) : 0),
+          tables_(most_tables * table_size_),
           hits_(tile_queries * block_rows * sizeof(Hit)) {}
 
-    // Rows [row, end_row) of a bucket against the queries [first, last) of those near it.
-    void compare(std::size_t bucket, std::size_t row, std::size_t end_row, std::size_t first, std::size_t last) {
+    // All rows of a bucket against all queries near it.
+    void compare(std::size_t bucket) {
+        const std::size_t rows = c_.rows_.begins[bucket + 1] - c_.rows_.begins[bucket];
+        compare(bucket, 0, rows, 0, static_cast<std::size_t>(-1));
+    }
+    // Some of them. The tables of the queries are made once for all blocks of rows.
+    void compare(const CompareTask& task) {
+        prepared_ = kernels_.spread && c_.radius_ <= kernels::tile_max_limit;
+        if (prepared_)
+            each_near(task.bucket, task.query, task.end_query,
+                      [&](std::uint32_t, std::size_t from, std::size_t to, std::size_t slot) {
+                          for (; from < to; ++from) kernels_.prepare(query_code(from), bytes_, table(slot++));
+                      });
+        compare(task.bucket, task.row, task.end_row, task.query, task.end_query);
+        prepared_ = false;
+    }
+
+private:
+    // Calls use(mask, begin, end, slot) for the queries [first, last) of the buckets near one, a bucket at a time.
+    // slot: the number of queries before them.
+    template <class Use>
+    void each_near(std::size_t bucket, std::size_t first, std::size_t last, Use use) const {
         const auto& begins = c_.queries().begins;
+        std::size_t at = 0;  // queries so far
+        for (const std::uint32_t mask : c_.masks_) {
+            const std::size_t near = bucket ^ mask;
+            if (c_.self_ && near < bucket) continue;
+            const std::size_t count = begins[near + 1] - begins[near];
+            const std::size_t from = first > at ? std::min(first - at, count) : 0;
+            const std::size_t to = std::min(count, last > at ? last - at : 0);
+            if (from < to) use(mask, begins[near] + from, begins[near] + to, at + from - first);
+            at += count;
+        }
+    }
+
+    void compare(std::size_t bucket, std::size_t row, std::size_t end_row, std::size_t first, std::size_t last) {
         const std::size_t base = c_.rows_.begins[bucket];
         for (; row < end_row; row += block_rows) {
             stop_.check();
@@ -109,24 +175,16 @@ public:
             rows_ = std::min(block_rows, end_row - row);
             const bool tiled = kernels_.spread && rows_ >= least_tile && c_.radius_ <= kernels::tile_max_limit;
             if (tiled) kernels_.spread(row_code(0), rows_, bytes_, planes_.data());
-            std::size_t at = 0;  // queries so far
-            for (const std::uint32_t mask : c_.masks_) {
-                const std::size_t near = bucket ^ mask;
-                if (c_.self() && near < bucket) continue;
-                const std::size_t count = begins[near + 1] - begins[near];
-                std::size_t from = begins[near] + (first > at ? std::min(first - at, count) : 0);
-                const std::size_t to = begins[near] + std::min(count, last > at ? last - at : 0);
-                at += count;
+            each_near(bucket, first, last, [&](std::uint32_t mask, std::size_t from, std::size_t to, std::size_t slot) {
                 // A code is compared with the ones before it in its own bucket.
-                const bool own = c_.self() && mask == 0;
-                if (own) from = std::max(from, rows_begin_ + 1);
-                if (from >= to) continue;
-                tiled ? by_tiles(from, to, own) : one_by_one(from, to, own);
-            }
+                const bool own = c_.self_ && mask == 0;
+                const std::size_t begin = own ? std::max(from, rows_begin_ + 1) : from;
+                if (begin < to) tiled ? by_tiles(begin, to, slot + begin - from, own) : one_by_one(begin, to, own);
+            });
         }
     }
 
-private:
+    std::uint8_t* table(std::size_t slot) { return tables_.data() + slot * table_size_; }
     const std::uint8_t* row_code(std::size_t row) const { return c_.rows_.codes.data() + (rows_begin_ + row) * bytes_; }
     const std::uint8_t* query_code(std::size_t at) const { return c_.queries().codes.data() + at * bytes_; }
     // The rows of the block that a query is compared with.
@@ -148,51 +206,133 @@ private:
             check_after(rows_before(query, own));
             const std::size_t count = kernels_.scan(row_code(0), rows_before(query, own), bytes_, query_code(query),
                                                     static_cast<std::uint32_t>(c_.radius_), hits);
-            for (std::size_t i = 0; i < count; ++i) take(hits[i], query);
+            if (blind_)
+                sink_.add(count);
+            else
+                for (std::size_t i = 0; i < count; ++i) take(hits[i], query);
         }
     }
 
-    void by_tiles(std::size_t query, std::size_t end, bool own) {
-        for (; query < end; query += tile_queries) {
+    // slot: that of the first query, if the tables are prepared.
+    void by_tiles(std::size_t query, std::size_t end, std::size_t slot, bool own) {
+        for (; query < end; query += tile_queries, slot += tile_queries) {
             const std::size_t used = std::min(tile_queries, end - query);
             check_after(tile_queries * rows_before(query + used - 1, own));
+            const bool count_only = blind_ && rows_before(query, own) == rows_;
             kernels::TileQuery tile[tile_queries];
             for (std::size_t i = 0; i < tile_queries; ++i) {
-                const std::size_t at = query + std::min(i, used - 1);  // a short tile repeats its last query, unheard
-                std::uint8_t* const table = tables_.data() + i * kernels_.table_size(bytes_);
-                kernels_.prepare(query_code(at), bytes_, table);
-                tile[i] = {query_code(at), table, i < used ? c_.radius_ : -1,
-                           reinterpret_cast<Hit*>(hits_.data()) + i * block_rows, 0};
+                const std::size_t of = std::min(i, used - 1);  // a short tile repeats its last query, unheard
+                std::uint8_t* const made = table(prepared_ ? slot + of : i);
+                if (!prepared_) kernels_.prepare(query_code(query + of), bytes_, made);
+                tile[i] = {query_code(query + of), made, i < used ? c_.radius_ : -1,
+                           count_only ? nullptr : reinterpret_cast<Hit*>(hits_.data()) + i * block_rows, 0};
             }
             kernels_.scan_tile(row_code(0), planes_.data(), rows_before(query + used - 1, own), bytes_, tile);
-            for (std::size_t i = 0; i < used; ++i)
+            for (std::size_t i = 0; i < used; ++i) {
+                if (count_only) {
+                    sink_.add(tile[i].count);
+                    continue;
+                }
                 for (std::size_t hit = 0; hit < tile[i].count; ++hit)
                     if (tile[i].hits[hit].row < rows_before(query + i, own)) take(tile[i].hits[hit], query + i);
+            }
         }
     }
 
     void take(Hit hit, std::size_t query) {
         if (c_.part_ && c_.found_before(row_code(hit.row), query_code(query))) return;
         std::uint32_t first = c_.rows_.numbers[rows_begin_ + hit.row], second = c_.queries().numbers[query];
-        if (c_.self() && first > second) std::swap(first, second);
-        found_.push_back({first, second, hit.distance});
+        if (c_.self_ && first > second) std::swap(first, second);
+        sink_.take({first, second, hit.distance});
     }
 
     const Comparison& c_;
     const kernels::Kernels& kernels_;
     const std::size_t bytes_;
-    std::vector<CodePair>& found_;
+    const bool blind_;  // a hit is a pair, and the sink only counts
+    Sink& sink_;
     Stop& stop_;
+    const std::size_t table_size_;
     AlignedBytes planes_, tables_, hits_;
+    bool prepared_ = false;
     std::size_t rows_begin_ = 0, rows_ = 0, compared_ = 0;
 };
 
+template <class Sink>
+void Comparison::run_into(const CompareTask& task, Sink& sink, Stop& stop) const {
+    Runner<Sink> runner(*this, task.end_row ? task_queries : tile_queries, sink, stop);
+    if (task.end_row) return runner.compare(task);
+    for (std::size_t bucket = task.bucket; bucket < task.end_bucket; ++bucket) runner.compare(bucket);
+}
+
 void Comparison::run(const CompareTask& task, std::vector<CodePair>& found, Stop& stop) const {
-    Runner runner(*this, found, stop);
-    constexpr std::size_t all = static_cast<std::size_t>(-1);
-    if (task.end_row) return runner.compare(task.bucket, task.row, task.end_row, task.query, task.end_query);
-    for (std::size_t bucket = task.bucket; bucket < task.end_bucket; ++bucket)
-        runner.compare(bucket, 0, rows_.begins[bucket + 1] - rows_.begins[bucket], 0, all);
+    Collector sink{found};
+    run_into(task, sink, stop);
+}
+
+std::uint64_t Comparison::count(const CompareTask& task, const Repeats& repeats, Stop& stop) const {
+    Counter sink{repeats};
+    run_into(task, sink, stop);
+    return sink.sum;
+}
+
+PairFinder::PairFinder(const Codes& a, const Codes& b, bool self, unsigned radius, unsigned threads, Stop& stop)
+    : self_(self),
+      swapped_(a.size < b.size),
+      more_(swapped_ ? b : a),
+      fewer_(swapped_ ? a : b),
+      radius_(radius),
+      threads_(threads),
+      stop_(stop) {
+    if (fewer_.size) plan_ = plan_join(more_, fewer_, self, radius);
+}
+
+std::vector<CompareTask> PairFinder::next_tasks() {
+    std::vector<CompareTask> tasks;
+    for (CompareTask task; tasks.size() < batch_;) {
+        if (comparison_ && comparison_->next(task)) {
+            tasks.push_back(task);
+            continue;
+        }
+        if (!tasks.empty() || part_ == plan_.parts.size()) break;
+        comparison_.reset();  // its memory first
+        comparison_ = std::make_unique<Comparison>(plan_, part_++, more_, fewer_, self_, radius_, threads_, stop_);
+    }
+    return tasks;
+}
+
+bool PairFinder::next(std::vector<std::vector<CodePair>>& found) {
+    found.clear();
+    const std::vector<CompareTask> tasks = next_tasks();
+    if (tasks.empty()) return false;
+    std::vector<std::vector<CodePair>> lists(tasks.size());
+    pool::run(
+        tasks.size(), threads_, [&](std::size_t i) { comparison_->run(tasks[i], lists[i], stop_); },
+        stop_.while_waiting());
+    // Few tasks at a time where they find much: what they have found waits in memory.
+    std::size_t pairs = 0;
+    for (const auto& list : lists) pairs += list.size();
+    batch_ = pairs > many_pairs ? threads_ : 8 * threads_;
+    found = std::move(lists);
+    if (swapped_)
+        for (auto& list : found)
+            for (CodePair& pair : list) std::swap(pair.first, pair.second);
+    return true;
+}
+
+std::uint64_t PairFinder::count(const Repeats& repeats) {
+    const Repeats as_planned = swapped_ ? Repeats{repeats.b, repeats.a} : repeats;
+    std::uint64_t sum = 0;
+    batch_ = 8 * threads_;
+    for (;;) {
+        const std::vector<CompareTask> tasks = next_tasks();
+        if (tasks.empty()) return sum;
+        std::vector<std::uint64_t> counts(tasks.size());
+        pool::run(
+            tasks.size(), threads_, [&](std::size_t i) { counts[i] = comparison_->count(tasks[i], as_planned, stop_); },
+            stop_.while_waiting());
+        for (const std::uint64_t count : counts) sum += count;
+    }
 }
 
 }  // namespace idcwh::join_detail

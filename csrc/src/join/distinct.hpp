@@ -18,6 +18,7 @@ struct Distinct {
     HugeArray<std::uint32_t> begins;  // [size + 1] into rows
     HugeArray<std::uint32_t> rows;    // by code, ascending
 
+    Codes view() const { return {codes.data(), size, bits}; }
     std::size_t bytes() const { return code_bytes(bits); }
     const std::uint8_t* code(std::size_t at) const { return codes.data() + at * bytes(); }
     std::uint64_t count(std::size_t at) const { return begins[at + 1] - begins[at]; }

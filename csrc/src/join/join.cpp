@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/pool.hpp"
 #include "cpu/dispatch.hpp"
 #include "join/compare.hpp"
+#include "join/distinct.hpp"
 #include "scan/plan.hpp"
 
 namespace idcwh {
@@ -29,15 +31,11 @@ static void check_codes(const Codes& codes, unsigned radius, const JoinOptions& 
     if (options.block == 0) fail({.path = "block", .found = "0", .expected = "at least 1"});
 }
 
-// The pairs of distinct codes of a join, those of equal codes left out, some tasks at a time.
+// The pairs of distinct codes of a join, those of equal codes left out.
 class CodePairs {
-    static constexpr std::size_t many_pairs = std::size_t{1} << 21;
-
 public:
     CodePairs(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
-        : radius_(radius),
-          threads_(options.threads ? options.threads : pool::available_threads()),
-          stop_(options.interrupt) {
+        : threads_(options.threads ? options.threads : pool::available_threads()), stop_(options.interrupt), self_(!b) {
         check_codes(a, radius, options);
         if (b) check_codes(*b, radius, options);
         if (b && a.bits != b->bits)
@@ -48,51 +46,33 @@ public:
         active_kernels();  // a wrong IDCWH_ISA is reported before threads begin
         a_ = distinct_codes(a, threads_, stop_);
         if (b) b_ = distinct_codes(*b, threads_, stop_);
-        self_ = !b;
-        if (a_.size && this->b().size) plan_ = plan_join(a_, this->b(), radius);
+        finder_.emplace(a_.view(), this->b().view(), self_, radius, threads_, stop_);
     }
+    CodePairs(const CodePairs&) = delete;
+    CodePairs& operator=(const CodePairs&) = delete;
 
     bool self() const { return self_; }
     const Distinct& a() const { return a_; }
     const Distinct& b() const { return self_ ? a_ : b_; }
-    const JoinPlan& plan() const { return plan_; }
+    const JoinPlan& plan() const { return finder_->plan(); }
     Stop& stop() { return stop_; }
-    unsigned threads() const { return threads_; }
 
-    // Calls take(task results) for the next tasks, in order. False at the end. Must not be called after an exception.
-    template <class Take>
-    bool next(Take take) {
-        std::vector<CompareTask> tasks;
-        for (CompareTask task; tasks.size() < batch_;) {
-            if (comparison_ && comparison_->next(task)) {
-                tasks.push_back(task);
-                continue;
-            }
-            if (!tasks.empty()) break;
-            if (part_ == plan_.parts.size()) return false;
-            comparison_.reset();  // its memory first
-            comparison_ = std::make_unique<Comparison>(plan_, part_++, a_, b(), radius_, threads_, stop_);
-        }
-        std::vector<std::vector<CodePair>> found(tasks.size());
-        pool::run(
-            tasks.size(), threads_, [&](std::size_t i) { comparison_->run(tasks[i], found[i], stop_); },
-            stop_.while_waiting());
-        // Few tasks at a time where they find much: what they have found waits in memory.
-        std::size_t pairs = 0;
-        for (const auto& list : found) pairs += list.size();
-        batch_ = pairs > many_pairs ? threads_ : 8 * threads_;
-        take(found);
-        return true;
+    // See PairFinder::next.
+    bool next(std::vector<std::vector<CodePair>>& found) { return finder_->next(found); }
+    // Returns the number of pairs of rows of the pairs that are left.
+    std::uint64_t count_rest() {
+        const auto repeats = [](const Distinct& codes) {
+            return codes.size < codes.rows.size() ? codes.begins.data() : nullptr;
+        };
+        return finder_->count({repeats(a_), repeats(b())});
     }
 
 private:
-    unsigned radius_, threads_;
+    unsigned threads_;
     Stop stop_;
-    bool self_ = true;
+    bool self_;
     Distinct a_, b_;
-    JoinPlan plan_;
-    std::unique_ptr<Comparison> comparison_;
-    std::size_t part_ = 0, batch_ = threads_;
+    std::optional<PairFinder> finder_;
 };
 
 // Returns the number of pairs of rows of one pair of codes, in a self-join also of one code with itself.
@@ -106,12 +86,7 @@ static std::uint64_t count_all(CodePairs& codes) {
     std::uint64_t sum = 0;
     if (codes.self())
         for (std::uint32_t i = 0; i < codes.a().size; ++i) sum += row_pairs(codes, {i, i, 0});
-    while (codes.next([&](const auto& found) {
-        for (const auto& list : found)
-            for (const CodePair& pair : list) sum += row_pairs(codes, pair);
-    })) {
-    }
-    return sum;
+    return sum + codes.count_rest();
 }
 
 }  // namespace join_detail
@@ -134,6 +109,7 @@ struct Items {
 };
 
 constexpr std::size_t most_rows = std::size_t{1} << 16;  // pairs that are written between checks of the interrupt
+constexpr std::size_t check_pairs = 4096;                // pairs from which the next check pays
 
 }  // namespace
 
@@ -152,9 +128,8 @@ struct PairStream::Impl {
                 at = 0;
                 continue;
             }
-            found.clear();
             list = at = 0;
-            if (!codes.next([&](auto& lists) { found = std::move(lists); })) return false;
+            if (!codes.next(found)) return false;
         }
         return start(found[list][at++]);
     }
@@ -177,11 +152,7 @@ struct PairStream::Impl {
         }
         for (; list < found.size(); ++list, at = 0)
             for (; at < found[list].size(); ++at) total += row_pairs(codes, found[list][at]);
-        while (codes.next([&](const auto& lists) {
-            for (const auto& pairs : lists)
-                for (const CodePair& pair : pairs) total += row_pairs(codes, pair);
-        })) {
-        }
+        total += codes.count_rest();
         idcwh::fail({.path = "max_pairs",
                      .found = std::to_string(total) + " pairs",
                      .expected = "at most " + std::to_string(options.max_pairs),
@@ -204,14 +175,14 @@ struct PairStream::Impl {
         const std::uint32_t* const rows_b = codes.b().rows.data();
         const std::int64_t* const of_a = ids_a.empty() ? nullptr : ids_a.data();
         const std::int64_t* const of_b = codes.self() ? of_a : ids_b.empty() ? nullptr : ids_b.data();
-        std::size_t written = 0;
+        std::size_t written = 0, check_at = 0;
         while (written < capacity) {
             if (i == end_i || (same && i + 1 == end_i)) {
                 i = end_i;
                 if (!next_codes()) break;
                 if (same && i + 1 == end_i) continue;
             }
-            codes.stop().check();
+            if (written >= check_at) codes.stop().check(), check_at = written + check_pairs;
             const std::size_t end = written + std::min<std::size_t>({capacity - written, end_j - j, most_rows});
             const std::int64_t a = of_a ? of_a[rows_a[i]] : rows_a[i];
             for (; written < end; ++written, ++j) {
@@ -234,7 +205,11 @@ struct PairStream::Impl {
         const auto resize = [&](std::size_t to) {
             block.first.resize(to), block.second.resize(to), block.distances.resize(to);
         };
-        // The block grows with the pairs, because options.block may be larger than memory.
+        // The block grows with the pairs, because options.block may be larger than memory. A full one is often followed
+        // by another.
+        if (full)
+            block.first.reserve(options.block), block.second.reserve(options.block),
+                block.distances.reserve(options.block);
         while (size < options.block) {
             const std::size_t room = std::min(options.block - size, std::max(size, most_rows));
             std::size_t written;
@@ -250,6 +225,7 @@ struct PairStream::Impl {
             if (written < room) break;
         }
         resize(size);
+        full = size == options.block;
         return size > 0;
     }
 
@@ -263,7 +239,7 @@ struct PairStream::Impl {
     CodePair current{};
     std::uint64_t total = 0;  // pairs begun
     std::uint32_t i = 0, end_i = 0, begin_j = 0, j = 0, end_j = 0;
-    bool same = false;
+    bool same = false, full = false;  // full: the last block was
 };
 
 PairStream::PairStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -352,11 +328,10 @@ private:
 
 std::vector<std::uint32_t> components(CodePairs& codes) {
     Sets sets(codes.a().size);
-    while (codes.next([&](const auto& found) {
+    std::vector<std::vector<CodePair>> found;
+    while (codes.next(found))
         for (const auto& list : found)
             for (const CodePair& pair : list) sets.join(pair.first, pair.second);
-    })) {
-    }
     std::vector<std::uint32_t> keeper(codes.a().size);
     for (std::uint32_t code = 0; code < keeper.size(); ++code) keeper[code] = sets.root(code);
     return keeper;
@@ -365,11 +340,10 @@ std::vector<std::uint32_t> components(CodePairs& codes) {
 // Distinct codes are numbered by their first rows, so that ascending numbers are ascending rows.
 std::vector<std::uint32_t> greedy(CodePairs& codes) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-    while (codes.next([&](const auto& found) {
+    std::vector<std::vector<CodePair>> found;
+    while (codes.next(found))
         for (const auto& list : found)
             for (const CodePair& pair : list) pairs.emplace_back(pair.first, pair.second);
-    })) {
-    }
     std::sort(pairs.begin(), pairs.end());
     constexpr std::uint32_t none = ~std::uint32_t{0};
     std::vector<std::uint32_t> keeper(codes.a().size, none);

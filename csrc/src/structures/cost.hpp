@@ -37,11 +37,12 @@ inline bool scattered(const Rows& rows) { return rows.kind != Rows::Kind::all &&
 
 // Returns the cost of one of nq queries over the `eligible` rows of these codes. scattered: other rows are between
 // them. Below a quarter of the rows, a scan gathers scattered rows one by one, at about four times the cost per row.
+// The queries of a batch share the gathered rows.
 inline double scan_ns(const Codes& codes, std::size_t nq, std::size_t eligible, bool scattered) {
     if (nq == 0 || eligible == 0 || codes.size == 0) return call_ns;
     const double share = static_cast<double>(eligible) / static_cast<double>(codes.size);
     const double all = scan_ns(codes, nq) / static_cast<double>(nq) - call_ns;
-    return call_ns + all * (scattered ? std::min(1.0, 4 * share) : share);
+    return call_ns + all * (scattered ? std::min(1.0, (nq < batch ? 4 : 1.2) * share) : share);
 }
 
 inline constexpr double add_ns = 1;                  // per distance or row that is counted

@@ -19,12 +19,13 @@ enum class Work { topk, ties, radius, count, histogram, rank };
 struct Request {
     Work work;
     std::size_t nq;
-    std::size_t wanted;      // k or the radius
-    unsigned bits;           // code length
-    std::size_t rows;        // all rows of the searcher
-    std::size_t eligible;    // rows that may be returned
-    bool scattered = false;  // other rows may be between the eligible ones
-    double repeated = 0;     // mean share of the rows that equal one of them; 0: unknown
+    std::size_t wanted;                   // k or the radius
+    unsigned bits;                        // code length
+    std::size_t rows;                     // all rows of the searcher
+    std::size_t eligible;                 // rows that may be returned
+    bool scattered = false;               // other rows may be between the eligible ones
+    double repeated = 0;                  // mean share of the rows that equal one of them; 0: unknown
+    const std::uint8_t* codes = nullptr;  // the codes of all rows; null: unknown
 };
 
 // Queries over rows. The arguments are checked: nq >= 1, at least one row is eligible, k is at most the number of
@@ -62,8 +63,6 @@ public:
 
 protected:
     static constexpr double infinite = std::numeric_limits<double>::infinity();
-
-private:
     static std::logic_error not_supported() { return std::logic_error("the searcher does not do this work"); }
 };
 
