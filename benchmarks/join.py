@@ -128,6 +128,14 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         lims.add(codes)
         assert found == int(lims.count(sample, case.radius).sum())
         row["faiss_s"] = taken * case.n / len(sample)
+        # Exact by the pigeonhole principle: parts of 16 bits, and radius // parts flips in each.
+        parts = case.bits // 16
+        tables = faiss.IndexBinaryMultiHash(case.bits, parts, 16)
+        tables.nflip = case.radius // parts
+        building, _ = seconds(lambda: tables.add(codes) or 0)
+        taken, hashed = seconds(lambda: faiss_pairs(tables, sample, case.radius))
+        assert hashed == found
+        row["multi_hash_s"] = building + taken * case.n / len(sample)
     return row
 
 
@@ -138,7 +146,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="runs, of which the median is printed (default 3)")
     parser.add_argument("--most-pairs", type=int, default=200_000_000, help="more pairs are counted, not made")
-    parser.add_argument("--peers", action="store_true", help="faiss range_search beside it")
+    parser.add_argument("--peers", action="store_true", help="faiss range_search and multi-hash beside it")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
@@ -147,15 +155,20 @@ def main() -> int:
     here["isa"] = next(entry["name"] for entry in ih.isa() if entry["active"])
     print(common.describe(here))
     print(f"instruction set {here['isa']}, {options.threads} thread(s); medians of {options.rounds} runs")
-    print(f"{'case':<17} {'codes':>11} {'pairs':>13} {'count s':>8} {'join s':>8} {'faiss s':>9} {'MiB':>7}  plan")
+    print(
+        f"{'case':<17} {'codes':>11} {'pairs':>13} {'count s':>8} {'join s':>8} {'faiss s':>9} "
+        f"{'hash s':>8} {'MiB':>7}  plan"
+    )
     rows = []
     for case in CASES:
         if case.name in (options.cases or [case.name for case in CASES if case.default]):
             row = measure(case, options)
             rows.append(row)
-            join, faiss = (f"{row[key]:.2f}" if row.get(key) else "-" for key in ("join_s", "faiss_s"))
+            keys = ("join_s", "faiss_s", "multi_hash_s")
+            join, faiss, multi_hash = (f"{row[key]:.2f}" if row.get(key) else "-" for key in keys)
             print(
                 f"{case.name:<17} {case.n:>11,} {row['pairs']:>13,} {row['count_s']:>8.2f} {join:>8} {faiss:>9} "
+                f"{multi_hash:>8} "
                 f"{row['memory_mib']:>7.0f}  {row['plan'].partition('; ')[2]}",
                 flush=True,
             )
