@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util import console
-from ..errors import IdcwhError, NotFoundError, UsageError
+from ..errors import IdcwhError, NotFoundError
 from . import common
 
 EPILOG = f"""examples:
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
         return Keys.load(options.read_key_file, options.admin_key_file)
 
     keys = load_keys()
-    _check(options, bool(keys))
+    _check(options, bool(keys), command)
     if options.images is not None and not Path(options.images).is_dir():
         raise NotFoundError(path=options.images, expected="the folder of the images")
     metrics = Metrics()
@@ -111,16 +111,14 @@ def main(argv: list[str] | None = None) -> int:
     raise KeyboardInterrupt
 
 
-def _check(options: argparse.Namespace, has_keys: bool) -> None:
-    """Raises UsageError for options that contradict each other."""
+def _check(options: argparse.Namespace, has_keys: bool, command: common.Parser) -> None:
+    """Ends the command as wrong usage for options that contradict each other."""
     if options.no_auth and has_keys:
-        raise UsageError("does not match the given keys", path="--no-auth", hint="leave one of them out")
+        command.error("argument --no-auth: not allowed with keys")
     if not has_keys and not options.no_auth and not _is_local(options.host):
-        raise UsageError(
-            "is not supported without a key",
-            path="--host",
-            found=options.host,
-            hint="pass --read-key-file or --admin-key-file, or --no-auth to allow everyone",
+        command.error(
+            f"argument --host: {options.host} needs a key; pass --read-key-file or --admin-key-file, "
+            "or --no-auth to allow everyone"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ from starlette.types import Message, Receive, Scope, Send
 from .. import __version__
 from .._util.console import first_line, note
 from ..errors import IdcwhError
+from . import openapi
+from .openapi import Operation
 from .problems import Problem
 from .service import Service
 
+Handler = Callable[[Request], Awaitable[Response]]
 PAGE = Path(__file__).parent / "page"
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -126,29 +130,46 @@ def api(service: Service) -> FastAPI:
             detail = HTTPStatus(error.status_code).phrase
         return Problem(error.status_code, detail, dict(error.headers or {})).response()
 
-    def add(path: str, method: str, handler: Any, summary: str, **options: Any) -> None:
-        async def endpoint(request: Request) -> Response:
-            response: Response = await handler(request)
-            return response
+    async def health(request: Request) -> Response:
+        return Response(b'{"status":"ok"}', media_type="application/json")
 
-        app.add_api_route(path, endpoint, methods=[method], summary=summary, operation_id=handler.__name__, **options)
+    routes: list[tuple[str, str, Handler, Operation]] = [
+        ("POST", "/v1/search", service.search, openapi.SEARCH),
+        ("POST", "/v1/hash", service.hash, openapi.HASH),
+        ("POST", "/v1/compare", service.compare, openapi.COMPARE),
+        ("GET", "/v1/items/{key:path}", service.item, openapi.ITEM),
+        ("DELETE", "/v1/items/{key:path}", service.remove, openapi.REMOVE),
+        ("POST", "/v1/items", service.add, openapi.ADD),
+        ("GET", "/v1/images/{key:path}", service.image, openapi.IMAGE),
+        ("GET", "/v1/thumbnails/{key:path}", service.thumbnail, openapi.THUMBNAIL),
+        ("GET", "/v1/info", service.info, openapi.INFO),
+        ("POST", "/v1/refresh", service.refresh, openapi.REFRESH),
+        ("GET", "/readyz", service.ready, openapi.READY),
+        ("GET", "/healthz", health, openapi.HEALTH),
+        ("GET", "/metrics", service.metrics_text, openapi.METRICS),
+    ]
+    for method, path, handler, operation in routes:
+        app.add_api_route(
+            path,
+            _endpoint(handler),
+            methods=[method],
+            operation_id=operation.name,
+            summary=operation.summary,
+            response_class=Response,
+            response_model=None,
+            openapi_extra=operation.extra(),
+        )
+    described = app.openapi
 
-    add("/v1/search", "POST", service.search, "Search by an image, a code, a key or an id")
-    add("/v1/hash", "POST", service.hash, "Encode an image")
-    add("/v1/compare", "POST", service.compare, "Compare two queries")
-    add("/v1/items/{key:path}", "GET", service.item, "Get an item")
-    add("/v1/items/{key:path}", "DELETE", service.remove, "Remove an item")
-    add("/v1/items", "POST", service.add, "Add or replace an item")
-    add("/v1/images/{key:path}", "GET", service.image, "Get the image file of an item")
-    add("/v1/thumbnails/{key:path}", "GET", service.thumbnail, "Get a thumbnail of an item")
-    add("/v1/info", "GET", service.info, "Get properties of the service")
-    add("/v1/refresh", "POST", service.refresh, "Load changes of the database")
-    add("/readyz", "GET", service.ready, "Readiness probe")
-    add("/metrics", "GET", service.metrics_text, "Metrics for Prometheus")
+    def document() -> dict[str, Any]:
+        contents = service.store.contents
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        schema = openapi.complete(described(), None if contents is None else contents.bits)
+        app.openapi_schema = None if contents is None else schema
+        return schema
 
-    @app.get("/healthz", summary="Liveness probe")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    app.openapi = document  # type: ignore[method-assign]
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -158,3 +179,10 @@ def api(service: Service) -> FastAPI:
 
     app.mount("/static", _Static(directory=PAGE), name="static")
     return app
+
+
+def _endpoint(handler: Handler) -> Handler:
+    async def endpoint(request: Request) -> Response:
+        return await handler(request)
+
+    return endpoint

@@ -6,11 +6,13 @@ which receives the changes of the file only when they are complete.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..database.database import Database
-from ..errors import CorruptFileError, NotSupportedError
+from ..errors import CorruptFileError, IdcwhError, NotSupportedError
 
 _HEADER = 4096  # the header page, whose marks are the only bytes that a writer overwrites (docs/codes-bin.md)
 _IDENTITY = 64  # its beginning, with the id of the file
@@ -31,8 +33,9 @@ class DatabaseCopy:
         self._size = 0
         try:
             self._append(file)
-            self.database = Database.open(f"/proc/self/fd/{self._copy}")
-            self.database.verify()
+            with self._named():
+                self.database = Database.open(f"/proc/self/fd/{self._copy}")
+                self.database.verify()
         except BaseException:
             os.close(self._copy)
             raise
@@ -47,14 +50,25 @@ class DatabaseCopy:
             if os.pread(file, size, offset) != os.pread(self._copy, size, offset):
                 return False
         self._append(file)
-        self.database.refresh()
-        self.database.verify()
+        with self._named():
+            self.database.refresh()
+            self.database.verify()
         return True
 
     def close(self) -> None:
         """Frees the copy when the last snapshot of it is gone."""
         self.database.close()
         os.close(self._copy)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Gives errors the path of the file instead of that of its copy."""
+        try:
+            yield
+        except IdcwhError as error:
+            raise type(error)(
+                error.problem, path=self._path, found=error.found, expected=error.expected, hint=error.hint
+            ) from error
 
     def _append(self, file: int) -> None:
         """Copies the bytes after those of the last call, and then the marks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..codes import MAX_BITS
 from .searching import MAX_RESULTS
@@ -12,6 +12,8 @@ from .searching import MAX_RESULTS
 LARGEST_ID = 2**63 - 1
 LONGEST_KEY = 65_536
 _LISTED = 100_000
+
+Schema = dict[str, Any]
 
 Id = Annotated[int, Field(ge=0, le=LARGEST_ID)]
 Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
@@ -23,8 +25,24 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _extra(model: type[BaseModel]) -> Schema:
+    found = model.model_config.get("json_schema_extra")
+    assert isinstance(found, dict)
+    return found
+
+
+def _given(name: str, kind: str) -> Schema:
+    return {"required": [name], "properties": {name: {"type": kind}}}
+
+
 class Query(_Request):
     """Exactly one of image, code, key and id."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [_given(name, "integer" if name == "id" else "string") for name in ("image", "code", "key", "id")]
+        }
+    )
 
     image: str | None = Field(None, description="image file in base64")
     code: Hex | None = Field(
@@ -54,6 +72,15 @@ class Where(_Request):
 class Options(_Request):
     """The options of a search."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {
+                **_given("radius", "integer"),
+                "anyOf": [_given("k", "integer"), {"required": ["ties"], "properties": {"ties": {"const": True}}}],
+            }
+        }
+    )
+
     k: Annotated[int, Field(ge=1, le=MAX_RESULTS)] | None = Field(
         None, description="number of nearest items (default 20, or all within the radius)"
     )
@@ -76,6 +103,10 @@ class Options(_Request):
 class SearchRequest(Query, Options):
     """A query and the options of its search."""
 
+    model_config = ConfigDict(
+        json_schema_extra={**_extra(Query), **_extra(Options)},
+    )
+
 
 class ImageRequest(_Request):
     """An image to encode."""
@@ -96,6 +127,13 @@ class ItemRequest(_Request):
     code: Hex = Field(description="packed code in hexadecimal")
     key: Key = Field(description="path of the image, relative to the folder of images")
     label: str | None = Field(None, max_length=LONGEST_KEY, description="class name")
+
+    @field_validator("key")
+    @classmethod
+    def _is_relative(cls, key: str) -> str:
+        if "\0" in key or key.startswith("/") or ".." in key.split("/"):
+            raise ValueError("expected a path inside the folder of images")
+        return key
 
 
 class ImageForm(BaseModel):
@@ -234,6 +272,12 @@ class Ready(BaseModel):
     problem: str | None = None
 
 
+class Health(BaseModel):
+    """The state of the process."""
+
+    status: Literal["ok"]
+
+
 class ProblemDocument(BaseModel):
     """An error, RFC 9457."""
 
@@ -241,6 +285,3 @@ class ProblemDocument(BaseModel):
     title: str
     status: int
     detail: str
-
-
-Schema = dict[str, Any]

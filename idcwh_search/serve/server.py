@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import uvloop
 
 from .._util.console import note
 from .._util.wording import counted
+from ..errors import InvalidInputError
 from .app import Application
 from .service import Service
 
@@ -23,6 +25,16 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:  # they are handled below
         yield
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens. Raises InvalidInputError if the address is invalid or in use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        problem = f"cannot be used ({error.strerror or error})"
+        raise InvalidInputError(problem, path=f"{host}:{port}", hint="pass another --host or --port") from error
 
 
 class Runner:
@@ -37,11 +49,9 @@ class Runner:
 
     def __init__(self, service: Service, host: str, port: int, *, refresh: float | None, drain: float) -> None:
         self._service, self._refresh, self._drain = service, refresh, drain
-        self._host = host
+        self._socket = _listening(host, port)
         config = uvicorn.Config(
             Application(service),
-            host,
-            port,
             http="httptools",
             loop="uvloop",
             ws="none",
@@ -79,7 +89,7 @@ class Runner:
             loop.add_signal_handler(number, handler)
         start(self._load())
         try:
-            await self._server.serve()
+            await self._server.serve([self._socket])
         finally:
             for task in tasks:
                 task.cancel()
@@ -95,7 +105,7 @@ class Runner:
         assert contents is not None
         while not self._server.started:
             await asyncio.sleep(0.01)
-        host, port = self._server.servers[0].sockets[0].getsockname()[:2]
+        host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         note(
             f"ready at http://{shown}:{port}: {counted(contents.items, 'item')} of {contents.bits} bits, "

@@ -203,13 +203,14 @@ class Service:
         contents = self._contents()
         body, kind = await self._body(request)
         image: bytes | None = None
+        query: Query | None = None
+        wanted: Options
         if kind == FORM:
             fields = await form(body, request.headers["content-type"])
             image = _image_of(fields)
-            wanted: Options = _form_options(fields, with_query=image is None)
+            wanted = _form_options(fields)
         else:
-            wanted = _parsed(SearchRequest, body)
-        query = wanted if isinstance(wanted, Query) else None
+            query = wanted = _parsed(SearchRequest, body)
         encoded, own = await self._resolve(contents, query, image)
         where = None
         if wanted.where is not None:
@@ -241,8 +242,8 @@ class Service:
         if kind == FORM:
             fields = await form(body, request.headers["content-type"])
             image = _image_of(fields)
-            if image is None or fields:
-                raise Problem(422, f"image: is the only field of the form (found {', '.join(fields) or 'none'})")
+            if fields:
+                raise Problem(422, f"{next(iter(fields))}: is not a field of the form (expected image)")
         else:
             image = from_base64(_parsed(ImageRequest, body).image)
         encoded = await self._encoded(image)
@@ -358,8 +359,8 @@ class Service:
         if kind == FORM:
             fields = await form(body, request.headers["content-type"])
             image = _image_of(fields)
-            if image is None:
-                raise Problem(422, "image: is missing; send it as a file of the form")
+            if "code" in fields:
+                raise Problem(422, "code: is not a field of the form (the image has one)")
             item = _validated(ItemRequest, {"code": "00", **fields})
             code = (await self._encoded(image)).code
         else:
@@ -465,25 +466,25 @@ def _stored(contents: Contents, id_: int) -> bytes:
         raise Problem(404, f"id {id_}: is missing") from None
 
 
-def _image_of(fields: dict[str, str | bytes]) -> bytes | None:
-    """Takes the image out of the fields of a form. Raises Problem with status 422 for other files."""
+def _image_of(fields: dict[str, str | bytes]) -> bytes:
+    """Takes the image out of the fields of a form. Raises Problem with status 422 if it is missing."""
     image = fields.pop("image", None)
-    if isinstance(image, str):
-        raise Problem(422, "image: is not a file; send it with a file name")
+    if not isinstance(image, bytes):
+        raise Problem(422, f"image: is {'missing' if image is None else 'text'}; send it as a file of the form")
     for name, value in fields.items():
         if isinstance(value, bytes):
             raise Problem(422, f"{name}: is a file (expected text)")
-    if image is not None and not image:
+    if not image:
         raise Problem(422, "image: is empty")
     return image
 
 
-def _form_options(fields: dict[str, str | bytes], with_query: bool) -> Options:
+def _form_options(fields: dict[str, str | bytes]) -> Options:
     """Returns the options of a form, whose fields are texts."""
     values: dict[str, Any] = {}
     for name, text in fields.items():
         assert isinstance(text, str)
-        if name in ("k", "radius", "id") and re.fullmatch("-?[0-9]{1,20}", text):
+        if name in ("k", "radius") and re.fullmatch("-?[0-9]{1,20}", text):
             values[name] = int(text)
         elif name in ("exclude_self", "ties", "codes", "histogram") and text in ("true", "false"):
             values[name] = text == "true"
@@ -494,7 +495,7 @@ def _form_options(fields: dict[str, str | bytes], with_query: bool) -> Options:
                 raise Problem(422, f"where: is not JSON ({error})") from None
         else:
             values[name] = text
-    return _validated(SearchRequest if with_query else Options, values)
+    return _validated(Options, values)
 
 
 def _validated(model: type[Model], values: dict[str, Any]) -> Model:

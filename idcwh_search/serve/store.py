@@ -7,6 +7,7 @@ beside the served contents, and then exchanges them. After a failure the last go
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections import OrderedDict
@@ -20,7 +21,7 @@ import numpy as np
 from .._util.console import describe, note
 from .._util.wording import counted
 from ..database.database import Database, DatabaseSnapshot, part
-from ..errors import IdcwhError, MismatchError, ModelMismatchError, NotFoundError
+from ..errors import IdcwhError, InvalidInputError, MismatchError, ModelMismatchError, NotFoundError
 from ..hexadecimal import BYTES, Order
 from .copies import DatabaseCopy
 
@@ -134,7 +135,7 @@ class Store:
             try:
                 changed = self._update(force)
             except (IdcwhError, OSError, MemoryError) as error:
-                self._fail(self._described(error))
+                self._fail(describe(error))
                 return False
             if changed:
                 assert self.contents is not None
@@ -154,11 +155,13 @@ class Store:
 
     def _update(self, force: bool) -> bool:
         try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would block
         except FileNotFoundError as error:
             raise NotFoundError(path=self.path) from error
         try:
             status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidInputError(path=self.path, found="a folder, a device or a pipe", expected="a file")
             signature = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if signature == self._failed and not force:
                 return False
@@ -219,9 +222,3 @@ class Store:
         if problem != self.problem:
             note(f"{problem}; the last good contents are served")
         self.problem = problem
-
-    def _described(self, error: BaseException) -> str:
-        """Returns the message of an error with the path of the file instead of that of its copy."""
-        message = describe(error)
-        head, separator, rest = message.partition(": ")
-        return f"{self.path}: {rest}" if separator and head.startswith("/proc/self/fd/") else message
