@@ -277,6 +277,17 @@ class DatabaseSnapshot(Snapshot):
     def find(self, keys: _Strings) -> NDArray[np.int64]:
         """Returns the ids of the items with one of these keys, ascending."""
 
+    def label_counts(self) -> list[tuple[str, int]]:
+        """Returns the number of items with each label, in no particular order."""
+
+    def match(
+        self, labels: list[str] | None = None, key_prefixes: _Strings | None = None
+    ) -> tuple[NDArray[np.bool_], list[bool]]:
+        """Returns a mask of the items with one of the labels and one of the prefixes, and per prefix if a key has it.
+
+        The mask is in the order of rows. A label is the whole text of an item's label.
+        """
+
     def manifest(self) -> bytes: ...
     def codes_in_place(self) -> NDArray[np.uint8] | None:
         """Returns all codes as a read-only view of the file, or None if the file has several segments."""

@@ -2,6 +2,8 @@
 #include <idcwh/database.hpp>
 
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,7 +44,9 @@ public:
                                   " texts, one per code, not " + std::to_string(views_.size()));
         given_ = true;
     }
+    bool given() const { return given_; }
     const std::string_view* data() const { return given_ ? views_.data() : nullptr; }
+    const std::vector<std::string_view>& views() const { return views_; }
 
 private:
     bool given_ = false;
@@ -207,6 +211,47 @@ py::array_t<std::int64_t> find(const DatabaseSnapshot& self, const py::list& wan
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(found.size()), found.data());
 }
 
+// Returns the number of items with each label, in no particular order.
+py::list label_counts(const DatabaseSnapshot& self) {
+    std::unordered_map<std::string_view, std::int64_t> counts;
+    {
+        const py::gil_scoped_release release;
+        self.each([&](std::int64_t, std::string_view, std::string_view label, std::uint32_t) {
+            if (label.data()) ++counts[label];
+        });
+    }
+    py::list result;
+    for (const auto& [label, count] : counts) result.append(py::make_tuple(label_text(label), count));
+    return result;
+}
+
+// Returns a mask of the items with one of the labels and one of the prefixes of keys, and per prefix if a key has it.
+py::tuple match(const DatabaseSnapshot& self, const py::object& labels, const py::object& prefixes) {
+    const auto size_of_list = [](const py::object& list) { return list.is_none() ? 0 : py::len(list); };
+    const Texts label_list(labels, "labels", Texts::Kind::label, size_of_list(labels));
+    const Texts prefix_list(prefixes, "key_prefixes", Texts::Kind::key, size_of_list(prefixes));
+    py::array_t<bool> mask(static_cast<py::ssize_t>(self.size()));
+    std::vector<bool> found(prefix_list.views().size());
+    auto* out = mask.mutable_data();
+    {
+        const py::gil_scoped_release release;
+        const std::unordered_set<std::string_view> wanted(label_list.views().begin(), label_list.views().end());
+        self.each([&](std::int64_t, std::string_view key, std::string_view label, std::uint32_t) {
+            bool kept = !label_list.given() || (label.data() && wanted.contains(label));
+            if (prefix_list.given()) {
+                bool begins = false;
+                for (std::size_t i = 0; i < found.size(); ++i)
+                    if (!key.empty() && key.starts_with(prefix_list.views()[i])) begins = found[i] = true;
+                kept = kept && begins;
+            }
+            *out++ = kept;
+        });
+    }
+    py::list prefixes_found;
+    for (const bool one : found) prefixes_found.append(one);
+    return py::make_tuple(mask, prefixes_found);
+}
+
 // Returns a read-only array over the mapped file, which keeps the snapshot alive, or None if the codes are not
 // contiguous.
 py::object codes_in_place(const py::object& self) {
@@ -265,6 +310,8 @@ void bind_database(py::module_& m) {
         .def("mtime_signatures", mtime_signatures, arg("ids") = none)
         .def("checksums", checksums, arg("ids") = none)
         .def("find", find, arg("keys"))
+        .def("label_counts", label_counts)
+        .def("match", match, arg("labels") = none, arg("key_prefixes") = none)
         .def("manifest", [](const DatabaseSnapshot& self) { return py::bytes(self.manifest()); })
         .def("codes_in_place", codes_in_place)
         .def_property_readonly("commit", &DatabaseSnapshot::commit);

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -95,9 +95,19 @@ class _Readable(Searchable):
 
     def label_names(self) -> list[str]:
         """Returns the distinct labels, sorted."""
-        return sorted({label for label in self.labels() if label is not None})
+        return sorted(self.label_counts())
 
-    def select(self, *, labels: Sequence[str] | None = None, key_prefixes: Sequence[str] | None = None) -> np.ndarray:
+    def label_counts(self) -> dict[str, int]:
+        """Returns the number of items with each distinct label, sorted by label."""
+        return dict(sorted(self._snapshot().label_counts()))
+
+    def select(
+        self,
+        *,
+        labels: Sequence[str] | None = None,
+        key_prefixes: Sequence[str] | None = None,
+        missing_ok: bool = False,
+    ) -> np.ndarray:
         """Returns the ids of the items with one of the labels and one of the key prefixes, int64, in row order.
 
         The result can be passed as `where` to every search.
@@ -105,17 +115,24 @@ class _Readable(Searchable):
         Args:
             labels: labels, or None for any. A multi-label item with the text `a|b` has the labels a, b and `a|b`.
             key_prefixes: beginnings of keys, or None for any.
+            missing_ok: True if labels and prefixes that no item has match nothing, instead of being errors.
 
         Raises:
             ValueError: no item has one of the labels, or no key has one of the prefixes.
         """
         view = self._snapshot()
-        kept = np.ones(len(view), bool)
-        if labels is not None:
-            kept &= _with_labels(view.labels(None), set(text_list("labels", labels)))
-        if key_prefixes is not None:
-            kept &= _with_prefixes(view.keys(None), text_list("key_prefixes", key_prefixes))
-        return view.ids()[kept]
+        wanted = None if labels is None else set(text_list("labels", labels))
+        prefixes = None if key_prefixes is None else text_list("key_prefixes", key_prefixes)
+        chosen = None
+        if wanted is not None:
+            names = {label: class_names(label) for label, _ in view.label_counts()}
+            if not missing_ok:
+                _check_labels(wanted, set[str]().union(*names.values()))
+            chosen = [label for label, classes in names.items() if not wanted.isdisjoint(classes)]
+        mask, found = view.match(chosen, prefixes)
+        if prefixes is not None and not all(found) and not missing_ok:
+            _fail_prefix(prefixes[found.index(False)], view)
+        return view.ids()[mask]
 
     def find(self, keys: Sequence[str]) -> np.ndarray:
         """Returns the ids of the items with one of these keys, int64, ascending."""
@@ -443,28 +460,16 @@ class Database(_Readable):
         self.close() if kind is None else self.discard()
 
 
-def _with_labels(found: list[str | None], wanted: set[str | None]) -> np.ndarray:
-    names = {label: class_names(label) for label in set(found) if label is not None}
-    known = set().union(*names.values())
+def _check_labels(wanted: set[str | None], known: set[str]) -> None:
     if missing := sorted(map(str, wanted - known)):
         shown = ", ".join(sorted(known)[:_NAMED]) + (f" and {len(known) - _NAMED} more" if len(known) > _NAMED else "")
         raise ValueError(f"label {missing[0]!r} is missing (found {shown or 'no labels'}); pass existing labels")
-    chosen = {label for label, classes in names.items() if not wanted.isdisjoint(classes)}
-    return np.fromiter((label in chosen for label in found), bool, len(found))
 
 
-def _with_prefixes(found: list[str | None], wanted: list[str | None]) -> np.ndarray:
-    kept = np.zeros(len(found), bool)
-    for prefix in wanted:
-        with_it = np.fromiter((key is not None and key.startswith(prefix or "") for key in found), bool, len(found))
-        if not with_it.any():
-            first = next((key for key in found if key is not None), None)
-            example = "no keys" if first is None else f"keys such as {first!r}"
-            raise ValueError(
-                f"key prefix {prefix!r} is missing (found {example}); pass the beginning of an existing key"
-            )
-        kept |= with_it
-    return kept
+def _fail_prefix(prefix: str | None, view: _core.DatabaseSnapshot) -> NoReturn:
+    first = next((key for key in view.keys(None) if key is not None), None)
+    example = "no keys" if first is None else f"keys such as {first!r}"
+    raise ValueError(f"key prefix {prefix!r} is missing (found {example}); pass the beginning of an existing key")
 
 
 def part(manifest: dict[str, Any], name: str) -> dict[str, Any]:

@@ -178,7 +178,7 @@ class Service:
 
     async def info(self, request: Request) -> Response:
         contents = self._contents()
-        labels = await self._files(contents.label_counts)
+        labels = await self._files(lambda: contents.labels)
         model = part(contents.manifest, "model").get("sha256")
         return _json(
             {
@@ -188,7 +188,7 @@ class Service:
                 "model": model,
                 "provider": None if self.encoder is None else self.encoder.device,
                 "age_s": round(self._age(), 3),
-                "labels": labels,
+                "labels": [{"name": name, "count": count} for name, count in labels.items()],
                 "writable": self._writable,
                 "images": self._images is not None,
                 "encoder": self.encoder is not None,

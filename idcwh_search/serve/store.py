@@ -46,7 +46,6 @@ class Contents:
         self.snapshot, self.generation = snapshot, generation
         self.bits, self.items = snapshot.bits, len(snapshot)
         self._filters: OrderedDict[Filter, np.ndarray] = OrderedDict()
-        self._labels: list[dict[str, Any]] | None = None
         self._lock = threading.Lock()
 
     @cached_property
@@ -59,16 +58,10 @@ class Contents:
         """Order of the bits in the hexadecimal text of a code."""
         return self.snapshot.hash_order or BYTES
 
-    def label_counts(self) -> list[dict[str, Any]]:
-        """Returns name and number of items of each label, sorted by name."""
-        with self._lock:
-            if self._labels is None:
-                names, counts = np.unique(
-                    np.array([label for label in self.snapshot.labels() if label is not None], object),
-                    return_counts=True,
-                )
-                self._labels = [{"name": n, "count": c} for n, c in zip(names.tolist(), counts.tolist(), strict=True)]
-            return self._labels
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """Number of items of each label, sorted by label."""
+        return self.snapshot.label_counts()
 
     def where(self, wanted: Filter) -> np.ndarray:
         """Returns the ids that match a filter, the same array for the same filter. Unknown names match no item."""
@@ -77,7 +70,9 @@ class Contents:
                 self._filters.move_to_end(wanted)
                 return known
         labels, prefixes, ids = wanted
-        found = self._matching(labels, prefixes)
+        found = None
+        if labels is not None or prefixes is not None:
+            found = self.snapshot.select(labels=labels, key_prefixes=prefixes, missing_ok=True)
         if ids is not None:
             listed = np.unique(np.array(ids, np.int64))
             found = listed if found is None else np.intersect1d(found, listed)
@@ -87,14 +82,6 @@ class Contents:
             while len(self._filters) > _FILTERS:
                 self._filters.popitem(last=False)
         return found
-
-    def _matching(self, labels: tuple[str, ...] | None, prefixes: tuple[str, ...] | None) -> np.ndarray | None:
-        if labels is None and prefixes is None:
-            return None
-        try:
-            return self.snapshot.select(labels=labels, key_prefixes=prefixes)
-        except ValueError:  # an unknown name
-            return np.empty(0, np.int64)
 
 
 class Store:

@@ -70,6 +70,7 @@ def test_search_where_limits_the_items(server: Server, collection: Collection) -
     assert kept(key_prefixes=["dog/", "ship/"]) == [pair for pair in ranking if pair not in cats]
     assert kept(ids=[1, 2, 50, 10**15]) == [pair for pair in ranking if pair[1] in (1, 2, 50)]
     assert kept(labels=["cat"], ids=[1, 50]) == [pair for pair in cats if pair[1] == 1]
+    assert kept(labels=["cat", "nothing"]) == kept(key_prefixes=["cat/", "nothing"]) == cats
     assert kept(labels=["nothing"]) == kept(key_prefixes=["nothing"]) == kept(labels=[]) == kept(ids=[]) == []
     assert kept() == ranking
 
