@@ -54,8 +54,9 @@ export const isStart = (view) => view.code === null && view.key === null && view
 
 // A file name that is not UTF-8 has its other bytes as U+DC80 to U+DCFF.
 function escape(text) {
-  const letter = (c) => (/^[\udc80-\udcff]$/.test(c) ? `%${(c.charCodeAt(0) - 0xdc00).toString(16)}` : encodeURIComponent(c));
-  return Array.from(text, letter).join("");
+  const isByte = (letter) => /^[\udc80-\udcff]$/.test(letter);
+  const escaped = (letter) => (isByte(letter) ? `%${(letter.charCodeAt(0) - 0xdc00).toString(16)}` : encodeURIComponent(letter));
+  return Array.from(text, escaped).join("");
 }
 
 /** Returns a key as the end of a path. A key with segments that browsers or proxies would drop has no segments. */

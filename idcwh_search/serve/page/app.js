@@ -85,7 +85,7 @@ function setMode(mode) {
   $("search").hidden = mode !== "search";
 }
 
-async function showStart(signal) {
+async function showStart(signal, attempt) {
   setMode("start");
   document.title = "Image search";
   $("text").value = "";
@@ -96,7 +96,7 @@ async function showStart(signal) {
   try {
     await ready();
   } catch (error) {
-    if (!signal.aborted) showFailure(error, () => open(START));
+    if (!signal.aborted) showFailure(error, (more) => open(START, { push: false, attempt: more }), attempt);
     return;
   }
   if (info.items === 0) {
@@ -250,6 +250,7 @@ async function open(next, { push = true, image = null, state = {}, attempt = 0 }
   clearTimeout(timer);
   controller = new AbortController();
   const { signal } = controller;
+  writeAddress();
   const focused = grid.list.contains(document.activeElement);
   hideNotice();
   setBusy(false);
@@ -257,7 +258,7 @@ async function open(next, { push = true, image = null, state = {}, attempt = 0 }
   view = next;
   if (isStart(view) && !image) {
     if (push && format(view) !== (location.search || "./")) setAddress({}, true);
-    return showStart(signal);
+    return showStart(signal, attempt);
   }
   let pushed = !push;
   if (view.code && !pushed) {
@@ -268,10 +269,11 @@ async function open(next, { push = true, image = null, state = {}, attempt = 0 }
   showLoading();
   try {
     await ready();
-    const query = image ? { image } : view.code ? { code: view.code } : view.key !== null ? { key: view.key } : { id: view.id };
+    const byItem = view.key !== null ? { key: view.key } : { id: view.id };
+    const query = image ? { image } : view.code ? { code: view.code } : byItem;
     const name = JSON.stringify([view.code, view.labels]);
     let found = view.code ? recent.get(name) : undefined;
-    found ??= new Answer(query, view.labels, info.max_results);
+    if (found?.generation !== info.generation) found = new Answer(query, view.labels, info.max_results);
     if (!found.code) await found.more(signal);
     while (state.shown > found.hits.length && found.hits.length < found.reachable(view.radius)) await found.more(signal);
     if (signal.aborted) return;
@@ -308,11 +310,19 @@ function remember() {
 
 /** Changes the filters of the view. Only other labels need a request. */
 function refine(change) {
-  const needsRequest = "labels" in change;
   view = { ...view, ...change };
-  history.replaceState(entry(), "", format(view));
-  if (needsRequest) open(view, { push: false, state: { ...entry(), scroll: 0, shown: 0 } });
+  clearTimeout(writing);
+  writing = setTimeout(writeAddress, 200);
+  if ("labels" in change) open(view, { push: false, state: { ...entry(), scroll: 0, shown: 0 } });
   else paint();
+}
+
+let writing = 0; // timer of an address that is not written yet, because browsers limit how often it may change
+
+function writeAddress() {
+  if (writing) history.replaceState(entry(), "", format(view));
+  clearTimeout(writing);
+  writing = 0;
 }
 
 async function upload(file, name) {
@@ -475,8 +485,9 @@ $("help").addEventListener("click", () => $("help-dialog").showModal());
 $("group").addEventListener("change", () => refine({ group: $("group").checked ? Number($("group-radius").value) : null }));
 $("group-radius").addEventListener("change", () => refine({ group: Number($("group-radius").value) }));
 $("share").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(location.href);
+  writeAddress();
   const text = $("share").querySelector("span");
+  await navigator.clipboard.writeText(location.href);
   text.textContent = "Copied";
   announce("The link is copied");
   setTimeout(() => (text.textContent = "Link"), 2000);
@@ -598,6 +609,13 @@ wide.addEventListener("change", showRefine);
 showRefine();
 
 history.scrollRestoration = "manual";
-window.addEventListener("popstate", () => open(parse(location.search), { push: false, state: entry() }));
-window.addEventListener("pagehide", keepPosition);
+window.addEventListener("popstate", () => {
+  clearTimeout(writing);
+  writing = 0;
+  open(parse(location.search), { push: false, state: entry() });
+});
+window.addEventListener("pagehide", () => {
+  writeAddress();
+  keepPosition();
+});
 open(parse(location.search), { push: false, state: entry() });
