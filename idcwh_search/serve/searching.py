@@ -14,6 +14,9 @@ from .metrics import Metrics
 from .store import Contents
 
 MAX_RESULTS = 10_000
+_HITS = 20_000_000  # most hits of a call of range_search, 240 MB
+_NO_DISTANCES, _NO_IDS = np.empty(0, np.int32), np.empty(0, np.int64)
+_Row = tuple[np.ndarray, np.ndarray]
 _FAST = 0.0005  # seconds of a batch below which a change of threads would take longer
 
 
@@ -71,6 +74,8 @@ class Searcher:
         self._metrics, self._threads = metrics, threads
         self._expected: dict[tuple[Any, ...], float] = {}  # seconds per query
         self._expected_of: Contents | None = None
+        self._sparse = -1  # largest radius that is known to have few hits
+        self._sparse_of: Contents | None = None
 
     def inline(self, jobs: Sequence[Search]) -> bool:
         """Returns True if the batch is expected to take less than a change of threads."""
@@ -156,42 +161,56 @@ class Searcher:
             at = end
         return found
 
-    def _rows(self, job: Search, queries: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[bool]]:
+    def _rows(self, job: Search, queries: np.ndarray) -> tuple[list[_Row], list[bool]]:
         """Returns distances and ids per query, and whether hits beyond MAX_RESULTS were cut off."""
         snapshot, extra = job.contents.snapshot, len(job.excluded)
         if job.kind == "k":
-            distances, ids = snapshot.search(queries, job.number + extra, job.where, self._threads)
+            distances, ids = snapshot.search(queries, job.number + extra, job.where, self._threads_of(job, queries))
             return list(zip(distances, ids, strict=True)), [False] * len(queries)
-        return self._bounded(job, queries, MAX_RESULTS + extra)
+        most = MAX_RESULTS + extra
+        if job.kind == "radius":
+            rows = self._within(job, queries, min(job.number, job.contents.bits), most)
+        else:
+            rows = [self._with_ties(job, query[None], most) for query in queries]
+        return [(distances[:most], ids[:most]) for distances, ids in rows], [len(ids) > most for _, ids in rows]
 
-    def _bounded(
-        self, job: Search, queries: np.ndarray, most: int
-    ) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[bool]]:
-        """Returns the hits of radius searches and of searches with ties, at most `most` per query.
+    def _threads_of(self, job: Search, queries: np.ndarray) -> int | None:
+        """Returns 1 for a batch that takes less time than starting threads."""
+        return 1 if len(queries) * self._expected.get(self._cost_key(job), 1.0) < _FAST else self._threads
 
-        The number of hits is counted first, because it may be that of all items.
+    def _within(self, job: Search, queries: np.ndarray, radius: int, most: int) -> list[_Row]:
+        """Returns the hits within a radius, at most one more than `most` per query if there may be many.
+
+        A radius may have all items as hits. Hits are therefore counted first, until a radius is known to have few.
         """
-        snapshot = job.contents.snapshot
-        rows: list[tuple[np.ndarray, np.ndarray]] = []
-        cut: list[bool] = []
-        for query in queries:
-            one = query[None]
-            if job.kind == "ties":
-                (near,), (ids,) = snapshot.search(one, job.number + len(job.excluded), job.where, self._threads)
-                near = near[~np.isin(ids, job.excluded)][: job.number]
-                radius = int(near[-1]) if len(near) else 0
-            else:
-                radius = min(job.number, job.contents.bits)
-            few = job.contents.items <= most
-            count = 0 if few else int(snapshot.count(one, radius, job.where, self._threads)[0])
-            if count > most:
-                distances, ids = snapshot.search(one, most, job.where, self._threads)
-                rows.append((distances[0], ids[0]))
-            else:
-                _, all_distances, all_ids = snapshot.range_search(one, radius, job.where, self._threads)
-                rows.append((all_distances, all_ids))
-            cut.append(count > most)
-        return rows, cut
+        snapshot, items = job.contents.snapshot, job.contents.items
+        threads = self._threads_of(job, queries)
+        few = np.ones(len(queries), bool)
+        if items > most and (job.contents is not self._sparse_of or radius > self._sparse):
+            counts = snapshot.count(queries, radius, job.where, threads)
+            few = counts <= most
+            if job.where is None and counts.max() <= most // 10:
+                self._sparse_of, self._sparse = job.contents, radius
+        rows: list[_Row] = [(_NO_DISTANCES, _NO_IDS)] * len(queries)
+        direct, many = np.flatnonzero(few), np.flatnonzero(~few)
+        size = max(1, _HITS // max(items, 1))
+        for start in range(0, len(direct), size):
+            chosen = direct[start : start + size]
+            limits, distances, ids = snapshot.range_search(queries[chosen], radius, job.where, threads)
+            for n, position in enumerate(chosen.tolist()):
+                span = slice(int(limits[n]), int(limits[n + 1]))
+                rows[position] = distances[span], ids[span]
+        if len(many):
+            nearest = zip(*snapshot.search(queries[many], most + 1, job.where, threads), strict=True)
+            for position, row in zip(many.tolist(), nearest, strict=True):
+                rows[position] = row
+        return rows
+
+    def _with_ties(self, job: Search, query: np.ndarray, most: int) -> _Row:
+        """Returns the k nearest and every other item as near as the k-th."""
+        (near,), (ids,) = job.contents.snapshot.search(query, job.number + len(job.excluded), job.where, self._threads)
+        near = near[~np.isin(ids, job.excluded)][: job.number]
+        return self._within(job, query, int(near[-1]) if len(near) else 0, most)[0]
 
     def _histogram(self, job: Search) -> list[int]:
         query = np.frombuffer(job.code, np.uint8)[None]
