@@ -143,5 +143,6 @@ def _encoder(database: Any, options: argparse.Namespace) -> Any:
         console.note(f"{error}; queries cannot be images")
         return None
     encoder.warm_up()
+    encoder.pixels(b"P6 1 1 255 \0\0\0")  # loads the decoders
     console.note(f"model on {encoder.device}: {encoder.why}")
     return encoder
