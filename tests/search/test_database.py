@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -213,6 +214,28 @@ def test_add_is_visible_at_once(tmp_path: Path) -> None:
         assert len(db.ids) == db.info()["items"] == len(db) == 20
         assert db.label_names() == ["a", "b", "\ud800"] and db.keys([9, 10]) == ["k", None]
         db.verify()
+
+
+def test_select_with_missing_names_matches_the_others(tmp_path: Path) -> None:
+    labels = [None if i % 5 == 0 else f"l{i % 3}" if i % 2 else "l0|l9" for i in range(200)]
+    keys = [None if i % 7 == 0 else f"{i % 4}/{i}" for i in range(200)]
+    with ih.Database.create(tmp_path / "a.bin", bits=20) as db:
+        for begin in range(0, 200, 50):
+            part = slice(begin, begin + 50)
+            db.add(random_codes(50, 20), keys=keys[part], labels=labels[part])
+        db.remove([1, 60])
+        rows = [i for i in range(200) if i not in (1, 60)]
+        counts = Counter(labels[i] for i in rows if labels[i] is not None)
+        assert db.label_counts() == dict(sorted(counts.items())) and db.label_names() == sorted(counts)
+        for wanted, classes in ((["l0", "none"], ("l0", "l0|l9")), (["l9"], ("l0|l9",)), (["none"], ()), ([], ())):
+            expected = [i for i in rows if labels[i] in classes]
+            assert db.select(labels=wanted, missing_ok=True).tolist() == expected
+            begun = [i for i in expected if (keys[i] or "").startswith(("1/", "3/"))]
+            found = db.select(labels=wanted, key_prefixes=["1/", "x", "3/"], missing_ok=True)
+            assert found.tolist() == begun
+        for names in ({"labels": ["l0", "none"]}, {"key_prefixes": ["1/", "x"]}):
+            with pytest.raises(ValueError, match=r"'(none|x)' is missing"):
+                db.select(**names)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
