@@ -89,7 +89,9 @@ def from_integers(values: Any, bits: int = 64, *, order: Order) -> np.ndarray:
     bits = integer_bits(bits, order)
     array = np.asarray(as_array(values, "values"))
     if array.dtype not in (np.int64, np.uint64):
-        raise TypeError(f"values must be int64 or uint64, not {array.dtype}")
+        raise TypeError(
+            f"values must be int64 or uint64, not {array.dtype}; convert them with numpy.array(values, numpy.uint64)"
+        )
     if array.ndim != 1:
         raise ValueError(f"values must have shape (n,), not {array.shape}")
     octets = array.astype(">u8" if array.dtype == np.uint64 else ">i8").view(np.uint8).reshape(-1, 8)

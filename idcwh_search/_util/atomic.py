@@ -164,7 +164,8 @@ def _checked(path: StrPath, kind: Kind, *inputs: StrPath | None) -> Path:
         with target.open("rb") as file:
             if target.stat().st_size and not kind.fits(file):
                 hint = "remove it or choose another name"
-                raise AlreadyExistsError(path=path, found="another kind of file", expected=kind.name, hint=hint)
+                found = "a file with content" if kind is UNRECOGNIZABLE else "another kind of file"
+                raise AlreadyExistsError(path=path, found=found, expected=kind.name, hint=hint)
     except OSError as error:
         raise _not_written(Path(path), error) from error
     return target

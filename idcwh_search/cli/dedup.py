@@ -51,7 +51,9 @@ def parser() -> common.Parser:
     help = "folder, .tar file, list of paths (one per line, - for stdin), or manifest (.csv, .jsonl)"
     add("images", nargs="?", type=common.path, metavar="IMAGES", help=help)
     add("--db", type=common.path, metavar="FILE", help="database, written by idcwh-index build, instead of IMAGES")
-    add("--reference", type=common.path, metavar="FILE", help="database whose items are kept, of the same model")
+    add(
+        "--reference", type=common.path, metavar="FILE", help="database whose items are kept, of the same model or hash"
+    )
     help = "perceptual hash of IMAGES, in place of a model; PDQ has 256 bits, and its usual radius is 31"
     add("--hash", choices=("pdq",), help=help)
     common.add_root(add)
@@ -184,8 +186,9 @@ def _database(options: Any, reference: Database | None, stack: contextlib.ExitSt
 
 
 def _images(options: Any, reference: Database | None) -> Source:
-    """Returns the codes of IMAGES."""
-    if options.hash is None:
+    """Returns the codes of IMAGES, by default by the model or hash of the reference."""
+    hashed_reference = options.model is None and reference is not None and reference.hash_order == "pdq"
+    if options.hash is None and not hashed_reference:
         found = by_model(options.images, options, reference)
     else:
         found = by_pdq(options.images, options)

@@ -504,5 +504,6 @@ def check_same_model(database: _Readable, other: _Readable) -> None:
             )
 
 
-def _path(database: _Readable) -> Path | None:
-    return getattr(database, "path", None)
+def _path(database: _Readable) -> Path | str:
+    """Returns the path of a database, or the argument's name for a snapshot, which has none."""
+    return getattr(database, "path", "other")

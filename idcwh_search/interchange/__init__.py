@@ -17,7 +17,7 @@ import numpy as np
 from .._util.atomic import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from ..database.database import Database
 from ..errors import AlreadyExistsError, InvalidInputError, not_installed
-from ..hexadecimal import ORDERS, Order, check_order
+from ..hexadecimal import ORDERS, Order, check_order, integer_bits, text_bits
 from . import faiss_files, flat, hashes
 from .source import Columns, Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings
@@ -86,10 +86,12 @@ def read(
     """
     source = Path(path)
     kind = format_of(source, format, ids)
-    form = _hashes(kind, hash_order, integers)
+    form = _hashes(kind, hash_order, integers, bits)
     columns = Columns.of(column, key_column, label_column, "code" if form is None else "hash")
     if columns.given and kind not in (*_TABLES, "csv"):
         raise ValueError(f"column: expected none for {kind}, which has no columns")
+    if kind == "raw" and bits is None:
+        raise ValueError("bits: is missing for raw, which has no code length")
     for place in (source, ids):
         if place is not None and not Path(place).is_file():
             Path(place).stat()  # raises FileNotFoundError
@@ -166,7 +168,7 @@ def format_of(
     return format
 
 
-def _hashes(kind: str, order: Order | None, integers: bool) -> hashes.Hashes | None:
+def _hashes(kind: str, order: Order | None, integers: bool, bits: int | None) -> hashes.Hashes | None:
     """Returns the form of the hashes of a file, or None for a file of codes."""
     if order is None:
         if kind in _TEXTS:
@@ -177,6 +179,10 @@ def _hashes(kind: str, order: Order | None, integers: bool) -> hashes.Hashes | N
     if kind not in (*_TABLES, *_TEXTS):
         raise ValueError(f"hash_order: expected none for {kind}, which has codes")
     check_order(order)
+    if integers:
+        integer_bits(64 if bits is None else bits, order)
+    elif bits is not None:
+        text_bits([], bits, order)
     return hashes.Hashes(order, integers)
 
 

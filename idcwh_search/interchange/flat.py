@@ -68,14 +68,12 @@ def check_size(path: Path, expected: int, what: str) -> None:
 
 def open_codes(path: Path, kind: str, bits: int | None, ids: Path | None) -> Source:
     """Returns the `Source` of a .npy file (kind "npy") or of raw bytes ("raw"), with ids from a second .npy file."""
-    codes, bits = _npy_codes(path, bits) if kind == "npy" else _raw_codes(path, bits)
+    codes, bits = _raw_codes(path, bits) if kind == "raw" and bits is not None else _npy_codes(path, bits)
     numbers = None if ids is None else _npy_ids(ids, codes)
     return Source(path, bits, codes.count, lambda: items_of(codes, numbers))
 
 
-def _raw_codes(path: Path, bits: int | None) -> tuple[Rows, int]:
-    if bits is None:
-        raise ValueError(f"bits: is missing; give the code length of the raw codes in {path}")
+def _raw_codes(path: Path, bits: int) -> tuple[Rows, int]:
     with path.open("rb") as file:
         if CODES_BIN.fits(file):
             raise InvalidInputError(path=path, found="a codes.bin database", expected="raw codes")

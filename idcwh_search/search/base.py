@@ -252,6 +252,8 @@ class Searchable:
     ) -> Explanation:
         """Returns the execution path and the estimated time of a search, without running it.
 
+        For a search that excludes m ids per query, pass k + m.
+
         Args:
             k: number of nearest codes; give either `k` or `radius`.
             radius: inclusive radius in bits.

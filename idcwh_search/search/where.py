@@ -52,6 +52,8 @@ def engine_where(where: Where, count: int, ids: Callable[[], np.ndarray]) -> np.
         return np.ascontiguousarray(chosen)
     if chosen.size == 0 and chosen.ndim == 1:
         return np.empty(0, np.int64)
+    if chosen.dtype.kind in "iu" and chosen.dtype.itemsize == 1:
+        raise TypeError(f"where: {chosen.dtype} may be a mask or ids; convert it to bool or int64")
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
         raise TypeError(
             "where: expected ids (integers, one dimension), a range or a boolean mask, "

@@ -106,7 +106,9 @@ def test_folder_against_reference_of_pdq_hashes(photos: Path, tmp_path: Path, co
     for order in ("pdq", "imagehash"):
         with ih.Database.create(tmp_path / order, 256, {"hashes": {"order": order}}) as db:
             db.add(oracle(photos / "1.png")[None], keys=["known"])
-    (group,) = commands.json(dedup.main, photos, *PDQ, "--reference", tmp_path / "pdq")["groups"]
+    found = commands.json(dedup.main, photos, *PDQ, "--reference", tmp_path / "pdq")
+    assert commands.json(dedup.main, photos, *PDQ[2:], "--reference", tmp_path / "pdq") == found
+    (group,) = found["groups"]
     assert {item["key"] for item in group["duplicates"]} == {"1.png", "small/1 0.jpg"}
     assert group["keep"]["key"] == "known"
     line = commands.fails(dedup.main, photos, *PDQ, "--reference", tmp_path / "imagehash")

@@ -22,6 +22,8 @@ CASES = [
     (index, "import codes.foo --db codes.bin"),
     (index, "import codes.raw --db codes.bin"),
     (index, "import codes.parquet --ids ids.npy --db codes.bin"),
+    (index, "import hashes.csv --hash-order pdq --bits 128 --db codes.bin"),
+    (index, "import hashes.csv --hash-order imagehash --integers --bits 65 --db codes.bin"),
     (index, "import codes.npy --bits 65536 --db codes.bin"),
     (index, "build --model model.onnx --images photos --db codes.bin --threads 100000"),
     (index, "add codes.bin --images photos --threads 1025"),

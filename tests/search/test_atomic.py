@@ -224,7 +224,7 @@ def test_replacing_another_kind_is_refused(tmp_path, kind):
 
 def test_replacing_unrecognizable_files_needs_empty_ones(tmp_path):
     (tmp_path / "raw").write_bytes(b"codes")
-    with raises(AlreadyExistsError, path=tmp_path / "raw"):
+    with raises(AlreadyExistsError, path=tmp_path / "raw", found="a file with content", expected="empty file"):
         check_target(tmp_path / "raw", UNRECOGNIZABLE)
 
 

@@ -162,8 +162,9 @@ def test_invalid_queries_and_filters_raise(rng, code_maker):
         index.add(broken)
     with pytest.raises(ValueError, match=r"^where"):
         index.search(codes, 3, where=np.ones(4, bool))
-    with pytest.raises(TypeError, match=r"^where"):
-        index.search(codes, 3, where=[1.5])
+    for where in ([1.5], np.ones(len(index), np.uint8)):  # bytes may be a mask or ids
+        with pytest.raises(TypeError, match=r"^where"):
+            index.search(codes, 3, where=where)
     for bits in (0, 65536, 1.5):
         with pytest.raises((ValueError, TypeError), match=r"^bits"):
             ih.HammingIndex(bits)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
+from support.errors import raises
 
 
 def brute_force(a: np.ndarray, b: np.ndarray, radius: int, self_join: bool) -> set[tuple[int, int, int]]:
@@ -224,7 +225,9 @@ def test_join_of_databases_of_different_models_raises(tmp_path: Path) -> None:
     for other in databases[2:]:
         with pytest.raises(ih.ModelMismatchError, match=other.path.name):
             databases[0].join(other, 3)
-    with ih.Database.create(tmp_path / "wide.bin", bits=64) as wide, pytest.raises(ih.MismatchError):
-        databases[3].join(wide, 3)
+    with ih.Database.create(tmp_path / "wide.bin", bits=64) as wide:
+        for other, path in ((wide, wide.path), (wide.snapshot(), "other")):
+            with raises(ih.MismatchError, path=path):
+                databases[3].join(other, 3)
     for database in databases:
         database.close()
