@@ -23,7 +23,8 @@ idcwh::Codes view(const Bytes& memory, unsigned bits) {
     return {memory.data(), memory.size() / idcwh::code_bytes(bits), bits};
 }
 
-// Uniform codes; few distinct ones; clusters; triples of near codes; one constant half; sorted; one bit that varies.
+// Uniform codes; few distinct ones; clusters; triples of near codes; few of them near others; one constant half;
+// sorted; one bit that varies.
 Bytes make(const std::string& kind, std::size_t n, unsigned bits, std::uint32_t seed) {
     const std::size_t bytes = idcwh::code_bytes(bits);
     Bytes codes = check::random_codes(n, bits, seed);
@@ -43,6 +44,13 @@ Bytes make(const std::string& kind, std::size_t n, unsigned bits, std::uint32_t 
         if (kind == "triples") {
             std::copy_n(codes.data() + row / 3 * 3 * bytes, bytes, code);
             for (unsigned flips = row % 3 ? random() % 6 : 0; flips; --flips) {
+                const unsigned bit = random() % bits;
+                code[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+            }
+        }
+        if (kind == "twins" && row >= n - n / 400) {
+            std::copy_n(codes.data() + (row - (n - n / 400)) * bytes, bytes, code);
+            for (unsigned flips = random() % 24; flips; --flips) {
                 const unsigned bit = random() % bits;
                 code[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
             }
@@ -138,6 +146,7 @@ TEST("joins in parts equal brute force") {
                                              {"triples", 64u, 4u},
                                              {"half", 64u, 4u},
                                              {"triples", 256u, 12u},
+                                             {"twins", 256u, 12u},  // most first bytes differ by more than the radius
                                              {"uniform", 40u, 2u},
                                              {"triples", 100u, 6u}}) {
         const Bytes memory = make(kind, 12000, bits, 1);
@@ -158,7 +167,7 @@ TEST("joins in parts equal brute force") {
             CHECK(pairs == expected);
         }
     }
-    CHECK(in_parts == 12);
+    CHECK(in_parts == 14);
 }
 
 // Enough codes in one bucket that tasks are cut; either side is the larger one. Pairs are counted without their codes

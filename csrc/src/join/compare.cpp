@@ -2,6 +2,7 @@
 #include "join/compare.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/pool.hpp"
 #include "cpu/dispatch.hpp"
@@ -21,8 +22,14 @@ constexpr std::size_t block_rows = 1024;
 constexpr std::size_t task_pairs = std::size_t{1} << 22;
 // A task of a large bucket: many blocks of rows with a few queries, whose tables stay in the second-level cache.
 constexpr std::size_t task_queries = 256, task_rows = task_pairs / task_queries;
-// Rows of a bucket from which spreading them to planes pays (benchmarks/join.py).
-constexpr std::size_t least_tile = 24;
+constexpr std::size_t least_head = 8;       // bytes
+constexpr std::size_t head_samples = 4096;  // buckets
+constexpr double most_through = 1.0 / 32;   // share of the sample that heads may let through
+
+// Returns the number of rows from which spreading them to planes pays (benchmarks/join.py). Tables of half bytes take
+// long to prepare.
+std::size_t least_tile(const kernels::Kernels& kernels) { return kernels.planes_per_byte == 1 ? 24 : 96; }
+
 constexpr std::size_t bytes_per_check = std::size_t{1} << 20;  // compared; some ten microseconds
 constexpr std::size_t many_pairs = std::size_t{1} << 21;       // that wait in memory
 
@@ -34,11 +41,44 @@ Comparison::Comparison(const JoinPlan& plan, std::size_t part, const Codes& a, c
     const Part& by = plan.parts[part];
     rows_ = sort_by(by, a, threads, stop);
     if (!self_) queries_ = sort_by(by, b, threads, stop);
+    if (!plan.scans()) copy_heads(threads, stop);
     std::uint32_t masks[64];
     for (unsigned distance = 0; distance <= by.threshold; ++distance) {
         multi::Shell shell(0, by.width, distance);
         while (const std::size_t count = shell.next(masks, 64)) masks_.insert(masks_.end(), masks, masks + count);
     }
+}
+
+// Copies the first bytes of the rows, if these alone keep nearly all codes of a bucket apart.
+void Comparison::copy_heads(unsigned threads, Stop& stop) {
+    const std::size_t n = rows_.numbers.size(), bytes = code_bytes(bits_), values = rows_.begins.size() - 1;
+    const auto share_through = [&](std::size_t head) {
+        std::size_t through = 0, sampled = 0;
+        for (std::size_t value = 0; value < values; value += values / head_samples + 1) {
+            const std::size_t first = rows_.begins[value], end = rows_.begins[value + 1];
+            if (end - first < 2) continue;
+            std::uint16_t distance;
+            active_kernels().distances(rows_.codes.data() + first * bytes, 1, head,
+                                       rows_.codes.data() + (end - 1) * bytes, &distance);
+            through += distance <= radius_;
+            ++sampled;
+        }
+        return sampled ? static_cast<double>(through) / static_cast<double>(sampled) : 1.0;
+    };
+    std::size_t head = least_head;
+    while (head <= bytes / 2 && share_through(head) > most_through) head *= 2;
+    if (head > bytes / 2) return;
+    head_bytes_ = head;
+    heads_ = HugeArray<std::uint8_t>(n * head, 64);
+    const std::size_t tasks = std::min<std::size_t>(8 * threads, n);
+    pool::run(
+        tasks, threads,
+        [&](std::size_t task) {
+            stop.check();
+            for (std::size_t i = n * task / tasks; i < n * (task + 1) / tasks; ++i)
+                std::memcpy(heads_.data() + i * head, rows_.codes.data() + i * bytes, head);
+        },
+        stop.while_waiting());
 }
 
 // Returns the number of codes that a bucket is compared with. In a self-join, earlier buckets do not count.
@@ -173,7 +213,8 @@ private:
             stop_.check();
             rows_begin_ = base + row;
             rows_ = std::min(block_rows, end_row - row);
-            const bool tiled = kernels_.spread && rows_ >= least_tile && c_.radius_ <= kernels::tile_max_limit;
+            const bool tiled =
+                kernels_.spread && rows_ >= least_tile(kernels_) && c_.radius_ <= kernels::tile_max_limit;
             if (tiled) kernels_.spread(row_code(0), rows_, bytes_, planes_.data());
             each_near(bucket, first, last, [&](std::uint32_t mask, std::size_t from, std::size_t to, std::size_t slot) {
                 // A code is compared with the ones before it in its own bucket.
@@ -203,14 +244,30 @@ private:
     void one_by_one(std::size_t query, std::size_t end, bool own) {
         Hit* const hits = reinterpret_cast<Hit*>(hits_.data());
         for (; query < end; ++query) {
-            check_after(rows_before(query, own));
-            const std::size_t count = kernels_.scan(row_code(0), rows_before(query, own), bytes_, query_code(query),
-                                                    static_cast<std::uint32_t>(c_.radius_), hits);
+            const std::size_t rows = rows_before(query, own);
+            check_after(rows);
+            const std::size_t count = c_.head_bytes_ ? scan_heads(rows, query_code(query), hits)
+                                                     : kernels_.scan(row_code(0), rows, bytes_, query_code(query),
+                                                                     static_cast<std::uint32_t>(c_.radius_), hits);
             if (blind_)
                 sink_.add(count);
             else
                 for (std::size_t i = 0; i < count; ++i) take(hits[i], query);
         }
+    }
+
+    // As kernels_.scan. A code whose first bytes are beyond the radius is not read.
+    std::size_t scan_heads(std::size_t rows, const std::uint8_t* query, Hit* hits) {
+        const std::uint8_t* const heads = c_.heads_.data() + rows_begin_ * c_.head_bytes_;
+        const auto radius = static_cast<std::uint32_t>(c_.radius_);
+        const std::size_t through = kernels_.scan(heads, rows, c_.head_bytes_, query, radius, hits);
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < through; ++i) {
+            std::uint16_t distance;
+            kernels_.distances(row_code(hits[i].row), 1, bytes_, query, &distance);
+            if (distance <= radius) hits[count++] = {hits[i].row, distance};
+        }
+        return count;
     }
 
     // slot: that of the first query, if the tables are prepared.

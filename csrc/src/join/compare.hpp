@@ -48,6 +48,7 @@ private:
     class Runner;
     template <class Sink>
     void run_into(const CompareTask& task, Sink& sink, Stop& stop) const;
+    void copy_heads(unsigned threads, Stop& stop);
     const Buckets& queries() const { return self_ ? rows_ : queries_; }
     std::size_t near_codes(std::size_t bucket) const;
     bool found_before(const std::uint8_t* a, const std::uint8_t* b) const;
@@ -58,6 +59,8 @@ private:
     bool self_;
     std::int32_t radius_;
     Buckets rows_, queries_;
+    std::size_t head_bytes_ = 0;                    // 0: no heads
+    HugeArray<std::uint8_t> heads_;                 // the first bytes of each row, in the order of rows_
     std::vector<std::uint32_t> masks_;              // differences of buckets near each other, smallest first
     std::size_t bucket_ = 0, row_ = 0, query_ = 0;  // the beginning of the next task
 };

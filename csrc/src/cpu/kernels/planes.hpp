@@ -79,11 +79,22 @@ void spread_planes(const std::uint8_t* codes, std::size_t rows, std::size_t byte
     });
 }
 
+// Row h: the distances of the sixteen half bytes to half byte h.
+struct HalfDistances {
+    std::uint8_t row[16][16];
+    constexpr HalfDistances() : row{} {
+        for (unsigned h = 0; h < 16; ++h)
+            for (unsigned x = 0; x < 16; ++x)
+                for (unsigned bit = 0; bit < 4; ++bit) row[h][x] += (x ^ h) >> bit & 1u;
+    }
+};
+
 // Writes a table per plane: the distances of the sixteen half bytes to the query's half byte.
 inline void prepare_halves(const std::uint8_t* query, std::size_t bytes, std::uint8_t* table) {
-    for (std::size_t j = 0; j < 2 * bytes; ++j) {
-        const unsigned half = query[j / 2] >> (j % 2 * 4) & 15u;
-        for (unsigned x = 0; x < 16; ++x) *table++ = static_cast<std::uint8_t>(IDCWH_POPCOUNT64(x ^ half));
+    alignas(64) static constexpr HalfDistances distances;
+    for (std::size_t j = 0; j < bytes; ++j) {
+        std::memcpy(table + 32 * j, distances.row[query[j] & 15], 16);
+        std::memcpy(table + 32 * j + 16, distances.row[query[j] >> 4], 16);
     }
 }
 
