@@ -181,9 +181,10 @@ def test_script_keeps_what_it_should(photos: Path, tmp_path: Path, commands: Run
     (photos / "1.png").unlink()  # the kept file of a group is gone, and one file exists already at the target
     (target / "small").mkdir(parents=True)
     (target / "small" / "0 1.jpg").write_text("mine")
+    (target / "small" / "0 2.jpg").symlink_to("nowhere")
     done = subprocess.run(["sh", script, target], capture_output=True, text=True)
     assert done.returncode == 1 and "1.png: is missing" in done.stderr and "already exists" in done.stderr
-    assert {path.name for path in (photos / "small").iterdir()} == {"0 1.jpg", "1 0.jpg"}
+    assert {path.name for path in (photos / "small").iterdir()} == {"0 1.jpg", "0 2.jpg", "1 0.jpg"}
     assert (target / "small" / "0 1.jpg").read_text() == "mine"
 
 

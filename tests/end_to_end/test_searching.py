@@ -98,6 +98,9 @@ def test_exclude_self_leaves_one_item_out(album: Path, commands: Runner) -> None
     (answer,) = answers(commands, "--db", album, "--query", own_file, "--exclude-self")
     assert keys(answer) == [f"c/{i:02}.png" for i in range(1, 11)]
     assert answer["self_ids"] == [] and answer["ties"] == {"distance": 0, "items": 11, "shown": 10}
+    with ih.Database.open(album, "r+") as db:  # the file a second time
+        db.add(db.get(db.find(["c/00.png"])), keys=["c/00.png"])
+    assert answers(commands, "--db", album, "--query", own_file, "--exclude-self") == [answer]
 
 
 # filters

@@ -71,6 +71,23 @@ def test_merge_keeps_ids_that_no_source_shares(tmp_path):
     assert rows(tmp_path / "all.bin") == [row for part in parts for row in rows(part)]
 
 
+def test_merge_shifts_ids_behind_all_earlier_ones(tmp_path):
+    parts = {"high": [70, 3, 55], "low": [0, 1, 2], "again": [0, 50, 55]}
+    paths = [write(tmp_path / f"{name}.bin", **contents(1, 3, f"{name}/", ids)) for name, ids in parts.items()]
+    done = ih.merge_databases(tmp_path / "all.bin", paths)
+    assert [source.shift for source in done] == [0, 0, 71]
+    assert [row[0] for row in rows(tmp_path / "all.bin")] == [70, 3, 55, 0, 1, 2, 71, 121, 126]
+
+
+def test_merge_of_three_skips_keys_of_both_earlier(tmp_path):
+    paths = []
+    for number, keys in enumerate((["a", "b"], ["c", "a", "d"], ["d", "c", "b", "e"])):
+        items = {**contents(number, len(keys)), "keys": keys}
+        paths.append(write(tmp_path / f"{number}.bin", **items))
+    ih.merge_databases(tmp_path / "all.bin", paths, skip_duplicates=True)
+    assert [row[2] for row in rows(tmp_path / "all.bin")] == ["a", "b", "c", "d", "e"]
+
+
 def test_merge_of_many_batches_equals_the_sources(tmp_path, monkeypatch):
     monkeypatch.setattr(merge, "BATCH", 7)
     seen = []

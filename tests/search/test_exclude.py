@@ -159,7 +159,7 @@ def test_exclude_of_a_wrong_form_raises(exclude, error):
         index.search(np.zeros((2, 1), np.uint8), 1, exclude=exclude)
 
 
-@pytest.mark.parametrize("where", [[None], [None, [1], [2]], [None, [0.5]], [[1], 2], [range(3), "a"]])
+@pytest.mark.parametrize("where", [[None], [None, [1], [2]], [None, [0.5]], [[0], [0.0]], [[1], 2], [range(3), "a"]])
 def test_where_list_of_a_wrong_form_raises(where):
     index = ih.HammingIndex(8)
     index.add(np.zeros((3, 1), np.uint8))
