@@ -187,14 +187,9 @@ def _database(options: Any, reference: Database | None, stack: contextlib.ExitSt
 
 def _images(options: Any, reference: Database | None) -> Source:
     """Returns the codes of IMAGES, by default by the model or hash of the reference."""
-    hashed_reference = options.model is None and reference is not None and reference.hash_order == "pdq"
-    if options.hash is None and not hashed_reference:
-        found = by_model(options.images, options, reference)
-    else:
-        found = by_pdq(options.images, options)
-        if reference is not None:
-            check_same_model(found, reference)  # type: ignore[arg-type]
-    _check_radius(options, found.bits)
+    hashed = options.model is None and reference is not None and reference.hash_order == "pdq"
+    encode = by_pdq if options.hash or hashed else by_model
+    found = encode(options.images, options, reference, lambda bits: _check_radius(options, bits))
     return Source(found, None, found.path, [found.root], found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from .._util import console
 from .._util.wording import counted
 from ..codes import code_bytes
-from ..database.database import Database
+from ..database.database import Database, check_same_model
 from ..database.provenance import describe, open_encoder
 from ..encoder.types import BatchEncoder
 from ..images.listing import LeftOut
@@ -57,8 +58,11 @@ class ImageCodes:
         return [None] * len(ids)
 
 
-def by_model(source: str, options: Any, reference: Database | None) -> ImageCodes:
-    """Returns the codes of the images by --model, or by the model of the reference."""
+def by_model(source: str, options: Any, reference: Database | None, check_bits: Callable[[int], None]) -> ImageCodes:
+    """Returns the codes of the images by --model, or by the model of the reference.
+
+    `check_bits` raises an error for a code length that does not fit, before the first image is read.
+    """
     from ..encoder.encoder import Encoder
 
     inputs = _inputs(source)
@@ -66,18 +70,27 @@ def by_model(source: str, options: Any, reference: Database | None) -> ImageCode
         encoder = Encoder(options.model, **common.encoder_options(options))
     else:
         encoder = open_encoder(reference, options.model, **common.encoder_options(options))
+    check_bits(encoder.bits)
     count = counted(len(inputs.paths), "image")
     console.note(f"{count}, {encoder.bits}-bit codes, model on {encoder.device} ({encoder.why})")
     manifest = describe(Path(source), encoder, inputs.root)
     return _encoded(source, inputs, encoder, encoder.bits, manifest)
 
 
-def by_pdq(source: str, options: Any) -> ImageCodes:
-    """Returns the PDQ hashes of the images. Images of low quality are counted and left out."""
+def by_pdq(source: str, options: Any, reference: Database | None, check_bits: Callable[[int], None]) -> ImageCodes:
+    """Returns the PDQ hashes of the images. Images of low quality are counted and left out.
+
+    `check_bits` is that of `by_model`. Raises ModelMismatchError for a reference of other codes.
+    """
     from ..encoder import pdq
 
+    check_bits(pdq.BITS)
+    manifest = {"hashes": {"order": "pdq"}}
+    if reference is not None:
+        none = ImageCodes(Path(source), Path(), pdq.BITS, manifest, np.zeros((0, pdq.BITS // 8), np.uint8), [])
+        check_same_model(none, reference)  # type: ignore[arg-type]
     inputs, hasher = _inputs(source), pdq.Pdq(options.threads)
-    found = _encoded(source, inputs, hasher, pdq.BITS + 8, {"hashes": {"order": "pdq"}})
+    found = _encoded(source, inputs, hasher, pdq.BITS + 8, manifest)
     good = found.codes[:, -1] >= pdq.LEAST_QUALITY
     if low := int((~good).sum()):
         console.note(f"left out {counted(low, 'image')} with too little detail (PDQ quality below {pdq.LEAST_QUALITY})")

@@ -115,6 +115,15 @@ def test_folder_against_reference_of_pdq_hashes(photos: Path, tmp_path: Path, co
     assert str(tmp_path / "imagehash") in line and "does not match" in line
 
 
+def test_folder_with_a_wrong_radius_fails_before_the_work(
+    photos: Path, model: Path, database: Path, commands: Runner
+) -> None:
+    (photos / "text.jpg").write_text("no image")
+    for options in (("--hash", "pdq", "--radius", 257), ("--model", model, "--radius", 257)):
+        assert "skipped" not in commands(dedup.main, photos, *options, status=2).err
+    assert "skipped" not in commands(dedup.main, photos, *PDQ, "--reference", database, status=1).err
+
+
 def test_images_in_tar_and_list_have_groups(photos: Path, tmp_path: Path, commands: Runner) -> None:
     archive, listed = tmp_path / "photos.tar", tmp_path / "list.txt"
     subprocess.run(["tar", "-cf", archive, "-C", photos, "."], check=True)
