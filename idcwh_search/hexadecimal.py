@@ -25,6 +25,7 @@ BYTES: Order = "img_hash"
 
 _PDQ_BITS = 256
 _INTEGER_BITS = 64
+_DECIMAL = re.compile("[+-]?[0-9]{1,40}")
 _SHOWN = 80  # characters of a text in an error
 _REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1), axis=1, bitorder="little")[:, 0]
 
@@ -137,10 +138,9 @@ def parse_integers(texts: list[str]) -> np.ndarray:
     """
     values = []
     for row, text in enumerate(texts):
-        try:
-            value = int(text)
-        except ValueError:
-            raise _error(row, text, "another text", "a decimal integer") from None
+        if not _DECIMAL.fullmatch(text):  # int accepts more, such as 1_000
+            raise _error(row, text, "another text", "a decimal integer")
+        value = int(text)
         if not -(2**63) <= value < 2**64:
             raise _error(row, text, "more than 64 bits")
         values.append(value % 2**64)

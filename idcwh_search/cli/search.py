@@ -89,9 +89,14 @@ def parser() -> common.Parser:
 def main(argv: list[str] | None = None) -> int:
     command = parser()
     options = command.parse_args(argv)
-    if options.combine and options.query is None:
+    if options.query is None:
         name = "--code" if options.query_codes is None else "--query-codes"
-        command.error(f"argument --combine: not allowed with argument {name}, because codes have no logits")
+        for given, option, reason in (
+            (options.combine, "--combine", "codes have no logits"),
+            (options.exclude_self, "--exclude-self", "codes have no files"),
+        ):
+            if given:
+                command.error(f"argument {option}: not allowed with argument {name}, because {reason}")
     if options.html is not None:
         inputs = [options.db, options.model, options.query_codes, *(options.query or [])]
         check_target(options.html, gallery.KIND, *inputs)

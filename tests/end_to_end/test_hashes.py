@@ -67,7 +67,7 @@ def test_search_for_an_invalid_code_is_wrong_usage(pdq: Path, database: Path, co
     for path, text, found in ((pdq, "abc", "3 digits"), (pdq, "g" * 64, "'g'"), (database, "0000f0", "beyond 20 bits")):
         line = commands.fails(search.main, "--db", path, "--code", text, status=2)
         assert line.startswith(f"error: --code: '{text}' is invalid (found ") and found in line
-    for more in (["--combine"], ["--query", "a.jpg"]):
+    for more in (["--combine"], ["--exclude-self"], ["--query", "a.jpg"]):
         commands.fails(search.main, "--db", pdq, "--code", PDQ["hex"][0], *more, status=2)
 
 

@@ -34,6 +34,7 @@ CASES = [
     (search, "--db codes.bin --query photo.png --top x"),
     (search, "--db codes.bin --query photo.png --radius -1"),
     (search, "--db codes.bin --query-codes q.npy --combine"),
+    (search, "--db codes.bin --query-codes q.npy --exclude-self"),
     (dedup, "--db codes.bin"),
     (dedup, "--db codes.bin --radius -1"),
     (dedup, "--db codes.bin --radius 3 --mode any"),

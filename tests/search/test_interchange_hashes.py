@@ -157,6 +157,7 @@ def test_import_csv_errors_name_the_line(text, line, found, problem, tmp_path):
         ("7\n1.5e19\n", 2, "another text"),
         (f"7\n\n{2**64}\n", 3, "more than 64 bits"),
         ("-5\n0xff\n", 2, "another text"),
+        ("+5\n1_000\n", 2, "another text"),
     ],
 )
 def test_import_integers_errors_name_the_line(text, line, found, tmp_path):
