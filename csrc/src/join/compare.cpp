@@ -120,7 +120,7 @@ bool Comparison::next(CompareTask& task) {
     return pairs > 0;
 }
 
-// Returns whether an earlier part has found the pair.
+// Returns true if an earlier part has found the pair.
 bool Comparison::found_before(const std::uint8_t* a, const std::uint8_t* b) const {
     for (std::size_t p = 0; p < part_; ++p) {
         const Part& part = plan_.parts[p];
