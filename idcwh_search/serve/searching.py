@@ -46,8 +46,7 @@ class Search:
 
     def group(self) -> tuple[Any, ...]:
         """Returns what searches in one call have in common."""
-        number = self.number if self.kind == "radius" else self.number + len(self.excluded)
-        return (self.contents, self.kind, number, id(self.where))
+        return (self.contents, self.kind, self.number, id(self.where))
 
 
 @dataclass
@@ -130,17 +129,9 @@ class Searcher:
         contents = first.contents
         snapshot = contents.snapshot
         queries = np.frombuffer(b"".join([job.code for job in jobs]), np.uint8).reshape(len(jobs), -1)
-        rows, truncated = self._rows(first, queries)
-        all_ids: list[np.ndarray] = []
-        kept: list[tuple[list[int], list[int]]] = []
-        for job, (distances, ids) in zip(jobs, rows, strict=True):
-            if job.excluded:
-                own = ~np.isin(ids, job.excluded)
-                distances, ids = distances[own], ids[own]
-                if job.kind == "k":
-                    distances, ids = distances[: job.number], ids[: job.number]
-            all_ids.append(np.ascontiguousarray(ids))
-            kept.append((distances.tolist(), ids.tolist()))
+        rows, truncated = self._rows(first, queries, _exclude(jobs))
+        all_ids = [np.ascontiguousarray(ids) for _, ids in rows]
+        kept = [(distances.tolist(), ids.tolist()) for distances, ids in rows]
         joined = all_ids[0] if len(all_ids) == 1 else np.concatenate(all_ids)
         keys, labels = snapshot.keys(joined), snapshot.labels(joined)
         found, at = [], 0
@@ -161,65 +152,77 @@ class Searcher:
             at = end
         return found
 
-    def _rows(self, job: Search, queries: np.ndarray) -> tuple[list[_Row], list[bool]]:
+    def _rows(self, job: Search, queries: np.ndarray, exclude: np.ndarray | None) -> tuple[list[_Row], list[bool]]:
         """Returns distances and ids per query, and whether hits beyond MAX_RESULTS were cut off."""
-        snapshot, extra = job.contents.snapshot, len(job.excluded)
         if job.kind == "k":
-            distances, ids = snapshot.search(queries, job.number + extra, job.where, self._threads_of(job, queries))
-            return list(zip(distances, ids, strict=True)), [False] * len(queries)
-        most = MAX_RESULTS + extra
-        if job.kind == "radius":
-            rows = self._within(job, queries, min(job.number, job.contents.bits), most)
+            rows = self._nearest(job, queries, job.number, exclude)
+        elif job.kind == "radius":
+            rows = self._within(job, queries, min(job.number, job.contents.bits), exclude)
         else:
-            rows = [self._with_ties(job, query[None], most) for query in queries]
-        return [(distances[:most], ids[:most]) for distances, ids in rows], [len(ids) > most for _, ids in rows]
+            rows = [self._with_ties(job, queries[i : i + 1], _row(exclude, i)) for i in range(len(queries))]
+        return [(near[:MAX_RESULTS], ids[:MAX_RESULTS]) for near, ids in rows], [len(i) > MAX_RESULTS for _, i in rows]
+
+    def _nearest(self, job: Search, queries: np.ndarray, k: int, exclude: np.ndarray | None) -> list[_Row]:
+        threads = self._threads_of(job, queries)
+        found = job.contents.snapshot.search(queries, k, job.where, threads, exclude=exclude)
+        rows = zip(*found, strict=True)
+        if exclude is None:
+            return list(rows)
+        return [(near[ids >= 0], ids[ids >= 0]) for near, ids in rows]
 
     def _threads_of(self, job: Search, queries: np.ndarray) -> int | None:
         """Returns 1 for a batch that takes less time than starting threads."""
         return 1 if len(queries) * self._expected.get(self._cost_key(job), 1.0) < _FAST else self._threads
 
-    def _within(self, job: Search, queries: np.ndarray, radius: int, most: int) -> list[_Row]:
-        """Returns the hits within a radius, at most one more than `most` per query if there may be many.
+    def _within(self, job: Search, queries: np.ndarray, radius: int, exclude: np.ndarray | None) -> list[_Row]:
+        """Returns the hits within a radius, at most one more than MAX_RESULTS per query if there may be many.
 
         A radius may have all items as hits. Hits are therefore counted first, until a radius is known to have few.
         """
         snapshot, items = job.contents.snapshot, job.contents.items
         threads = self._threads_of(job, queries)
         few = np.ones(len(queries), bool)
-        if items > most and (job.contents is not self._sparse_of or radius > self._sparse):
-            counts = snapshot.count(queries, radius, job.where, threads)
-            few = counts <= most
-            if job.where is None and counts.max() <= most // 10:
+        if items > MAX_RESULTS and (job.contents is not self._sparse_of or radius > self._sparse):
+            counts = snapshot.count(queries, radius, job.where, threads, exclude=exclude)
+            few = counts <= MAX_RESULTS
+            if job.where is None and counts.max() <= MAX_RESULTS // 10:
                 self._sparse_of, self._sparse = job.contents, radius
         rows: list[_Row] = [(_NO_DISTANCES, _NO_IDS)] * len(queries)
         direct, many = np.flatnonzero(few), np.flatnonzero(~few)
         size = max(1, _HITS // max(items, 1))
         for start in range(0, len(direct), size):
             chosen = direct[start : start + size]
-            limits, distances, ids = snapshot.range_search(queries[chosen], radius, job.where, threads)
+            without = _row(exclude, chosen)
+            limits, distances, ids = snapshot.range_search(queries[chosen], radius, job.where, threads, exclude=without)
             for n, position in enumerate(chosen.tolist()):
                 span = slice(int(limits[n]), int(limits[n + 1]))
                 rows[position] = distances[span], ids[span]
         if len(many):
-            nearest = zip(*snapshot.search(queries[many], most + 1, job.where, threads), strict=True)
+            nearest = self._nearest(job, queries[many], MAX_RESULTS + 1, _row(exclude, many))
             for position, row in zip(many.tolist(), nearest, strict=True):
                 rows[position] = row
         return rows
 
-    def _with_ties(self, job: Search, query: np.ndarray, most: int) -> _Row:
+    def _with_ties(self, job: Search, query: np.ndarray, exclude: np.ndarray | None) -> _Row:
         """Returns the k nearest and every other item as near as the k-th."""
-        (near,), (ids,) = job.contents.snapshot.search(query, job.number + len(job.excluded), job.where, self._threads)
-        near = near[~np.isin(ids, job.excluded)][: job.number]
-        return self._within(job, query, int(near[-1]) if len(near) else 0, most)[0]
+        ((near, _),) = self._nearest(job, query, job.number, exclude)
+        return self._within(job, query, int(near[-1]) if len(near) else 0, exclude)[0]
 
     def _histogram(self, job: Search) -> list[int]:
         query = np.frombuffer(job.code, np.uint8)[None]
-        counts = job.contents.snapshot.histogram(query, job.where, self._threads)[0]
-        if job.excluded:
-            codes = job.contents.snapshot.get(np.array(job.excluded, np.int64))
-            if job.where is not None:
-                codes = codes[np.isin(job.excluded, job.where)]
-            for distance in np.unpackbits(codes ^ query, axis=1).sum(axis=1).tolist():
-                counts[distance] -= 1
+        counts = job.contents.snapshot.histogram(query, job.where, self._threads, exclude=_exclude([job]))[0]
         result: list[int] = counts.tolist()
         return result
+
+
+def _exclude(jobs: Sequence[Search]) -> np.ndarray | None:
+    """Returns the excluded ids, one row per job, filled with -1; None without any."""
+    most = max(len(job.excluded) for job in jobs)
+    if most == 0:
+        return None
+    return np.array([job.excluded + (-1,) * (most - len(job.excluded)) for job in jobs], np.int64)
+
+
+def _row(exclude: np.ndarray | None, at: int | np.ndarray) -> np.ndarray | None:
+    """Returns the rows of some queries."""
+    return None if exclude is None else exclude[np.atleast_1d(at)]
