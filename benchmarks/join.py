@@ -1,16 +1,20 @@
-"""All pairs of codes within a radius, beside faiss range_search of all codes and its IndexBinaryMultiHash.
+"""All pairs of codes within a radius, beside faiss range_search, its IndexBinaryMultiHash, and a loop in C.
 
     python benchmarks/join.py                        # every case but the two largest
     python benchmarks/join.py --cases pdq-31 --peers # one case, beside faiss
 
-All results are compared. faiss searches for a sample of the codes, as all would take minutes. Its time is that of the
-sample times n / sample.
+All results are compared. The others search for a sample of the codes, as all would take minutes. Their time is that of
+the sample times n / sample. Memory is that of counting, beyond the codes, in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import multiprocessing
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,13 +88,46 @@ def seconds(run: Callable[[], int]) -> tuple[float, int]:
     return time.perf_counter() - begin, result
 
 
-def with_memory(run: Callable[[], int]) -> tuple[int, int]:
-    """Returns the result of a function, and the largest memory in KiB that it took beyond the memory before (Linux)."""
+def memory_of(case: Case, seed: int, threads: int) -> int:
+    """Returns the memory in KiB that counting takes beyond the codes (Linux)."""
+    codes = case.make(np.random.default_rng(seed), case.n, case.bits)
     status = Path("/proc/self/status")
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = int(status.read_text().partition("VmRSS:")[2].split()[0])
-    result = run()
-    return result, int(status.read_text().partition("VmHWM:")[2].split()[0]) - before
+    ih.count_pairs(codes, case.radius, case.bits, threads=threads)
+    return int(status.read_text().partition("VmHWM:")[2].split()[0]) - before
+
+
+LOOP = """
+#include <stdint.h>
+#include <string.h>
+#define WORDS (BYTES / 8)
+uint64_t pairs(const uint8_t *codes, uint64_t n, uint64_t samples, int radius) {
+    const uint64_t *words = (const uint64_t *)codes;
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < samples; ++i)
+        for (uint64_t j = 0; j < n; ++j) {
+            int distance = 0;
+            for (int w = 0; w < WORDS; ++w)
+                distance += __builtin_popcountll(words[i * WORDS + w] ^ words[j * WORDS + w]);
+            found += distance <= radius;
+        }
+    return found;
+}
+"""
+
+
+def loop_pairs(codes: np.ndarray, samples: int, radius: int) -> int:
+    """Returns the hits of the first codes among all, found by a plain loop with popcnt on one thread."""
+    padded = np.zeros((len(codes), -(-codes.shape[1] // 8) * 8), np.uint8)
+    padded[:, : codes.shape[1]] = codes
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "loop.so")
+        flags = ["-O2", "-march=native", "-fno-tree-vectorize", f"-DBYTES={padded.shape[1]}"]
+        subprocess.run(["cc", *flags, "-shared", "-fPIC", "-xc", "-", "-o", library], input=LOOP, text=True, check=True)
+        run = ctypes.CDLL(str(library)).pairs
+        run.restype, run.argtypes = ctypes.c_uint64, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
+        return int(run(padded.ctypes.data, len(codes), samples, radius))
 
 
 def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
@@ -99,7 +136,9 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     join = ih.self_join(codes, case.radius, case.bits, threads=options.threads)
     plan = join.explain()
     del join
-    number, memory = with_memory(lambda: ih.count_pairs(codes, case.radius, case.bits, threads=options.threads))
+    number = ih.count_pairs(codes, case.radius, case.bits, threads=options.threads)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        memory = pool.apply(memory_of, (case, options.seed, options.threads))
     stream = number <= options.most_pairs
     runs: list[Callable[[], int]] = [
         lambda: ih.count_pairs(codes, case.radius, case.bits, threads=options.threads),
@@ -130,12 +169,17 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         row["faiss_s"] = taken * case.n / len(sample)
         # Exact by the pigeonhole principle: parts of 16 bits, and radius // parts flips in each.
         parts = case.bits // 16
-        tables = faiss.IndexBinaryMultiHash(case.bits, parts, 16)
-        tables.nflip = case.radius // parts
-        building, _ = seconds(lambda: tables.add(codes) or 0)
-        taken, hashed = seconds(lambda: faiss_pairs(tables, sample, case.radius))
-        assert hashed == found
-        row["multi_hash_s"] = building + taken * case.n / len(sample)
+        if case.radius // parts <= 2:  # more flips take longer than the scan
+            tables = faiss.IndexBinaryMultiHash(case.bits, parts, 16)
+            tables.nflip = case.radius // parts
+            building, _ = seconds(lambda: tables.add(codes) or 0)
+            taken, hashed = seconds(lambda: faiss_pairs(tables, sample, case.radius))
+            assert hashed == found
+            row["multi_hash_s"] = building + taken * case.n / len(sample)
+        fewer = max(1, len(sample) // 10)
+        taken, looped = seconds(lambda: loop_pairs(codes, fewer, case.radius))
+        assert looped == int(lims.count(codes[:fewer], case.radius).sum())
+        row["loop_s"] = taken * case.n / fewer
     return row
 
 
@@ -146,7 +190,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="runs, of which the median is printed (default 3)")
     parser.add_argument("--most-pairs", type=int, default=200_000_000, help="more pairs are counted, not made")
-    parser.add_argument("--peers", action="store_true", help="faiss range_search and multi-hash beside it")
+    parser.add_argument("--peers", action="store_true", help="faiss and a loop in C beside it")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
@@ -157,18 +201,18 @@ def main() -> int:
     print(f"instruction set {here['isa']}, {options.threads} thread(s); medians of {options.rounds} runs")
     print(
         f"{'case':<17} {'codes':>11} {'pairs':>13} {'count s':>8} {'join s':>8} {'faiss s':>9} "
-        f"{'hash s':>8} {'MiB':>7}  plan"
+        f"{'hash s':>8} {'loop s':>8} {'MiB':>7}  plan"
     )
     rows = []
     for case in CASES:
         if case.name in (options.cases or [case.name for case in CASES if case.default]):
             row = measure(case, options)
             rows.append(row)
-            keys = ("join_s", "faiss_s", "multi_hash_s")
-            join, faiss, multi_hash = (f"{row[key]:.2f}" if row.get(key) else "-" for key in keys)
+            keys = ("join_s", "faiss_s", "multi_hash_s", "loop_s")
+            join, faiss, multi_hash, loop = (f"{row[key]:.2f}" if row.get(key) else "-" for key in keys)
             print(
                 f"{case.name:<17} {case.n:>11,} {row['pairs']:>13,} {row['count_s']:>8.2f} {join:>8} {faiss:>9} "
-                f"{multi_hash:>8} "
+                f"{multi_hash:>8} {loop:>8} "
                 f"{row['memory_mib']:>7.0f}  {row['plan'].partition('; ')[2]}",
                 flush=True,
             )
