@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo "make demo    train, export, index, search and evaluate on real images; ends with an image to look at"
-	@echo "make check   the fast tests, Python and C++, in at most 90 seconds after a build"
+	@echo "make check   the fast tests, Python and C++, in about three minutes after a build"
 	@echo "make test    all tests: those of make check, then those of make test-slow; prints both times"
 	@echo "make test-sanitize, test-arm, fuzz, test-wheel"
 	@echo "             the C++ tests under sanitizers, for ARM, with fuzzed calls; the wheel for C and C++"

@@ -159,9 +159,9 @@ class Store:
                 self._served, self._failed = signature, None
         finally:
             os.close(file)
-        if self.problem is not None:
+        problem, self.problem, self.checked = self.problem, None, time.monotonic()
+        if problem is not None:
             note(f"{self.path}: is served again")
-        self.problem, self.checked = None, time.monotonic()
         return changed
 
     def _read(self, file: int) -> None:
@@ -206,6 +206,6 @@ class Store:
 
     def _fail(self, problem: str) -> None:
         self._on_refresh("failed")
-        if problem != self.problem:
+        known, self.problem = self.problem, problem
+        if problem != known:
             note(f"{problem}; the last good contents are served")
-        self.problem = problem

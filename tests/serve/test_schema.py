@@ -16,7 +16,7 @@ from .conftest import Collection
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("IDCWH_TEST_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("IDCWH_TEST_EXAMPLES", "8"))
 
 
 def test_generated_requests_get_documented_answers(
