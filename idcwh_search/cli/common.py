@@ -310,10 +310,16 @@ def add_root(add: Callable[..., Any]) -> None:
     add("--root", type=path, metavar="DIR", help="current folder of the images (default as stored in the database)")
 
 
-def add_model(add: Callable[..., Any], **options: Any) -> None:
-    """Adds the option for a model, by default that of a database. `options` are those of add_argument."""
+def add_model(parser: argparse.ArgumentParser, **options: Any) -> Callable[..., Any]:
+    """Adds the options of a model, by default that of a database, as a group. Returns the group's add_argument.
+
+    `options` are those of add_argument for --model.
+    """
+    add = parser.add_argument_group("model").add_argument
     options = {"help": "model.onnx (default as stored in the database)", **options}
     add("--model", type=path, metavar="FILE", **options)
+    add_encoder(add)
+    return add
 
 
 def add_encoder(add: Callable[..., Any]) -> None:

@@ -44,9 +44,7 @@ def add_images(parser: Any) -> Any:
 
 def add_encoder(parser: Any, **model: Any) -> None:
     """Adds the options of the encoder. `model` are the arguments of `common.add_model`."""
-    add = parser.add_argument_group("model").add_argument
-    common.add_model(add, **model)
-    common.add_encoder(add)
+    add = common.add_model(parser, **model)
     help = "images per inference batch (default 8 on a CPU, 64 on a GPU)"
     add("--batch-size", type=common.positive, metavar="N", help=help)
 

@@ -79,9 +79,7 @@ def parser() -> common.Parser:
     add("--json", action="store_true", help="hits as JSON, with ids and counts of ties")
     add("--html", type=common.path, metavar="FILE", help="HTML page with the images of queries and hits")
 
-    add = parser.add_argument_group("model").add_argument
-    common.add_model(add)
-    common.add_encoder(add)
+    common.add_model(parser)
     return parser
 
 

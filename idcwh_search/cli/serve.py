@@ -62,9 +62,7 @@ def parser() -> common.Parser:
     add("--no-auth", action="store_true", help="no keys, at any address")
     add("--writable", action="store_true", help="items may be added and removed")
 
-    add = parser.add_argument_group("model").add_argument
-    common.add_model(add)
-    common.add_encoder(add)
+    common.add_model(parser)
     return parser
 
 

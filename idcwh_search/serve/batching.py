@@ -1,4 +1,4 @@
-"""Queues that put waiting requests together.
+"""Queues that put waiting requests together, and pools with a bounded queue.
 
 A batch starts as soon as nothing runs, with everything that waits then. An idle service therefore adds no delay, and a
 busy one makes larger batches. A full queue refuses requests.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from .problems import busy
@@ -97,3 +97,21 @@ class Batcher(Generic[Job, Result]):
             asyncio.get_running_loop().call_soon(self._start)
         else:
             self._busy = False
+
+
+class Pool:
+    """Threads with a bounded number of waiting calls."""
+
+    def __init__(self, name: str, threads: int, room: int) -> None:
+        self._name, self._room, self._calls = name, threads + room, 0
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"idcwh-{name}")
+
+    async def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns function(*arguments). Raises Problem with status 429 if too many calls wait."""
+        if self._calls >= self._room:
+            raise busy(self._name)
+        self._calls += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+        finally:
+            self._calls -= 1

@@ -121,10 +121,9 @@ class CompareRequest(_Request):
     b: Query
 
 
-class ItemRequest(_Request):
+class NewItem(_Request):
     """An item to add. An item with the same key is replaced."""
 
-    code: Hex = Field(description="packed code in hexadecimal")
     key: Key = Field(description="path of the image, relative to the folder of images")
     label: str | None = Field(None, max_length=LONGEST_KEY, description="class name")
 
@@ -134,6 +133,12 @@ class ItemRequest(_Request):
         if "\0" in key or key.startswith("/") or ".." in key.split("/"):
             raise ValueError("expected a path inside the folder of images")
         return key
+
+
+class ItemRequest(NewItem):
+    """An item to add, with its code."""
+
+    code: Hex = Field(description="packed code in hexadecimal")
 
 
 class ImageForm(BaseModel):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -12,34 +11,30 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import unquote_to_bytes
+from typing import Any
 
 import numpy as np
 import orjson
-from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import __version__
 from .._util.console import note
 from .._util.hardware import available_cores
-from ..codes import code_bytes
 from ..database.database import Database, part
 from ..encoder.encoder import Encoder
 from ..errors import IdcwhError, LockedError
-from ..hexadecimal import BYTES, InvalidHashError, from_hex, to_hex
-from .batching import Batcher
+from .batching import Batcher, Pool
 from .images import SIZES, ImageFiles
 from .keys import Keys
 from .metrics import CONTENT_TYPE, Metrics
-from .problems import Problem, busy
-from .schemas import CompareRequest, ImageRequest, ItemRequest, Options, Query, SearchRequest, Where
+from .parsing import code_of, code_text, form_options, image_of, key_of, parsed, validated
+from .problems import Problem
+from .schemas import CompareRequest, ImageRequest, ItemRequest, NewItem, Options, Query, SearchRequest, Where
 from .searching import MAX_RESULTS, Found, Search, Searcher
 from .store import Contents, Store
 from .uploads import FORM, Bodies, Decoded, decode, form, from_base64
 
-Model = TypeVar("Model", bound=BaseModel)
 DEFAULT_K = 20
 _SEARCHES, _BATCH = 1024, 64  # waiting searches, and searches per batch
 _IMAGES = 64  # waiting images, per stage
@@ -54,24 +49,6 @@ class Encoded:
     decode: float = 0.0
     preprocess: float = 0.0
     encode: float = 0.0
-
-
-class Pool:
-    """Threads with a bounded number of waiting calls."""
-
-    def __init__(self, name: str, threads: int, room: int) -> None:
-        self._name, self._room, self._calls = name, threads + room, 0
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"idcwh-{name}")
-
-    async def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns function(*arguments). Raises Problem with status 429 if too many calls wait."""
-        if self._calls >= self._room:
-            raise busy(self._name)
-        self._calls += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
-        finally:
-            self._calls -= 1
 
 
 class Service:
@@ -207,10 +184,10 @@ class Service:
         wanted: Options
         if kind == FORM:
             fields = await form(body, request.headers["content-type"])
-            image = _image_of(fields)
-            wanted = _form_options(fields)
+            image = image_of(fields)
+            wanted = form_options(fields)
         else:
-            query = wanted = _parsed(SearchRequest, body)
+            query = wanted = parsed(SearchRequest, body)
         encoded, own = await self._resolve(contents, query, image)
         where = None
         if wanted.where is not None:
@@ -227,7 +204,7 @@ class Service:
             "hits": found.hits,
             "bits": contents.bits,
             "generation": contents.generation,
-            "code": _text(encoded.code, contents),
+            "code": code_text(encoded.code, contents),
         }
         if found.histogram is not None:
             answer["histogram"] = found.histogram
@@ -241,11 +218,11 @@ class Service:
         body, kind = await self._body(request)
         if kind == FORM:
             fields = await form(body, request.headers["content-type"])
-            image = _image_of(fields)
+            image = image_of(fields)
             if fields:
                 raise Problem(422, f"{next(iter(fields))}: is not a field of the form (expected image)")
         else:
-            image = from_base64(_parsed(ImageRequest, body).image)
+            image = from_base64(parsed(ImageRequest, body).image)
         encoded = await self._encoded(image)
         took = _took(encoded, 0.0)
         del took["search"]
@@ -255,7 +232,7 @@ class Service:
     async def compare(self, request: Request) -> Response:
         contents = self._contents()
         body, _ = await self._body(request, forms=False)
-        wanted = _parsed(CompareRequest, body)
+        wanted = parsed(CompareRequest, body)
         (first, _), (second, _) = await asyncio.gather(
             self._resolve(contents, wanted.a, None), self._resolve(contents, wanted.b, None)
         )
@@ -278,7 +255,7 @@ class Service:
             return await self._encoded(image), ()
         assert query is not None
         if query.code is not None:
-            return Encoded(_code(query.code, contents)), ()
+            return Encoded(code_of(query.code, contents)), ()
         if query.image is not None:
             return await self._encoded(from_base64(query.image)), ()
         ids = (query.id,) if query.id is not None else await self._ids(contents, query.key or "")
@@ -350,7 +327,7 @@ class Service:
         key = key_of(request)
         id_ = (await self._ids(contents, key))[0]
         (label,) = contents.snapshot.labels([id_])
-        return _json({"id": id_, "key": key, "label": label, "code": _text(_stored(contents, id_), contents)})
+        return _json({"id": id_, "key": key, "label": label, "code": code_text(_stored(contents, id_), contents)})
 
     async def add(self, request: Request) -> Response:
         self._check_writable()
@@ -358,14 +335,12 @@ class Service:
         body, kind = await self._body(request)
         if kind == FORM:
             fields = await form(body, request.headers["content-type"])
-            image = _image_of(fields)
-            if "code" in fields:
-                raise Problem(422, "code: is not a field of the form (the image has one)")
-            item = _validated(ItemRequest, {"code": "00", **fields})
+            image = image_of(fields)
+            item = validated(NewItem, fields)
             code = (await self._encoded(image)).code
         else:
-            item = _parsed(ItemRequest, body)
-            code = _code(item.code, contents)
+            item = coded = parsed(ItemRequest, body)
+            code = code_of(coded.code, contents)
 
         def put(database: Database) -> tuple[int, bool]:
             old = database.find([item.key])
@@ -424,99 +399,11 @@ class Service:
             raise Problem(422, str(error)) from None
 
 
-def key_of(request: Request) -> str:
-    """Returns the key at the end of a path, as the bytes of a file name. Raises Problem with status 404."""
-    prefix = request.scope["route"].path.partition("{")[0]
-    raw = request.scope.get("raw_path") or b""
-    key = unquote_to_bytes(raw)[len(prefix) :] if unquote_to_bytes(raw[: len(prefix)]) == prefix.encode() else b""
-    if not key or b"\0" in key:
-        raise Problem(404, "key: is missing")
-    return os.fsdecode(key)
-
-
-def _text(code: bytes, contents: Contents) -> str:
-    """Returns a packed code in hexadecimal, in the order of the database."""
-    if contents.order == BYTES:
-        return code.hex()
-    return to_hex(np.frombuffer(code, np.uint8)[None], contents.bits, contents.order)[0]
-
-
-def _code(text: str, contents: Contents) -> bytes:
-    """Returns a packed code, the inverse of `_text`. Raises Problem with status 422."""
-    bits = contents.bits
-    if contents.order != BYTES:
-        try:
-            return from_hex([text], bits, order=contents.order).tobytes()
-        except InvalidHashError as error:
-            expected = f", expected {error.expected}" if error.expected else ""
-            raise Problem(422, f"code: is invalid (found {error.found}{expected})") from None
-    digits = 2 * code_bytes(bits)
-    if len(text) != digits:
-        raise Problem(422, f"code: is invalid (found {len(text)} digits, expected {digits} for {bits} bits)")
-    code = bytes.fromhex(text)
-    if bits % 8 and code[-1] >> bits % 8:
-        raise Problem(422, f"code: has bits set beyond bit {bits - 1}")
-    return code
-
-
 def _stored(contents: Contents, id_: int) -> bytes:
     try:
         return contents.snapshot.get(id_).tobytes()
     except KeyError:
         raise Problem(404, f"id {id_}: is missing") from None
-
-
-def _image_of(fields: dict[str, str | bytes]) -> bytes:
-    """Takes the image out of the fields of a form. Raises Problem with status 422 if it is missing."""
-    image = fields.pop("image", None)
-    if not isinstance(image, bytes):
-        raise Problem(422, f"image: is {'missing' if image is None else 'text'}; send it as a file of the form")
-    for name, value in fields.items():
-        if isinstance(value, bytes):
-            raise Problem(422, f"{name}: is a file (expected text)")
-    if not image:
-        raise Problem(422, "image: is empty")
-    return image
-
-
-def _form_options(fields: dict[str, str | bytes]) -> Options:
-    """Returns the options of a form, whose fields are texts."""
-    values: dict[str, Any] = {}
-    for name, text in fields.items():
-        assert isinstance(text, str)
-        if name in ("k", "radius") and re.fullmatch("-?[0-9]{1,20}", text):
-            values[name] = int(text)
-        elif name in ("exclude_self", "ties", "codes", "histogram") and text in ("true", "false"):
-            values[name] = text == "true"
-        elif name == "where":
-            try:
-                values[name] = orjson.loads(text)
-            except orjson.JSONDecodeError as error:
-                raise Problem(422, f"where: is not JSON ({error})") from None
-        else:
-            values[name] = text
-    return _validated(Options, values)
-
-
-def _validated(model: type[Model], values: dict[str, Any]) -> Model:
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise _invalid(error) from None
-
-
-def _parsed(model: type[Model], body: bytes) -> Model:
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise _invalid(error) from None
-
-
-def _invalid(error: ValidationError) -> Problem:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(map(str, first["loc"])) or "body"
-    message = first["msg"].removeprefix("Value error, ")
-    return Problem(400 if first["type"] == "json_invalid" else 422, f"{where}: {message}")
 
 
 def _took(encoded: Encoded, search: float) -> dict[str, float]:
