@@ -60,9 +60,9 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     model, database, page = out / "model.onnx", out / "codes.bin", out / "gallery.html"
     started = time.perf_counter()
-    print(f"""idcwh demo: image retrieval on {len(list(IMAGES.glob("train/*/*")))} real photographs of 10 classes.
+    print(f"""idcwh demo: image retrieval on {len(list(IMAGES.glob("train/*/*"))):,} real photographs of 10 classes.
 It trains a network, exports it to ONNX, indexes the images, searches and evaluates.
-This takes one to two minutes on two cores, most of them for training. Output folder: {out}""")
+This takes one to three minutes on two cores, most of them for training. Output folder: {out}""")
 
     print_step("1. Train 48-bit codes: a hash layer and class centers on a frozen backbone")
     run(
