@@ -10,7 +10,7 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search.cli import dedup, index, search
-from idcwh_search.serve import service
+from idcwh_search.serve import parsing
 from idcwh_search.serve.problems import Problem
 from idcwh_search.serve.store import Contents
 from support.commands import Runner
@@ -96,10 +96,10 @@ def test_service_codes_are_the_texts_of_the_hasher(pdq: Path, database: Path) ->
         with ih.Database.open(path) as db:
             contents, codes = Contents(db.snapshot(), 1), [code.tobytes() for code in db.codes]
         texts = texts or [code.hex() for code in codes]
-        assert [service._text(code, contents) for code in codes] == texts
-        assert [service._code(text, contents) for text in texts] == codes
+        assert [parsing.code_text(code, contents) for code in codes] == texts
+        assert [parsing.code_of(text, contents) for text in texts] == codes
         with pytest.raises(Problem, match="found 3 digits, expected"):
-            service._code("abc", contents)
+            parsing.code_of("abc", contents)
 
 
 def test_dedup_of_hashes_has_the_distances_of_the_hasher(pdq: Path, commands: Runner) -> None:
