@@ -3,6 +3,7 @@
     python benchmarks/serve.py                       # 1 M x 64 and 10 M x 64 bits, 10 M x 256 bits
     python benchmarks/serve.py --millions 1          # small databases
     python benchmarks/serve.py --model model.onnx --image photo.jpg
+    python benchmarks/serve.py --sizing              # the sizing table of docs/deployment.md, and nothing else
 
 wrk (Debian: wrk) and the server share the cores. A rate of at most `half` is reached by a delay of each connection. The
 queries are random codes, and the codes are random, too.
@@ -152,6 +153,7 @@ def main() -> None:
     parser.add_argument("--refreshes", type=int, default=100, help="refreshes under load (default 100)")
     parser.add_argument("--model", help="model.onnx, to measure queries by images")
     parser.add_argument("--image", help="image file of these queries")
+    parser.add_argument("--sizing", action="store_true", help="only the table of memory, start and rate, as Markdown")
     parser.add_argument("--folder", default="build/serve", help="folder of the databases (default build/serve)")
     parser.add_argument("--json", metavar="FILE", help="JSON file of the results")
     options = parser.parse_args()
@@ -160,6 +162,11 @@ def main() -> None:
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
+
+    if options.sizing:
+        sizing(options, folder, rows)
+        common.write_json(options.json, machine, rows)
+        return
 
     def row(work: str, **values: float) -> None:
         rows.append({"work": work, **values})
@@ -197,6 +204,43 @@ def main() -> None:
     if options.model:
         by_images(options, folder, row)
     common.write_json(options.json, machine, rows)
+
+
+def sizing(options: argparse.Namespace, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Prints memory, start and rate of servers with and without structures, by number of codes and code length."""
+    with serving("--db", build(folder / "0x64.bin", 0, 64)) as server:
+        base = server.memory()
+    print(f"without codes: {base / 1e6:.0f} MB\n")
+    print("| codes | bits | structures | file | memory | per million codes | start | top 10 | radius |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for bits in (64, 256):
+        radius = bits // 8 - 1
+        bodies = {"top": {"k": 10}, "radius": {"radius": radius}}
+        for millions in sorted({1, options.millions}):
+            path = build(folder / f"{millions}x{bits}.bin", millions, bits)
+            for structures in (True, False):
+                with serving("--db", path, *([] if structures else ["--no-structures"])) as server:
+                    memory = server.memory()
+                    rates = {}
+                    for name, fields in bodies.items():
+                        texts = queries(folder / f"{name}.txt", bits, **fields)
+                        load(server, "/v1/search", texts, 1)
+                        rates[name] = load(server, "/v1/search", texts, options.seconds)["rate"]
+                    size, start = path.stat().st_size, server.seconds
+                added = (memory - base) / millions
+                rows.append(
+                    {
+                        "work": "sizing", "codes": millions * 10**6, "bits": bits, "structures": structures,
+                        "file_bytes": size, "memory_bytes": memory, "bytes_per_million": added, "start_seconds": start,
+                        "top_10_per_second": rates["top"], "radius": radius, "radius_per_second": rates["radius"],
+                    }
+                )  # fmt: skip
+                print(
+                    f"| {millions} M | {bits} | {'yes' if structures else 'no'} | {size / 1e6:,.0f} MB "
+                    f"| {memory / 1e6:,.0f} MB | {added / 1e6:,.0f} MB | {start:.1f} s | {rates['top']:,.0f}/s "
+                    f"| {rates['radius']:,.0f}/s within {radius} |",
+                    flush=True,
+                )
 
 
 def changing(server: Server, path: Path, bodies: Path, options: argparse.Namespace, rate: float, row: Any) -> None:

@@ -29,6 +29,8 @@ class Metrics:
         self.stages = {name: stage.labels(name) for name in STAGES}
         self.batches = {name: batch.labels(name) for name in ("encode", "search")}
         self.refreshes = Counter("idcwh_refreshes", "Refreshes of the database", ["result"], registry=self.registry)
+        for result in ("changed", "failed"):  # from the start, so that the first failure is an increase
+            self.refreshes.labels(result)
         ProcessCollector(registry=self.registry)
         self._requests, self._seconds = requests, seconds
         self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from idcwh_search.serve import uploads
+from idcwh_search.serve.problems import Problem
 from support.server import Server, form, is_problem
 
 from .conftest import Collection, pairs
@@ -295,6 +298,22 @@ def test_half_sent_requests_do_not_block_others(server: Server) -> None:
         for connection in connections:
             connection.close()
     assert server.search(code="000000", k=1)["hits"]
+
+
+def test_body_of_one_byte_per_second_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "BODY_SECONDS", 0.2)
+    received = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        received.append(1)
+        return {"type": "http.request", "body": b"{", "more_body": True}
+
+    bodies = uploads.Bodies()
+    with pytest.raises(Problem) as raised:
+        asyncio.run(bodies.read(receive, {b"content-length": b"1000"}))
+    assert raised.value.status == 408 and 2 < len(received) < 100
+    assert bodies._buffered == 0
 
 
 def test_garbage_instead_of_http_is_refused(server: Server) -> None:

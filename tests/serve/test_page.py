@@ -254,17 +254,30 @@ def test_page_names_are_text(tab: Tab) -> None:
     assert tab.page.locator(".caption img, .facts img").count() == 0
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
-def test_page_is_accessible(open_tab: Callable[..., Tab], address: str, scheme: str, width: int) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    tab = open_tab(address, color_scheme=scheme, reduced_motion="reduce")
-    tab.page.set_viewport_size({"width": width, "height": 800})
+SIZES = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
 
-    def check(state: str) -> None:
+
+@pytest.fixture
+def check(tab: Tab) -> Callable[[str], None]:
+    """Checks the tab with axe, and that it is not wider than the screen."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+
+    def run(state: str) -> None:
         found = axe.run(tab.page).response["violations"]
         assert [(state, one["id"], one["nodes"][0]["html"]) for one in found] == []
-        assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, state
+        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
 
+    return run
+
+
+def resize(tab: Tab, scheme: str, width: int) -> None:
+    tab.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    tab.page.set_viewport_size({"width": width, "height": 800})
+
+
+@SIZES
+def test_page_is_accessible(tab: Tab, check: Callable[[str], None], scheme: str, width: int) -> None:
+    resize(tab, scheme, width)
     tab.open()
     check("start")
     tab.open(f"{QUERY}&group=0&label=cat&label=bird&radius=7")
@@ -279,6 +292,30 @@ def test_page_is_accessible(open_tab: Callable[..., Tab], address: str, scheme: 
     tab.page.goto(tab.address + f"{QUERY}&label=ship&radius=0")
     tab.page.wait_for_selector("#notice:not([hidden])")
     check("empty")
+
+
+@SIZES
+def test_page_failures_are_accessible(tab: Tab, check: Callable[[str], None], scheme: str, width: int) -> None:
+    resize(tab, scheme, width)
+    tab.page.route("**/v1/**", lambda route: route.fulfill(status=401, json={"status": 401}))
+    tab.page.goto(tab.address)
+    tab.page.wait_for_selector("#key-dialog[open]")
+    check("key")
+    tab.page.fill("#key", "wrong")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector("#key-wrong:not([hidden])")
+    check("wrong key")
+    tab.page.click("#key-cancel")
+    tab.page.wait_for_selector("#notice:not([hidden])")
+    check("no key")
+    tab.page.unroute("**/v1/**")
+    for status, answer in ((0, lambda route: route.abort()), (429, lambda route: route.fulfill(status=429))):
+        tab.page.route("**/v1/search", answer)
+        tab.page.goto(tab.address + QUERY)
+        tab.page.wait_for_selector("#notice .wait")
+        check(f"status {status}")
+        tab.page.unroute("**/v1/search")
+    tab.errors.clear()
 
 
 def test_page_theme_is_kept(tab: Tab) -> None:
@@ -346,7 +383,7 @@ def test_page_key_refused_explains_itself(tab: Tab) -> None:
     tab.page.route("**/v1/**", lambda route: route.fulfill(status=401, json={"status": 401}))
     tab.page.goto(tab.address)
     tab.page.click("#key-cancel")
-    assert tab.text("#notice h3") == "A key is required"
+    assert tab.text("#notice :is(h1, h2)") == "A key is required"
     tab.page.unroute("**/v1/**")
     tab.page.click("#notice .primary")
     tab.page.wait_for_selector("#example-grid .tile")
@@ -388,7 +425,7 @@ def test_page_overload_is_tried_again(tab: Tab, collection: Collection, status: 
 def test_page_without_hits_has_reason(tab: Tab, query: str, title: str) -> None:
     tab.page.goto(tab.address + query)
     tab.page.wait_for_selector("#notice:not([hidden])")
-    assert tab.text("#notice h3") == title and tab.page.locator("#grid .tile").count() == 0
+    assert tab.text("#notice :is(h1, h2)") == title and tab.page.locator("#grid .tile").count() == 0
     tab.page.locator("#notice .button").last.click()
     tab.page.wait_for_function(
         "() => !document.querySelector('#start').hidden || document.querySelector('#grid .card')"
@@ -402,5 +439,5 @@ def test_page_other_file_is_refused(tab: Tab, tmp_path: Path) -> None:
     for name, kind in (("thesis.png", "image/png"), ("thesis.txt", "text/plain")):
         tab.open().transfer("drop", tmp_path / name, kind)
         tab.page.wait_for_selector("#notice:not([hidden])")
-        assert tab.text("#notice h3") == "This file cannot be read as an image"
+        assert tab.text("#notice :is(h1, h2)") == "This file cannot be read as an image"
     tab.errors.clear()

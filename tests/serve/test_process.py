@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -207,16 +208,28 @@ def test_interrupt_ends_the_process(start: Callable[..., Server], collection: Co
     assert server.process.wait(60) == 130 and server.log[-1] == "interrupted"
 
 
-def test_many_idle_connections_are_kept(start: Callable[..., Server], collection: Collection) -> None:
+@pytest.fixture
+def many_files() -> Iterator[int]:
+    """The number of files that this process and its servers may open, as many as the system permits."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    yield most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+def test_many_idle_connections_are_kept(many_files: int, start: Callable[..., Server], collection: Collection) -> None:
     server = start("--db", collection.database)
-    connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(1000)]
+    count = min(10_000, many_files - 500)
+    connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
     try:
         assert server.search(id=0)["hits"]
-        connections[500].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert b"200 OK" in connections[500].recv(1000)
+        for connection in (connections[0], connections[count // 2], connections[-1]):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in connection.recv(1000)
     finally:
         for connection in connections:
             connection.close()
+    assert server.search(id=0)["hits"]
 
 
 def test_large_answers_are_truncated(start: Callable[..., Server], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -205,6 +206,37 @@ def test_added_items_are_durable_and_found(start: Callable[..., Server], collect
     assert server.search(id=0)["generation"] == generation(path)
 
 
+def test_long_keys_are_added_found_and_removed(start: Callable[..., Server], path: Path) -> None:
+    server = start("--db", path, "--writable")
+    for key in ("x" * 8192, "😀" * 2048, f"{'y' * 255}/" * 32, "a b%2Fc?#&+\"'<>"):
+        added = server.client.post("/v1/items", json={"code": "123400", "key": key}).json()
+        assert server.search(key=key, k=1)["hits"][0]["distance"] == 0
+        address = f"/v1/items/{quote(key)}"
+        assert server.client.get(address).json() == {"id": added["id"], "key": key, "label": None, "code": "123400"}
+        assert is_problem(server.client.get(f"/v1/images/{quote(key)}"), 404)
+        assert server.client.delete(address).json()["removed"] == 1
+        assert is_problem(server.client.get(address), 404)
+
+
+def test_full_disk_refuses_changes_and_recovers(start: Callable[..., Server], path: Path) -> None:
+    server = start("--db", path, "--writable", "--refresh", "0.1")
+    items = [{"code": "123400", "key": f"new/{number}", "label": "x" * 1000} for number in range(50)]
+    _, most = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (path.stat().st_size + 10_000, most))
+    answers = [server.client.post("/v1/items", json=item) for item in items]
+    assert answers[0].status_code == 200 and is_problem(answers[-1], 503, str(path))
+    assert server.client.get("/readyz").status_code == 200
+    added = [item["key"] for item, answer in zip(items, answers, strict=True) if answer.status_code == 200]
+    assert {hit["key"] for hit in server.search(code="123400", k=100)["hits"]} >= set(added)
+
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, most))
+    for item in items:
+        assert server.client.post("/v1/items", json=item).status_code == 200
+    with ih.Database.open(path) as database:
+        database.verify()
+        assert len(database) == 61 + len(items)
+
+
 def test_invalid_items_are_refused(start: Callable[..., Server], collection: Collection, path: Path) -> None:
     server = start("--db", path, "--writable")
     before = path.read_bytes()
@@ -254,8 +286,9 @@ def test_refresh_under_load_fails_no_request(start: Callable[..., Server], colle
     for thread in threads:
         thread.start()
     try:
-        write(path, 60)
-        server.wait_for(f"generation {generation(path)}")
+        for _ in range(2):
+            write(path, 30)
+            server.wait_for(f"generation {generation(path)}")
     finally:
         stop.set()
         for thread in threads:

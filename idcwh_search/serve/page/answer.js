@@ -48,3 +48,22 @@ export class Answer {
     this.took ??= answer.took_ms;
   }
 }
+
+const RECENT = 12;
+
+/** The latest answers, for the back button. */
+export class RecentAnswers {
+  #answers = new Map();
+
+  #name = ({ code, labels }) => JSON.stringify([code, labels]);
+
+  /** Returns the answer of a view, or undefined. */
+  get = (view) => this.#answers.get(this.#name(view));
+
+  keep(answer) {
+    const name = this.#name(answer);
+    this.#answers.delete(name);
+    this.#answers.set(name, answer);
+    if (this.#answers.size > RECENT) this.#answers.delete(this.#answers.keys().next().value);
+  }
+}

@@ -1,51 +1,33 @@
-// The page of idcwh-serve: queries, views and their history, keyboard.
-import { START, format, isStart, parse, similar } from "./address.js";
-import { Answer } from "./answer.js";
+// The page of idcwh-serve: opens views, and shows their results.
+import { START, format, isStart, parse } from "./address.js";
+import { Answer, RecentAnswers } from "./answer.js";
 import * as api from "./api.js";
+import { enterKey } from "./api-key.js";
 import { Details } from "./details.js";
 import { DistanceFilter } from "./distance.js";
-import { Grid, fileName, tile } from "./grid.js";
-import { fromBytes, pattern, setAvailable, small, thumbnail } from "./images.js";
+import { $, announce, button, counted, element, number } from "./dom.js";
+import { showExamples } from "./examples.js";
+import { Grid } from "./grid.js";
+import * as visits from "./history.js";
+import { setAvailable, small } from "./images.js";
+import { onIncoming } from "./incoming.js";
+import { onKeys } from "./keyboard.js";
 import { LabelFilter } from "./labels.js";
+import { hideNotice, nextAttempt, showNotice, titleOf } from "./notice.js";
+import { showQuery } from "./query.js";
 import { stacked } from "./stacks.js";
+import "./theme-switch.js";
 
-const EXAMPLES = 12;
-const RECENT = 12; // answers kept for the back button
 const GROUP_RADII = [0, 1, 2, 3, 4, 6, 8, 12, 16, 31];
 const GROUP_RADIUS = 2; // of the first grouping
 const SKELETONS = 24;
-const LONGEST_WAIT = 30; // seconds between attempts
-
-const number = new Intl.NumberFormat("en");
-const $ = (id) => document.getElementById(id);
-const counted = (count, noun) => `${number.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 let info = null;
 let view = START;
 let answer = null;
 let controller = new AbortController();
-let timer = 0;
-const recent = new Map();
-
-// ---- Text for people
-
-function announce(text) {
-  $("live").textContent = text;
-}
-
-function element(name, className, ...content) {
-  const result = document.createElement(name);
-  if (className) result.className = className;
-  result.append(...content);
-  return result;
-}
-
-function button(text, action, className = "button") {
-  const result = element("button", className, text);
-  result.type = "button";
-  result.addEventListener("click", action);
-  return result;
-}
+let timer = 0; // of the placeholders
+const recent = new RecentAnswers();
 
 const groupOption = (radius) => new Option(radius ? `≤ ${counted(radius, "bit")}` : "equal codes", String(radius));
 
@@ -61,7 +43,7 @@ async function loadInfo() {
     counted(info.bits, "bit"),
     info.model ? `model ${info.model.slice(0, 8)}` : "no model",
     info.encoder ? info.provider : "no encoder",
-    `generation ${number.format(info.generation)}`,
+    `generation ${number(info.generation)}`,
   ];
   $("status").replaceChildren(...facts.map((fact) => element("span", "", fact)));
   $("status").title = [`idcwh ${info.version}`, info.model].filter(Boolean).join(", model ");
@@ -99,56 +81,19 @@ async function showStart(signal, attempt) {
     if (!signal.aborted) showFailure(error, (more) => open(START, { push: false, attempt: more }), attempt);
     return;
   }
+  $("start-title").textContent = "Search with an image";
+  $("drop").hidden = info.items === 0;
   if (info.items === 0) {
-    $("lead").replaceChildren("This collection is empty. Add images with ", element("code", "", "idcwh-index add"), ".");
+    $("start-title").textContent = "This collection is empty";
+    $("lead").replaceChildren("Add images with ", element("code", "", "idcwh-index add"), ", then reload this page.");
   } else if (!info.encoder) {
-    $("lead").textContent = "This service has no model. Search by an item, or enter a key, #id or code above.";
+    $("start-title").textContent = "Search by an item";
+    $("examples-title").textContent = "Start with one of these";
+    $("lead").textContent = "This service has no model for other images. Enter a key, #id or code above.";
   } else {
     $("lead").textContent = `Finds the most similar of ${counted(info.items, "image")}.`;
   }
-  if ($("example-grid").children.length === 0) await showExamples(signal).catch(() => {});
-}
-
-/** Returns a random code: the bits beyond the code length are 0. */
-function randomCode() {
-  const bytes = crypto.getRandomValues(new Uint8Array(Math.ceil(info.bits / 8)));
-  if (info.bits % 8) bytes[bytes.length - 1] &= (1 << info.bits % 8) - 1;
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/** Shows items of random labels, each the nearest one to a random code. */
-async function showExamples(signal) {
-  const names = (info.labels ?? []).map(({ name }) => name);
-  names.sort(() => Math.random() - 0.5);
-  const requests = Array.from({ length: info.items ? EXAMPLES : 0 }, (_, i) => {
-    const where = names.length ? { where: { labels: [names[i % names.length]] } } : {};
-    return api.search({ code: randomCode() }, { k: 1, codes: true, ...where }, signal).catch(() => ({ hits: [] }));
-  });
-  const items = new Map((await Promise.all(requests)).flatMap(({ hits }) => hits).map((hit) => [hit.id, hit]));
-  const tiles = [...items.values()].map((item) => tile(item, START, { distance: false }));
-  for (const each of tiles) each.firstElementChild.tabIndex = 0;
-  $("example-grid").replaceChildren(...tiles);
-  $("examples").hidden = tiles.length === 0;
-}
-
-/** Shows the query: its image if there is one, otherwise the pattern of its code. */
-function showQuery(state) {
-  const item = { code: view.code ?? "", key: view.key, id: view.id };
-  const isItem = view.key !== null || view.id !== null;
-  let image = null;
-  if (state.preview) image = fromBytes(state.preview);
-  else if (view.key !== null) image = thumbnail(item);
-  else if (view.code) image = pattern(view.code);
-  $("search").classList.remove("alone");
-  $("preview").replaceChildren(...(image ? [image] : []));
-  const name = state.name ?? (isItem ? fileName(item) : "Query by code");
-  $("query-name").textContent = name;
-  $("query-name").title = view.key ?? name;
-  $("query-kind").textContent = state.name ? "your image" : isItem ? "item of this collection" : "";
-  $("query-code").textContent = view.code ?? "";
-  $("query-code").title = view.code ?? "";
-  $("share").hidden = !view.code || !navigator.clipboard;
-  document.title = `${name} · Image search`;
+  if ($("example-grid").children.length === 0) await showExamples(info, signal).catch(() => {});
 }
 
 function showLoading() {
@@ -165,28 +110,6 @@ function showLoading() {
   }, 150);
 }
 
-function hideNotice() {
-  $("notice").hidden = true;
-  $("notice").replaceChildren();
-  document.body.classList.remove("failed");
-}
-
-function showNotice(title, detail, ...actions) {
-  $("notice").hidden = false;
-  $("notice").replaceChildren(element("h3", "", title), element("p", "", detail), element("div", "actions", ...actions));
-}
-
-const TITLES = {
-  401: "A key is required",
-  403: "The key does not permit this",
-  404: "No such item",
-  413: "The image is too large",
-  415: "This file cannot be read as an image",
-  422: "The query is invalid",
-  429: "The service is busy",
-  503: "The service is not ready",
-};
-
 /** Shows a failure in place of the results. A temporary one is followed by further attempts. */
 function showFailure(error, retry, attempt = 0) {
   if (!(error instanceof api.Failure)) throw error;
@@ -196,47 +119,27 @@ function showFailure(error, retry, attempt = 0) {
   for (const id of ["chips", "end"]) $(id).replaceChildren();
   for (const id of ["count", "took"]) $(id).textContent = "";
   document.body.classList.add("failed");
-  const title = error.status === 0 ? error.title : (TITLES[error.status] ?? "The search failed");
-  const actions = [];
-  if (error.temporary) {
-    let seconds = Math.min(LONGEST_WAIT, Math.max(error.retryAfter ?? 1, 2 ** attempt));
-    const wait = element("span", "wait");
-    wait.setAttribute("aria-hidden", "true");
-    const again = () => {
-      clearTimeout(timer);
-      retry(attempt + 1);
-    };
-    const tick = () => {
-      if (seconds === 0) return again();
-      wait.textContent = `Next attempt in ${seconds--} s`;
-      timer = setTimeout(tick, 1000);
-    };
-    tick();
-    actions.push(button("Try now", again, "button primary"), wait);
-  } else if (error.status === 401) {
-    actions.push(button("Enter the key", () => retry(0), "button primary"));
-  }
-  if (!isStart(parse(location.search)) || !error.temporary) actions.push(button("Back to the start", () => open(START)));
+  const isQuery = !$("search").classList.contains("alone");
+  if (!error.temporary) $("search").classList.add("alone"); // the query is not an image or item
+  const title = titleOf(error);
+  const actions = error.temporary ? nextAttempt(error, retry, attempt) : [];
+  if (error.status === 401) actions.push(button("Enter the key", () => retry(0), "button primary"));
+  if (isQuery) actions.push(button("Back to the start", () => open(START)));
   showNotice(title, error.detail ?? "", ...actions);
   announce(`${title}. ${error.detail ?? ""}`);
 }
 
 // ---- Queries
 
-const entry = () => history.state ?? { depth: 0 };
-
-/** Keeps the scroll position of the current view for the back button. */
-function keepPosition() {
-  history.replaceState({ ...entry(), scroll: window.scrollY, shown: grid.shown }, "");
-}
-
-function setAddress(state, push) {
-  if (push) {
-    keepPosition();
-    history.pushState({ ...state, depth: entry().depth + 1 }, "", format(view));
-  } else {
-    history.replaceState({ ...entry(), ...state }, "", format(view));
-  }
+/** Ends what the current view still does. */
+function leave() {
+  controller.abort();
+  clearTimeout(timer);
+  controller = new AbortController();
+  visits.flush();
+  hideNotice();
+  setBusy(false);
+  for (const dialog of [details.dialog, $("help-dialog")]) dialog.close();
 }
 
 /**
@@ -246,33 +149,26 @@ function setAddress(state, push) {
  * name, and the position of a view that was left before.
  */
 async function open(next, { push = true, image = null, state = {}, attempt = 0 } = {}) {
-  controller.abort();
-  clearTimeout(timer);
-  controller = new AbortController();
-  const { signal } = controller;
-  writeAddress();
   const focused = grid.list.contains(document.activeElement);
-  hideNotice();
-  setBusy(false);
-  for (const dialog of [details.dialog, $("help-dialog")]) dialog.close();
+  leave();
+  const { signal } = controller;
   view = next;
   if (isStart(view) && !image) {
-    if (push && format(view) !== (location.search || "./")) setAddress({}, true);
+    if (push && format(view) !== (location.search || "./")) visits.push(view, {}, grid.shown);
     return showStart(signal, attempt);
   }
   let pushed = !push;
   if (view.code && !pushed) {
-    setAddress(state, true);
+    visits.push(view, state, grid.shown);
     pushed = true;
   }
-  showQuery(state);
+  showQuery(view, state);
   showLoading();
   try {
     await ready();
     const byItem = view.key !== null ? { key: view.key } : { id: view.id };
     const query = image ? { image } : view.code ? { code: view.code } : byItem;
-    const name = JSON.stringify([view.code, view.labels]);
-    let found = view.code ? recent.get(name) : undefined;
+    let found = view.code ? recent.get(view) : undefined;
     if (found?.generation !== info.generation) found = new Answer(query, view.labels, info.max_results);
     if (!found.code) await found.more(signal);
     while (state.shown > found.hits.length && found.hits.length < found.reachable(view.radius)) await found.more(signal);
@@ -289,10 +185,11 @@ async function open(next, { push = true, image = null, state = {}, attempt = 0 }
   const own = view.id !== null && answer.hits.find(({ id }) => id === view.id);
   if (view.code !== answer.code || own?.key) {
     view = { ...view, code: answer.code, ...(own?.key && { key: own.key, id: null }) };
-    setAddress(state, !pushed);
-    showQuery(state);
+    if (pushed) visits.replace(view, state);
+    else visits.push(view, state, grid.shown);
+    showQuery(view, state);
   }
-  remember();
+  recent.keep(answer);
   grid.clear();
   showFilters();
   paint(state.shown);
@@ -301,36 +198,21 @@ async function open(next, { push = true, image = null, state = {}, attempt = 0 }
   if (answer.generation !== info.generation) loadInfo().catch(() => {});
 }
 
-function remember() {
-  const name = JSON.stringify([answer.code, answer.labels]);
-  recent.delete(name);
-  recent.set(name, answer);
-  if (recent.size > RECENT) recent.delete(recent.keys().next().value);
-}
-
 /** Changes the filters of the view. Only other labels need a request. */
 function refine(change) {
   view = { ...view, ...change };
-  clearTimeout(writing);
-  writing = setTimeout(writeAddress, 200);
-  if ("labels" in change) open(view, { push: false, state: { ...entry(), scroll: 0, shown: 0 } });
+  visits.replaceSoon(view);
+  if ("labels" in change) open(view, { push: false, state: { ...visits.entry(), scroll: 0, shown: 0 } });
   else paint();
 }
 
-let writing = 0; // timer of an address that is not written yet, because browsers limit how often it may change
-
-function writeAddress() {
-  if (writing) history.replaceState(entry(), "", format(view));
-  clearTimeout(writing);
-  writing = 0;
-}
-
 async function upload(file, name) {
-  const failure = !file.type || file.type.startsWith("image/") ? null : new api.Failure(415, "", `${name} is no image.`);
+  const failure = !file.type || file.type.startsWith("image/") ? null : new api.Failure(415, "", `${name} is not an image.`);
   const next = { ...view, code: null, key: null, id: null, k: null };
   if (failure) {
+    leave();
     view = next;
-    showQuery({ name });
+    showQuery(view, { name });
     return showFailure(failure, () => {});
   }
   const preview = await small(file);
@@ -361,7 +243,7 @@ function showFilters() {
   $("group-radius").value = String(radius);
   $("group-radius").disabled = view.group === null;
   const chips = view.labels.map((label) => chip(label, () => refine({ labels: view.labels.filter((each) => each !== label) })));
-  if (view.k !== null) chips.push(chip(`nearest ${number.format(view.k)}`, () => refine({ k: null })));
+  if (view.k !== null) chips.push(chip(`nearest ${number(view.k)}`, () => refine({ k: null })));
   $("chips").replaceChildren(...chips);
   const refined = view.labels.length + (view.group === null ? 0 : 1);
   $("refined").textContent = refined ? String(refined) : "";
@@ -398,7 +280,7 @@ function paint(least) {
   $("end").replaceChildren();
   if (hits.length === 0) showEmpty();
   else if (complete && within > reach && view.k === null) {
-    $("end").textContent = `The nearest ${number.format(reach)} of ${counted(within, "image")} are shown.`;
+    $("end").textContent = `The nearest ${number(reach)} of ${counted(within, "image")} are shown.`;
   } else if (complete && hits.length > 24) {
     $("end").textContent = "No further images";
   }
@@ -421,7 +303,7 @@ function showEmpty() {
     return;
   }
   const action = button("Show the nearest images", () => refine({ radius: null }), "button primary");
-  showNotice(`No image within ${counted(view.radius, "bit")}`, `The nearest one is at distance ${number.format(nearest)}.`, action);
+  showNotice(`No image within ${counted(view.radius, "bit")}`, `The nearest one is at distance ${number(nearest)}.`, action);
 }
 
 let fetching = false;
@@ -437,7 +319,7 @@ async function more() {
     if (current === answer) paint();
   } catch (error) {
     if (!(error instanceof api.Failure) || current !== answer) return;
-    $("end").replaceChildren(`${TITLES[error.status] ?? error.title} `, button("Try again", more));
+    $("end").replaceChildren(`${titleOf(error)} `, button("Try again", more));
   } finally {
     fetching = false;
   }
@@ -474,18 +356,12 @@ $("find").addEventListener("submit", (event) => {
   const text = $("text").value.trim();
   if (text) searchText(text).then(() => $("text").blur());
 });
-for (const id of ["pick", "drop"]) $(id).addEventListener("click", () => $("file").click());
-$("file").addEventListener("change", () => {
-  const [file] = $("file").files;
-  if (file) upload(file, file.name);
-  $("file").value = "";
-});
-$("shuffle").addEventListener("click", () => showExamples(controller.signal));
+$("shuffle").addEventListener("click", () => showExamples(info, controller.signal));
 $("help").addEventListener("click", () => $("help-dialog").showModal());
 $("group").addEventListener("change", () => refine({ group: $("group").checked ? Number($("group-radius").value) : null }));
 $("group-radius").addEventListener("change", () => refine({ group: Number($("group-radius").value) }));
 $("share").addEventListener("click", async () => {
-  writeAddress();
+  visits.flush();
   const text = $("share").querySelector("span");
   await navigator.clipboard.writeText(location.href);
   text.textContent = "Copied";
@@ -493,115 +369,16 @@ $("share").addEventListener("click", async () => {
   setTimeout(() => (text.textContent = "Link"), 2000);
 });
 
-// ---- Drop and paste
-
-let inside = 0; // nested elements that the file is above
-const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-const setDropping = (count) => {
-  inside = count;
-  $("dropping").hidden = count === 0;
-};
-document.addEventListener("dragenter", (event) => hasFiles(event) && setDropping(inside + 1));
-document.addEventListener("dragleave", (event) => hasFiles(event) && setDropping(Math.max(0, inside - 1)));
-document.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
-document.addEventListener("drop", (event) => {
-  if (!hasFiles(event)) return;
-  event.preventDefault();
-  setDropping(0);
-  const [file] = event.dataTransfer.files;
-  if (file) upload(file, file.name);
-});
-document.addEventListener("paste", (event) => {
-  const file = [...event.clipboardData.files].find(({ type }) => type.startsWith("image/"));
-  if (file) {
-    event.preventDefault();
-    upload(file, "Pasted image");
-  } else if (!event.target.closest?.("input, select, dialog")) {
-    const text = event.clipboardData.getData("text").trim();
-    if (isCode(text)) searchText(text);
-  }
-});
-
-// ---- Keyboard
-
-document.addEventListener("keydown", (event) => {
-  const { key, target } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (document.querySelector("dialog[open]")) {
-    if (details.dialog.open && details.key(key)) event.preventDefault();
-    return;
-  }
-  if (target.matches("input:not([type=checkbox], [type=range]), select")) {
-    if (key === "Escape") target.blur();
-    return;
-  }
-  const index = grid.index(target);
-  let done = true;
-  if (key === "/") {
-    $("text").focus();
-    $("text").select();
-  } else if (key === "?") $("help-dialog").showModal();
-  else if (key === "Escape") back();
-  else if (key === "s" && index >= 0) target.closest(".tile").firstElementChild.click();
-  else if (key === " " && target.matches("#grid .card")) details.show(index);
-  else if (target === document.body || target === $("content") || index >= 0) {
-    done = answer !== null && (index >= 0 || key.startsWith("Arrow")) && grid.move(key);
-  } else done = false;
-  if (done) event.preventDefault();
-});
-
 function back() {
-  if (entry().depth > 0) history.back();
+  if (visits.entry().depth > 0) history.back();
   else if (document.body.dataset.view !== "start") open(START);
 }
 
-// ---- Theme
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
-function showTheme() {
-  const theme = document.documentElement.dataset.theme || (dark.matches ? "dark" : "light");
-  $("theme").setAttribute("aria-pressed", String(theme === "dark"));
-  return theme;
-}
-dark.addEventListener("change", showTheme);
-$("theme").addEventListener("click", () => {
-  const theme = showTheme() === "dark" ? "light" : "dark";
-  document.documentElement.dataset.theme = theme;
-  try {
-    localStorage.setItem("theme", theme);
-  } catch {
-    // Not kept.
-  }
-  showTheme();
-});
-showTheme();
-
-// ---- API key
-
-api.onUnauthorised(
-  (rejected) =>
-    new Promise((resolve) => {
-      const dialog = $("key-dialog");
-      const done = new AbortController();
-      let entered = null;
-      $("key").value = "";
-      $("key-wrong").hidden = !rejected;
-      const listen = (target, type, action) => target.addEventListener(type, action, { signal: done.signal });
-      listen($("key-form"), "submit", (event) => {
-        event.preventDefault();
-        entered = $("key").value.trim();
-        if (entered) dialog.close();
-      });
-      listen($("key-cancel"), "click", () => dialog.close());
-      listen(dialog, "close", () => {
-        done.abort();
-        resolve(entered || null);
-      });
-      dialog.showModal();
-    }),
-);
-
 // ---- Start
+
+api.onUnauthorised(enterKey);
+onIncoming(upload, (text) => isCode(text) && searchText(text));
+onKeys(grid, details, back);
 
 const wide = matchMedia("(min-width: 860px)");
 const showRefine = () => ($("refine").open = wide.matches);
@@ -610,12 +387,11 @@ showRefine();
 
 history.scrollRestoration = "manual";
 window.addEventListener("popstate", () => {
-  clearTimeout(writing);
-  writing = 0;
-  open(parse(location.search), { push: false, state: entry() });
+  visits.forget();
+  open(parse(location.search), { push: false, state: visits.entry() });
 });
 window.addEventListener("pagehide", () => {
-  writeAddress();
-  keepPosition();
+  visits.flush();
+  visits.keepPosition(grid.shown);
 });
-open(parse(location.search), { push: false, state: entry() });
+open(parse(location.search), { push: false, state: visits.entry() });

@@ -1,10 +1,8 @@
 // The dialog with one image at full size.
 import { format, similar } from "./address.js";
-import { full } from "./images.js";
+import { $, element, number } from "./dom.js";
 import { shortName } from "./grid.js";
-
-const number = new Intl.NumberFormat("en");
-const $ = (id) => document.getElementById(id);
+import { full } from "./images.js";
 
 export class Details {
   #index = 0;
@@ -31,14 +29,11 @@ export class Details {
     this.grid.reveal(index);
     $("stage").replaceChildren(full(hit));
     $("detail-name").textContent = shortName(hit);
-    const facts = { Distance: number.format(hit.distance), Label: hit.label, Key: hit.key, Id: hit.id, Code: hit.code };
+    const facts = { Distance: number(hit.distance), Label: hit.label, Key: hit.key, Id: hit.id, Code: hit.code };
     $("detail-facts").replaceChildren(
       ...Object.entries(facts).flatMap(([name, value]) => {
         if (value === null || value === undefined || value === "") return [];
-        const [term, text] = [document.createElement("dt"), document.createElement("dd")];
-        term.textContent = name;
-        text.textContent = value;
-        return [term, text];
+        return [element("dt", "", name), element("dd", "", String(value))];
       }),
     );
     $("detail-similar").href = format(similar(hit, this.view()));

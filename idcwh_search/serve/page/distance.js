@@ -1,8 +1,8 @@
 // The slider of the radius, below a histogram of distances.
+import { $, counted, number } from "./dom.js";
 
 const BARS = 240; // at most
 const SVG = "http://www.w3.org/2000/svg";
-const number = new Intl.NumberFormat("en");
 
 export class DistanceFilter {
   #histogram = [];
@@ -14,10 +14,10 @@ export class DistanceFilter {
 
   /** @param changed called with the radius, or null for any distance */
   constructor(changed) {
-    this.svg = document.getElementById("histogram");
-    this.slider = document.getElementById("radius");
-    this.text = document.getElementById("radius-text");
-    this.end = document.getElementById("axis-end");
+    this.svg = $("histogram");
+    this.slider = $("radius");
+    this.text = $("radius-text");
+    this.end = $("axis-end");
     this.svg.append(...this.#shapes);
     this.slider.addEventListener("input", () => {
       const value = Number(this.slider.value);
@@ -33,7 +33,7 @@ export class DistanceFilter {
     this.radius = radius !== null && radius < farthest ? radius : null;
     this.slider.max = farthest;
     this.slider.value = this.radius ?? farthest;
-    this.end.textContent = number.format(farthest);
+    this.end.textContent = number(farthest);
     this.#draw();
   }
 
@@ -55,7 +55,7 @@ export class DistanceFilter {
     });
     this.svg.setAttribute("viewBox", `0 0 ${bars.length} 100`);
     this.#shapes.forEach((shape, i) => shape.setAttribute("d", outlines[i]));
-    const text = this.radius === null ? "any" : `at most ${number.format(radius)} ${radius === 1 ? "bit" : "bits"}`;
+    const text = this.radius === null ? "any" : `at most ${counted(radius, "bit")}`;
     this.text.textContent = text;
     this.slider.setAttribute("aria-valuetext", text);
   }

@@ -1,11 +1,11 @@
 // The tiles of a list of hits, in parts of some rows. The browser skips parts that are not near the screen, and further
 // parts are added when their end comes near it.
 import { format, similar } from "./address.js";
+import { $, element, number } from "./dom.js";
 import { thumbnail } from "./images.js";
 
 const ROWS = 20; // per part
-const template = document.getElementById("tile");
-const number = new Intl.NumberFormat("en");
+const template = $("tile");
 
 /** Returns the name of an item for people: the end of its path. */
 export const shortName = (item) => item.key?.split("/").slice(-2).join("/") || `#${item.id}`;
@@ -105,23 +105,16 @@ export class Grid {
   /** Shows placeholders. */
   wait(count) {
     this.clear();
-    const part = document.createElement("div");
-    part.className = "part";
+    const tiles = Array.from({ length: count }, () => element("div", "tile skeleton"));
+    const part = element("div", "part", ...tiles);
     part.setAttribute("aria-hidden", "true");
-    for (let i = 0; i < count; i++) {
-      const item = document.createElement("div");
-      item.className = "tile skeleton";
-      part.append(item);
-    }
     this.list.append(part);
   }
 
   #part(i) {
     if (!this.#parts[i]) {
-      const element = document.createElement("div");
-      element.className = "part";
-      this.list.append(element);
-      this.#parts[i] = { element, tiles: [] };
+      this.#parts[i] = { element: element("div", "part"), tiles: [] };
+      this.list.append(this.#parts[i].element);
     }
     return this.#parts[i];
   }
@@ -194,9 +187,9 @@ export class Grid {
       item.classList.toggle("opened", opened);
       item.classList.toggle("member", member);
       count.hidden = size === 0;
-      count.textContent = `×${number.format(size + 1)}`;
+      count.textContent = `×${number(size + 1)}`;
       count.setAttribute("aria-expanded", String(opened));
-      count.setAttribute("aria-label", `${number.format(size + 1)} duplicates`);
+      count.setAttribute("aria-label", `${number(size + 1)} duplicates`);
     }
     item.state = state;
     return item;

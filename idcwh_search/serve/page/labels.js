@@ -1,7 +1,7 @@
 // The filter by label: a list of check boxes, which a text narrows.
+import { $, element, number } from "./dom.js";
 
 const MOST = 200; // rows
-const number = new Intl.NumberFormat("en");
 
 export class LabelFilter {
   #labels = [];
@@ -9,10 +9,10 @@ export class LabelFilter {
 
   /** @param changed called with the selected labels */
   constructor(changed) {
-    this.section = document.getElementById("labels");
-    this.list = document.getElementById("label-list");
-    this.text = document.getElementById("label-text");
-    this.clear = document.getElementById("labels-clear");
+    this.section = $("labels");
+    this.list = $("label-list");
+    this.text = $("label-text");
+    this.clear = $("labels-clear");
     this.text.addEventListener("input", () => this.#draw());
     this.clear.addEventListener("click", () => {
       this.text.value = "";
@@ -46,28 +46,17 @@ export class LabelFilter {
     const rows = matching.slice(0, MOST).map(({ name, count }) => this.#row(name, count));
     const left = matching.length - rows.length;
     if (left > 0 || matching.length === 0) {
-      const note = document.createElement("li");
-      note.className = "note";
-      note.textContent = left > 0 ? `${number.format(left)} more; type to narrow` : "No label contains this text";
-      rows.push(note);
+      rows.push(element("li", "note", left > 0 ? `${number(left)} more; type to narrow` : "No label contains this text"));
     }
     this.list.replaceChildren(...rows);
     if (focused !== null) [...this.list.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
   }
 
   #row(name, count) {
-    const row = document.createElement("li");
-    const label = document.createElement("label");
-    const box = document.createElement("input");
+    const box = element("input");
     box.type = "checkbox";
     box.value = name;
     box.checked = this.#selected.includes(name);
-    const text = document.createElement("span");
-    text.textContent = name;
-    const items = document.createElement("small");
-    items.textContent = number.format(count);
-    label.append(box, text, items);
-    row.append(label);
-    return row;
+    return element("li", "", element("label", "", box, element("span", "", name), element("small", "", number(count))));
   }
 }
