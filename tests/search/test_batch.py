@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -181,23 +182,26 @@ def test_encode_stops_when_the_caller_stops(leave: str) -> None:
     assert len(loaded) == count < 1000
 
 
-def test_encode_stops_within_chunks_in_work() -> None:
+def test_encode_stops_within_chunks_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
     leaving = threading.Event()
 
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            leaving.set()  # close() has requested the end, and waits for the two threads that block in load
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    monkeypatch.setattr(batch, "ThreadPoolExecutor", Pool)
+
     def load(position: int) -> np.ndarray:
         if position >= 64:
-            leaving.wait(5)
+            leaving.wait(60)
         loaded.append(position)
         return numbered(position)
 
     steps = iter(start(Numbered(64), 10_000, load, workers=2))
     next(steps)
-    # close() has then requested the end, and waits for the two threads that block in load
-    timer = threading.Timer(0.1, leaving.set)
-    timer.start()
     steps.close()  # type: ignore[attr-defined]
-    timer.join()
     assert len(loaded) <= 64 + 2
 
 
@@ -228,7 +232,7 @@ def test_encode_has_as_many_threads_as_the_device_needs(device: str, monkeypatch
     """All threads load at once, since each load waits for the others."""
     monkeypatch.setattr(batch, "available_cores", lambda: 5)
     expected = 5 if device == "cuda" else 3
-    together, names = threading.Barrier(expected, timeout=5), set[str]()
+    together, names = threading.Barrier(expected, timeout=60), set[str]()
 
     def load(position: int) -> np.ndarray:
         together.wait()

@@ -1,12 +1,13 @@
 """A writer that is killed at any moment, and readers beside a running writer: real processes on one file.
 
-IDCWH_TEST_KILLS sets the number of killed writers (20), IDCWH_TEST_SECONDS the duration of the readers (3).
+IDCWH_TEST_KILLS sets the number of killed writers (20), IDCWH_TEST_SECONDS the seconds of the readers (3).
 """
 
 from __future__ import annotations
 
 import os
 import random
+import select
 import subprocess
 import sys
 import time
@@ -92,14 +93,13 @@ def write_until_killed(path: bytes, step: int) -> None:
         step += 1
 
 
-def write_for_readers(path: bytes, seconds: float) -> None:
-    """Writes commits of 1000 items. Each change replaces some of them."""
+def write_for_readers(path: bytes) -> None:
+    """Writes commits of 1000 items until standard input ends. Each change replaces some of them."""
     database = _core.Database.open(path, True)
     rng = np.random.default_rng(1)
     there = np.arange(1000)
-    end = time.monotonic() + seconds
     step = 1
-    while time.monotonic() < end:
+    while not select.select([0], [], [], 0)[0]:
         removed = rng.choice(there, int(rng.integers(1, 50)), replace=False)
         added = step * 1000 + np.arange(len(removed))
         signatures = np.full(len(added), step, np.uint32)
@@ -115,7 +115,7 @@ def read_beside(path: bytes, seconds: float) -> None:
     database = _core.Database.open(path)
     end = time.monotonic() + seconds
     seen = 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or seen < 4:
         seen += database.refresh()
         assert len(contents(database)) == 1000
         snapshot = database.snapshot()
@@ -132,8 +132,9 @@ def read_beside(path: bytes, seconds: float) -> None:
 
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
     return subprocess.Popen(
-        [sys.executable, __file__, *map(str, arguments)], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, __file__, *map(str, arguments)], bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe
     )
 
 
@@ -177,14 +178,13 @@ def test_readers_beside_writer_see_whole_changes(tmp_path: Path) -> None:
     ids, signatures = np.arange(1000), np.zeros(1000, np.uint32)
     database.update(ids[:0], codes_of(ids, signatures), ids, keys_of(ids, signatures), None, signatures)
     database.close()
-    processes = [start("write_for_readers", os.fsdecode(path), SECONDS)]
-    processes += [start("read_beside", os.fsdecode(path), SECONDS) for _ in range(3)]
+    writer = start("write_for_readers", os.fsdecode(path))
     counts = []
-    for process in processes:
-        out, complaint = process.communicate(timeout=SECONDS + 60)
+    for process in [*(start("read_beside", os.fsdecode(path), SECONDS) for _ in range(3)), writer]:
+        out, complaint = process.communicate(timeout=SECONDS + 120)
         assert process.returncode == 0, complaint.decode()
         counts.append(int(out))
-    print(f"{counts[0]} commits, of which readers saw {counts[1:]}")
+    print(f"{counts[-1]} commits, of which readers saw {counts[:-1]}")
     assert min(counts) > 3
     assert len(contents(_core.Database.open(path))) == 1000
 
@@ -192,6 +192,6 @@ def test_readers_beside_writer_see_whole_changes(tmp_path: Path) -> None:
 if __name__ == "__main__":
     {
         "write_until_killed": lambda: write_until_killed(os.fsencode(sys.argv[2]), int(sys.argv[3])),
-        "write_for_readers": lambda: write_for_readers(os.fsencode(sys.argv[2]), float(sys.argv[3])),
+        "write_for_readers": lambda: write_for_readers(os.fsencode(sys.argv[2])),
         "read_beside": lambda: read_beside(os.fsencode(sys.argv[2]), float(sys.argv[3])),
     }[sys.argv[1]]()

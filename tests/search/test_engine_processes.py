@@ -25,7 +25,7 @@ def search():
 """
 
 
-def run(script: str, timeout: float = 60) -> str:
+def run(script: str, timeout: float = 300) -> str:
     """Runs the script in a new process. A process that hangs is a failure."""
     code = PRELUDE + textwrap.dedent(script)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, check=False)
@@ -131,8 +131,8 @@ def test_ctrl_c_ends_a_long_search(threads):
             lambda: _core.histogram(codes, 64, many, threads={threads}),
         ):
             thread = threading.Thread(target=interrupt)
-            thread.start()
             try:
+                thread.start()
                 call()
                 print("not interrupted")
             except KeyboardInterrupt:

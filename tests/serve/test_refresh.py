@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -57,6 +59,14 @@ def path(collection: Collection, tmp_path: Path) -> Path:
     return collection.copy(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def corrupted(collection: Collection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    """A server that refreshes often, and its database, which tests corrupt and repair."""
+    path = collection.copy(tmp_path_factory.mktemp("corrupted"))
+    with Server("--db", path, "--refresh", "0.2") as started:
+        yield started, path
+
+
 def test_changes_of_another_process_are_loaded(start: Callable[..., Server], path: Path) -> None:
     server = start("--db", path, "--refresh", "0.2")
     write(path, 10)
@@ -65,7 +75,7 @@ def test_changes_of_another_process_are_loaded(start: Callable[..., Server], pat
     assert answer["hits"][0]["key"] == "new/7" and answer["generation"] == generation(path)
     assert is_problem(server.client.get("/v1/items/new/3"), 404)
     info = server.client.get("/v1/info").json()
-    assert info["items"] == 69 and {"name": "new", "count": 8} in info["labels"] and info["age_s"] < 60
+    assert info["items"] == 69 and {"name": "new", "count": 8} in info["labels"]
 
 
 def test_refresh_answers_what_changed(start: Callable[..., Server], path: Path) -> None:
@@ -126,23 +136,30 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def repair(path: Path, collection: Collection) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.write_bytes(collection.database.read_bytes())
+
+
 @pytest.mark.parametrize(
     "accident",
     [cut, empty, delete, flip, zero, text, shorter, folder, of_another_model, pipe],
     ids=lambda f: f.__name__,
 )
 def test_bad_file_keeps_the_last_good_contents(
-    accident: Callable[[Path], None], start: Callable[..., Server], collection: Collection, path: Path
+    accident: Callable[[Path], None], corrupted: tuple[Server, Path], collection: Collection
 ) -> None:
-    server = start("--db", path, "--refresh", "0.2")
+    server, path = corrupted
+    server.log.clear()
+    repair(path, collection)
+    assert refreshed(server)["items"] == 61
     expected = pairs(server.search(id=3, radius=20))
-    good = path.read_bytes()
+    server.process.send_signal(signal.SIGSTOP)  # no refresh sees a part of the accident
     accident(path)
+    server.process.send_signal(signal.SIGCONT)
     server.wait_for("the last good contents are served")
-    for _ in range(3):
-        assert pairs(server.search(id=3, radius=20)) == expected
-        assert server.client.get(f"/v1/items/{quote(collection.keys[5])}").status_code == 200
-        time.sleep(0.2)
+    assert pairs(server.search(id=3, radius=20)) == expected
+    assert server.client.get(f"/v1/items/{quote(collection.keys[5])}").status_code == 200
     ready = server.client.get("/readyz")
     assert ready.status_code == 503 and ready.json()["status"] == "stale" and str(path) in ready.json()["problem"]
     assert server.client.get("/readyz?stale=ok").status_code == 200
@@ -150,8 +167,7 @@ def test_bad_file_keeps_the_last_good_contents(
     assert refreshed(server)["problem"] == ready.json()["problem"]
     assert len([line for line in server.log if "last good" in line]) == 1
 
-    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    path.write_bytes(good)
+    repair(path, collection)
     server.wait_for("is served again")
     assert server.client.get("/readyz").status_code == 200
     write(path, 3)
@@ -271,29 +287,26 @@ def test_changes_while_another_process_writes_wait(start: Callable[..., Server],
 
 def test_refresh_under_load_fails_no_request(start: Callable[..., Server], collection: Collection, path: Path) -> None:
     server = start("--db", path, "--refresh", "0.05")
-    stop, wrong = threading.Event(), []
+    stop = threading.Event()
 
-    def work(number: int) -> None:
+    def work() -> None:
         seen = 0
         while not stop.is_set():
             answer = server.search(code="000000", k=200)
             ids = [hit["id"] for hit in answer["hits"]]
-            if answer["generation"] < seen or len(ids) != len(set(ids)) or not set(range(61)) <= set(ids):
-                wrong.append((number, seen, answer["generation"], len(ids)))
+            assert answer["generation"] >= seen and len(ids) == len(set(ids)) and set(range(61)) <= set(ids)
             seen = answer["generation"]
 
-    threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(2):
-            write(path, 30)
-            server.wait_for(f"generation {generation(path)}")
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert not wrong and len([line for line in server.log if line.startswith("refreshed")]) >= 2
+    with ThreadPoolExecutor(4) as pool:
+        workers = [pool.submit(work) for _ in range(4)]
+        try:
+            for count in (20, 40, 60):
+                write(path, count)
+                server.wait_for(f"generation {generation(path)}")
+        finally:
+            stop.set()
+    for worker in workers:
+        worker.result()
 
 
 def test_kill_and_restart_keeps_every_answered_item(start: Callable[..., Server], path: Path) -> None:
@@ -311,7 +324,7 @@ def test_kill_and_restart_keeps_every_answered_item(start: Callable[..., Server]
 
     thread = threading.Thread(target=work)
     thread.start()
-    while len(answered) < 20:
+    while len(answered) < 20 and thread.is_alive():
         time.sleep(0.01)
     server.process.kill()
     thread.join()
