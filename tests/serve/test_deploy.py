@@ -141,7 +141,9 @@ class Proxy:
     """nginx with the file of deploy/, a certificate of its own, and free ports."""
 
     def __init__(self, folder: Path, port: int) -> None:
-        nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin") or pytest.skip("nginx is missing")
+        nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin") or pytest.skip(
+            "nginx is missing (Debian: nginx-light)"
+        )
         self.plain, self.encrypted = free_port(), free_port()
         certificate, key = folder / "fullchain.pem", folder / "privkey.pem"
         subprocess.run(
