@@ -34,8 +34,8 @@ std::unique_ptr<MultiIndex> MultiIndex::build(const Codes& codes, std::size_t me
 }
 
 std::size_t MultiIndex::memory() const {
-    std::size_t bytes = tables_.rows.bytes();
-    for (const auto& table : tables_.table) bytes += table.begins.bytes() + table.entries.bytes();
+    std::size_t bytes = 0;
+    for (const auto& table : tables_.table) bytes += table.begins.bytes() + table.entries.bytes() + table.rows.bytes();
     return bytes;
 }
 

@@ -6,11 +6,14 @@
 // buckets whose values differ from the query's in d bits. The next shell is the cheapest one. The
 // search ends when sum(t_i + 1) exceeds the largest distance still wanted.
 //
-// The first table is the primary. Its entries are codes and row numbers: per bucket, in row order, the bits that follow
-// substring 0 (all of them up to 64 bits per code) and the row. An entry of another table is only substring 0 of a
-// code: three bytes per code, instead of the code and its row. Substring 0 must be near too, so this is enough for the
-// kernels to reject nearly all entries. Each of the few remaining entries leads to a look-up of its bucket in the
-// primary. So a table needs little memory and few random reads.
+// Codes of at most 64 bits: the first table is the primary. Its entries are codes and row numbers: per bucket, in row
+// order, the bits that follow substring 0 and the row. An entry of another table is only substring 0 of a code: three
+// bytes per code, instead of the code and its row. Substring 0 must be near too, so this is enough for the kernels to
+// reject nearly all entries. Each of the few remaining entries leads to a look-up of its bucket in the primary. So a
+// table needs little memory and few random reads.
+//
+// Longer codes: an entry of each table is the next substring and the row (ring.hpp). The codes stay in the caller's
+// memory.
 //
 // Terms, as in Norouzi, Punjani, Fleet (Fast exact search in Hamming space with multi-index hashing, 2014):
 //   substring   a field of consecutive bits of a code; the paper has m of them, of equal length

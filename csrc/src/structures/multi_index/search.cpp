@@ -8,6 +8,7 @@
 #include "structures/multi_index/bucket_stage.hpp"
 #include "structures/multi_index/candidates.hpp"
 #include "structures/multi_index/lookups.hpp"
+#include "structures/multi_index/ring.hpp"
 #include "structures/multi_index/seen_filter.hpp"
 #include "structures/multi_index/shells.hpp"
 
@@ -20,17 +21,16 @@ constexpr std::size_t short_lookup = 48;  // entries up to which a bucket of the
 
 class Search {
 public:
-    Search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
-           const CostLimits& limits)
+    Search(const Tables& tables, const std::uint8_t* query, Receiver& receiver, const CostLimits& limits)
         : tables_(tables),
           primary_(tables.table[0]),
           receiver_(receiver),
           budget_(limits),
-          query_tail_(Field(tables.bits, primary_.substring.width, primary_.entry_bits).of_code(query)),
+          query_tail_(Field(tables.bits, primary_.rest.offset, primary_.rest.width).of_code(query)),
           values_(substring_values(tables, query)),
           shells_(tables, values_.data()),
           seen_(tables, values_),
-          candidates_(tables, codes, query, query_tail_, receiver, budget_, seen_) {}
+          candidates_(primary_, query_tail_, receiver, budget_, seen_) {}
 
     // Returns false when it gave up.
     bool run() {
@@ -107,7 +107,7 @@ private:
         std::size_t piece = 64;
         for (std::size_t at = bucket.begin; at < bucket.end; at += piece, piece = std::min(2 * piece, max_block_rows)) {
             piece = std::min(piece, bucket.end - at);
-            const std::int32_t wanted = table_ ? receiver_.limit() : receiver_.limit_from(tables_.rows[at]);
+            const std::int32_t wanted = table_ ? receiver_.limit() : receiver_.limit_from(primary_.rows[at]);
             if (wanted < shells_.covered()) break;
             if (!budget_.pay(piece, entry_ns)) return false;
             with_on_hit(table, [&](auto on_hit) {
@@ -193,8 +193,9 @@ private:
 
 bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
             const CostLimits& limits, double& spent_ns) {
+    if (is_ring(tables.bits)) return search_ring(tables, codes, query, receiver, limits, spent_ns);
     // On the heap: its buffers are too large for the stacks of small threads.
-    const auto search = std::make_unique<Search>(tables, codes, query, receiver, limits);
+    const auto search = std::make_unique<Search>(tables, query, receiver, limits);
     const bool complete = search->run();
     spent_ns = search->spent();
     return complete;

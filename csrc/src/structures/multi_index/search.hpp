@@ -49,7 +49,7 @@ private:
 };
 
 // Searches until nothing unseen is within receiver.limit(), or gives up and returns false. spent_ns receives the cost
-// of its work. The codes are read only where they have more than 64 bits.
+// of its work. The codes are read only where they have more than 64 bits (ring.hpp).
 bool search(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
             const CostLimits& limits, double& spent_ns);
 

@@ -12,12 +12,20 @@ namespace idcwh::multi {
 namespace {
 
 constexpr unsigned widest_primary = 24;  // 64 MiB of begins, and an entry of a 64-bit code has five whole bytes
+constexpr double ring_bucket_bits = 3;   // log2 of the mean size of a bucket
 constexpr std::size_t portion = 512;     // rows whose places are prefetched together
 constexpr std::size_t check_rows = 64 * portion;  // rows between two checks of the interrupt
 
 std::size_t bytes_for(unsigned bits) { return (bits + 7) / 8; }
 
-unsigned primary_entry_bits(unsigned bits, const Substring& primary) { return std::min(bits, 64u) - primary.width; }
+// Returns the bits in the entries of table t: of a ring, the next substring; of the primary, all bits behind substring
+// 0; of another table, substring 0.
+Substring rest_of(unsigned bits, const std::vector<Substring>& substrings, std::size_t t) {
+    if (is_ring(bits)) return substrings[(t + 1) % substrings.size()];
+    return t ? substrings[0] : Substring{substrings[0].width, bits - substrings[0].width};
+}
+
+bool has_rows(unsigned bits, std::size_t t) { return is_ring(bits) || t == 0; }
 
 // Stores the low bytes of a word. A memcpy of unknown length would be a call.
 inline void store(std::uint8_t* to, std::uint64_t word, std::size_t bytes) {
@@ -59,6 +67,16 @@ struct Part {
 }  // namespace
 
 std::vector<Substring> cut(unsigned bits, std::size_t n) {
+    if (is_ring(bits)) {
+        const auto widest = static_cast<unsigned>(std::log2(static_cast<double>(n)) - ring_bucket_bits);
+        const unsigned count = (bits + widest - 1) / widest;
+        std::vector<Substring> substrings;
+        for (unsigned i = 0; i < count; ++i) {
+            const unsigned begin = bits * i / count;
+            substrings.push_back({begin, bits * (i + 1) / count - begin});
+        }
+        return substrings;
+    }
     const double widest = std::min<double>(max_substring_bits, std::log2(static_cast<double>(n)) - 1);
     const auto tables = static_cast<unsigned>(std::ceil(bits / widest));
     const auto comfortable = static_cast<unsigned>(std::min<double>(widest_primary, std::floor(widest - 1)));
@@ -77,10 +95,11 @@ std::vector<Substring> cut(unsigned bits, std::size_t n) {
 
 // Returns the size in bytes of the tables of n codes.
 static std::size_t tables_bytes(unsigned bits, std::size_t n, const std::vector<Substring>& substrings) {
-    std::size_t bytes = n * (bytes_for(primary_entry_bits(bits, substrings[0])) + sizeof(std::uint32_t));
-    bytes += n * bytes_for(substrings[0].width) * (substrings.size() - 1);
-    for (const Substring& substring : substrings)
-        bytes += ((std::size_t{1} << substring.width) + 1) * sizeof(std::uint32_t);
+    std::size_t bytes = 0;
+    for (std::size_t t = 0; t < substrings.size(); ++t) {
+        bytes += n * (bytes_for(rest_of(bits, substrings, t).width) + (has_rows(bits, t) ? sizeof(std::uint32_t) : 0));
+        bytes += ((std::size_t{1} << substrings[t].width) + 1) * sizeof(std::uint32_t);
+    }
     return bytes;
 }
 
@@ -96,13 +115,13 @@ Tables build_tables(const Codes& codes, const std::vector<Substring>& substrings
     Tables tables;
     tables.bits = codes.bits;
     tables.size = codes.size;
-    tables.rows = HugeArray<std::uint32_t>(codes.size);
     for (std::size_t t = 0; t < substrings.size(); ++t) {
-        const unsigned bits = t ? substrings[0].width : primary_entry_bits(codes.bits, substrings[0]);
-        const std::size_t bytes = bytes_for(bits), buckets = std::size_t{1} << substrings[t].width;
-        tables.table.push_back({substrings[t], bits, bytes,
+        const Substring rest = rest_of(codes.bits, substrings, t);
+        const std::size_t bytes = bytes_for(rest.width), buckets = std::size_t{1} << substrings[t].width;
+        tables.table.push_back({substrings[t], rest, bytes,
                                 HugeArray<std::uint32_t>(buckets + 1, sizeof(std::uint32_t)),
-                                HugeArray<std::uint8_t>(codes.size * bytes, load_slack)});
+                                HugeArray<std::uint8_t>(codes.size * bytes, load_slack),
+                                HugeArray<std::uint32_t>(has_rows(codes.bits, t) ? codes.size : 0)});
     }
 
     Stop stop(interrupt);
@@ -140,24 +159,23 @@ Tables build_tables(const Codes& codes, const std::vector<Substring>& substrings
         tasks, threads,
         [&](std::size_t task) {
             const Part mine = part(task);
-            const bool primary = task / parts == 0;
-            const unsigned skip = primary ? substrings[0].width : 0;
-            const Field rest(codes.bits, skip, mine.table.entry_bits);
+            const Field rest(codes.bits, mine.table.rest.offset, mine.table.rest.width);
             const std::size_t bytes = mine.table.entry_bytes;
             std::uint8_t* const entries = mine.table.entries.data();
             std::uint32_t* const next = mine.table.begins.data() + 1;
-            std::uint32_t* const numbers = tables.rows.data();
+            const bool numbered = mine.table.rows.size();
+            std::uint32_t* const numbers = mine.table.rows.data();
             mine.each(next, [&](const std::uint32_t* buckets, const std::uint32_t* rows, std::size_t count) {
                 std::uint32_t places[portion];
                 for (std::size_t i = 0; i < count; ++i) {
                     const std::size_t at = places[i] = next[buckets[i]]++;
                     __builtin_prefetch(entries + at * bytes, 1);
-                    if (primary) __builtin_prefetch(numbers + at, 1);
+                    if (numbered) __builtin_prefetch(numbers + at, 1);
                 }
                 for (std::size_t i = 0; i < count; ++i) {
                     const std::size_t at = places[i];
                     store(entries + at * bytes, rest.of_row(codes, rows[i]), bytes);
-                    if (primary) numbers[at] = rows[i];
+                    if (numbered) numbers[at] = rows[i];
                 }
             });
         },

@@ -19,33 +19,34 @@ struct Substring {
     unsigned offset, width;
 };
 
-// Returns substrings whose buckets have a few codes each. The first is the widest, because the primary is read most.
-std::vector<Substring> cut(unsigned bits, std::size_t n);
+// True for codes of more than 64 bits. Their tables form a ring (ring.hpp); those of other codes lead to the primary.
+constexpr bool is_ring(unsigned bits) { return bits > 64; }
 
 // Entries of entry_bytes each, sorted by their codes' values of the substring. Equal values are in row order.
 struct Table {
     Substring substring;
-    unsigned entry_bits;  // the rest of an entry's bytes is zero
+    Substring rest;  // the bits of the codes that the entries hold; the rest of an entry's bytes is zero
     std::size_t entry_bytes;
     HugeArray<std::uint32_t> begins;  // [2^width + 1]
     HugeArray<std::uint8_t> entries;
+    HugeArray<std::uint32_t> rows;  // row numbers of the entries; none if they lead to the primary
 
     std::uint64_t entry(std::size_t position) const {
         std::uint64_t word;
         std::memcpy(&word, entries.data() + position * entry_bytes, 8);
-        return word & low_mask(entry_bits);
+        return word & low_mask(rest.width);
     }
 };
 
 struct Tables {
     unsigned bits = 0;
     std::size_t size = 0;
-    std::vector<Table> table;       // [0]: the primary; its entries are the bits behind substring 0, up to bit 64
-    HugeArray<std::uint32_t> rows;  // row numbers of the primary's entries
-
-    // True when substring 0 and an entry of the primary are all of a code.
-    bool whole() const { return bits <= 64; }
+    std::vector<Table> table;
 };
+
+// Returns the substrings of n codes. In a ring their buckets fill about a cache line. Otherwise they have a few codes
+// each, and the first is the widest, because the primary is read most.
+std::vector<Substring> cut(unsigned bits, std::size_t n);
 
 // The same for tables of at most `memory` bytes. Wide codes get as many substrings as fit, but at least
 // `least_substrings`. The bits behind them have no table. Returns none where these do not fit either.
