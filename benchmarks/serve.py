@@ -67,11 +67,11 @@ class Server:
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     def memory(self) -> int:
-        """Returns the resident memory in bytes."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None
-        return 1024 * int(found.group(1))
+        """Returns the memory in bytes. Resident memory lacks the parts of the copy of the file that were not read."""
+        process = Path(f"/proc/{self.process.pid}")
+        private = re.findall(r"Rss(?:Anon|File):\s+(\d+) kB", (process / "status").read_text())
+        copies = [file.stat() for file in (process / "fd").iterdir() if str(file.readlink()).startswith("/memfd:")]
+        return 1024 * sum(map(int, private)) + 512 * sum({copy.st_ino: copy.st_blocks for copy in copies}.values())
 
     def metric(self, name: str) -> float:
         """Returns the sum of a metric over its labels."""
