@@ -7,10 +7,13 @@ file(REMOVE_RECURSE ${WORK})
 set(configure ${CMAKE_COMMAND} -S ${SOURCE} -DIDCWH_SOURCE=${ENGINE} -DCMAKE_MAKE_PROGRAM=${MAKE}
     -DCMAKE_C_COMPILER=${C} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
 
-# The engine is compiled again without optimisation and in few units, which takes the least time.
+# The engine is compiled again without optimisation and in few units, which takes the least time. Kernels take a quarter of
+# the time with -O1, which inlines before it generates code.
+file(WRITE ${WORK}/kernels.cmake "cmake_language(DEFER CALL target_compile_options idcwh_kernels PRIVATE -O1)")
 foreach(shared OFF ON)
   set(build ${WORK}/build)
-  run(${configure} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON -DBUILD_SHARED_LIBS=${shared})
+  run(${configure} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON
+      -DCMAKE_PROJECT_idcwh_INCLUDE=${WORK}/kernels.cmake -DBUILD_SHARED_LIBS=${shared})
   run(${CMAKE_COMMAND} --build ${build} --target consumer)
   file(GLOB_RECURSE program ${build}/consumer ${build}/consumer.exe)
   run(${program})

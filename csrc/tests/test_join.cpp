@@ -66,26 +66,28 @@ Bytes make(const std::string& kind, std::size_t n, unsigned bits, std::uint32_t 
     return codes;
 }
 
-std::int32_t distance(const std::uint8_t* a, const std::uint8_t* b, std::size_t bytes) {
-    int sum = 0;
-    for (std::size_t i = 0; i < bytes; i += 8) {
-        std::uint64_t first = 0, second = 0;
-        std::memcpy(&first, a + i, std::min<std::size_t>(8, bytes - i));
-        std::memcpy(&second, b + i, std::min<std::size_t>(8, bytes - i));
-        sum += std::popcount(first ^ second);
-    }
-    return sum;
+// The codes in 64-bit words, with zeros at the end of each.
+std::vector<std::uint64_t> in_words(const idcwh::Codes& codes) {
+    const std::size_t bytes = idcwh::code_bytes(codes.bits), words = (bytes + 7) / 8;
+    std::vector<std::uint64_t> result(codes.size * words);
+    for (std::size_t i = 0; i < codes.size; ++i) std::memcpy(&result[i * words], codes.data + i * bytes, bytes);
+    return result;
 }
 
 std::vector<Triple> brute_force(const idcwh::Codes& a, const idcwh::Codes* b, unsigned radius) {
-    const idcwh::Codes& second = b ? *b : a;
-    const std::size_t bytes = idcwh::code_bytes(a.bits);
+    const std::size_t words = (idcwh::code_bytes(a.bits) + 7) / 8;
+    const auto first = in_words(a), second = in_words(b ? *b : a);
     std::vector<Triple> pairs;
-    for (std::size_t i = 0; i < a.size; ++i)
-        for (std::size_t j = b ? 0 : i + 1; j < second.size; ++j) {
-            const std::int32_t d = distance(a.data + i * bytes, second.data + j * bytes, bytes);
-            if (d <= static_cast<std::int32_t>(radius)) pairs.emplace_back(i, j, d);
+    for (std::size_t i = 0; i < first.size() / words; ++i) {
+        const std::uint64_t* const x = first.data() + i * words;
+        const std::uint64_t* y = second.data() + (b ? 0 : i + 1) * words;
+        for (std::size_t j = b ? 0 : i + 1; j < second.size() / words; ++j, y += words) {
+            unsigned d = 0;
+            for (std::size_t w = 0; w < words && d <= radius; ++w)
+                d += static_cast<unsigned>(std::popcount(x[w] ^ y[w]));
+            if (d <= radius) pairs.emplace_back(i, j, d);
         }
+    }
     return pairs;
 }
 
