@@ -5,6 +5,7 @@
 - add: batches of 10,000 codes of 64 bits, each synced to the disk, and single codes. Single codes are compared with
   plain writes of the same size with two syncs, as a commit has.
 - open: time and additional resident memory of a process that opens the file.
+- keys: lookups of one key, of which the first builds the table of keys, and of 1,000 keys in one call.
 - scan: top 10 of one query with one thread, in the mapped file and in memory, in turn.
 """
 
@@ -92,6 +93,38 @@ def opening(path: Path) -> dict[str, Any]:
     return {"milliseconds": opened * 1e3, "more_mb": more, "resident_mb": resident, "first_search_seconds": first}
 
 
+def keys(folder: Path, n: int) -> dict[str, Any]:
+    """Returns the times of lookups of keys, and the bytes of the table per item."""
+    path = folder / "keys.bin"
+    rng = np.random.default_rng(4)
+    with ih.Database.build(path, BITS) as db:
+        for start in range(0, n, 1 << 20):
+            count = min(1 << 20, n - start)
+            db.add(random_codes(rng, count), keys=[f"folder/{i:08d}.jpg" for i in range(start, start + count)])
+    wanted = [f"folder/{i:08d}.jpg" for i in rng.integers(0, n, 10_000)]
+    with ih.Database.open(path) as db:
+        view, before = db.snapshot(), db.memory
+        start = time.perf_counter()
+        view.find(wanted[:1])
+        first, bytes_each = time.perf_counter() - start, (db.memory - before) / n
+        start = time.perf_counter()
+        for key in wanted:
+            view.find([key])
+        single = time.perf_counter() - start
+        start = time.perf_counter()
+        for i in range(0, len(wanted), 1000):
+            view.find(wanted[i : i + 1000])
+        batches = time.perf_counter() - start
+    path.unlink()
+    return {
+        "n": n,
+        "first_seconds": first,
+        "bytes_per_item": bytes_each,
+        "microseconds": single / len(wanted) * 1e6,
+        "microseconds_in_batches": batches / len(wanted) * 1e6,
+    }
+
+
 def scan(path: Path, seconds: float) -> dict[str, Any]:
     """Returns the milliseconds of one query in the file and in memory."""
     query = random_codes(np.random.default_rng(2), 1)
@@ -146,6 +179,12 @@ def main() -> int:
         print(
             f"open: {row['milliseconds']:.2f} ms, {row['more_mb']:.1f} MB more resident ({row['resident_mb']:.0f} in "
             f"total); first search, which checks every block: {row['first_search_seconds']:.2f} s"
+        )
+        rows.append({"what": "keys", **keys(folder, options.n)})
+        row = rows[-1]
+        print(
+            f"keys: first lookup {row['first_seconds']:.3f} s, then {row['microseconds']:.2f} us per key, "
+            f"{row['microseconds_in_batches']:.2f} us in calls of 1,000; {row['bytes_per_item']:.1f} bytes per item"
         )
         rows.append({"what": "scan", "n": options.n, **scan(path, options.seconds)})
         row = rows[-1]

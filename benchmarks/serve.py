@@ -46,7 +46,7 @@ if pause > 0 then function delay() return pause end end
 
 
 class Server:
-    """A server process and its address."""
+    """A server process, its address, and the seconds until it was ready and until its structures were built."""
 
     def __init__(self, *arguments: object) -> None:
         program = "import sys; from idcwh_search.cli.serve import main; sys.exit(main(sys.argv[1:]))"
@@ -63,7 +63,10 @@ class Server:
                 break
         else:
             raise SystemExit("".join(lines))
-        self.seconds = time.perf_counter() - began
+        self.seconds = self.optimized = time.perf_counter() - began
+        if "--no-structures" not in arguments:
+            next(line for line in self.process.stderr if line.startswith("index structures"))
+            self.optimized = time.perf_counter() - began
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     def memory(self) -> int:
@@ -200,7 +203,10 @@ def main() -> None:
     for more in ([], ["--no-structures"]):
         with serving("--db", medium, *more) as server:
             name = f"start, {options.millions} M x 64 bits {' '.join(more)}"
-            row(name, seconds=server.seconds, bytes_per_code=server.memory() / (10**6 * options.millions))
+            memory = server.memory() / (10**6 * options.millions)
+            row(name, ready=server.seconds, structures=server.optimized, bytes_per_code=memory)
+            if not more:
+                by_keys(server, medium, options, row)
     if options.model:
         by_images(options, folder, row)
     common.write_json(options.json, machine, rows)
@@ -261,6 +267,29 @@ def changing(server: Server, path: Path, bodies: Path, options: argparse.Namespa
     thread.join()
     row(f"{options.refreshes} refreshes at half the rate", **result)
     path.unlink()
+
+
+def by_keys(server: Server, path: Path, options: argparse.Namespace, row: Any) -> None:
+    """Measures lookups of keys, and changes of one item."""
+    names = np.random.default_rng(2).integers(0, 10**6 * options.millions, QUERIES)
+    bodies = path.with_name("keys.txt")
+    bodies.write_text("".join(json.dumps({"key": f"folder/{name:08d}.jpg", "k": 10}) + "\n" for name in names))
+    size = f"{options.millions} M x 64 bits"
+    began = time.perf_counter()
+    urllib.request.urlopen(f"{server.url}/v1/items/folder/00000000.jpg").read()
+    row(f"first key, {size}", milliseconds=1000 * (time.perf_counter() - began))
+    row(f"items by key, {size}", **load(server, "/v1/items/folder/00012345.jpg", None, options.seconds))
+    row(f"queries by key, {size}", **load(server, "/v1/search", bodies, options.seconds))
+    seconds = []
+    for _ in range(9):
+        with ih.Database.open(path, "r+") as database:
+            (added,) = database.add(np.zeros((1, 8), np.uint8), keys=["added"])
+        began = time.perf_counter()
+        urllib.request.urlopen(urllib.request.Request(f"{server.url}/v1/refresh", method="POST")).read()
+        seconds.append(time.perf_counter() - began)
+        with ih.Database.open(path, "r+") as database:
+            database.remove([added])
+    row(f"refresh after an added item, {size}", milliseconds=1000 * float(np.median(seconds)))
 
 
 def by_images(options: argparse.Namespace, folder: Path, row: Any) -> None:

@@ -2,7 +2,6 @@
 #include <idcwh/database.hpp>
 
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -213,12 +212,10 @@ py::array_t<std::int64_t> find(const DatabaseSnapshot& self, const py::list& wan
 
 // Returns the number of items with each label, in no particular order.
 py::list label_counts(const DatabaseSnapshot& self) {
-    std::unordered_map<std::string_view, std::int64_t> counts;
+    std::vector<std::pair<std::string_view, std::size_t>> counts;
     {
         const py::gil_scoped_release release;
-        self.each([&](std::int64_t, std::string_view, std::string_view label, std::uint32_t) {
-            if (label.data()) ++counts[label];
-        });
+        counts = self.label_counts();
     }
     py::list result;
     for (const auto& [label, count] : counts) result.append(py::make_tuple(label_text(label), count));
@@ -280,12 +277,12 @@ py::dict info(const Database& self) {
     return entry;
 }
 
-py::dict check(const Database& self, const py::object& threads) {
+py::dict check(const Database& self, const py::object& threads, std::uint64_t since) {
     const unsigned most = threads_of(threads);
     Verification found;
     {
         const py::gil_scoped_release release;
-        found = self.check(most);
+        found = self.check(most, since);
     }
     py::list corrupt;
     for (const CorruptRange& range : found.corrupt)
@@ -373,7 +370,7 @@ void bind_database(py::module_& m) {
         .def("set_auto_compact", &Database::set_auto_compact, arg("on"))
         .def("optimize", optimize<Database>, arg("memory") = none, arg("threads") = 0)
         .def("drop_structures", &Database::drop_structures, released)
-        .def("check", check, arg("threads") = none)
+        .def("check", check, arg("threads") = none, arg("since") = 0)
         .def("close", &Database::close, released)
         .def("discard", &Database::discard, released);
 }

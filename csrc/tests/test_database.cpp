@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,15 +43,32 @@ TEST("deprecated names call the current functions") {
 }
 #pragma GCC diagnostic pop
 
+// Compares find() with the map, for some of its keys and others.
+void compare_keys(const idcwh::DatabaseSnapshot& snapshot, const State& state, std::mt19937& random) {
+    std::vector<std::string_view> keys = {"", "no item has this key", std::string_view("\0", 1)};
+    for (const auto& [id, item] : state.items)
+        if (random() % 3 == 0) keys.push_back(item.key);
+    const std::set<std::string_view> wanted(keys.begin(), keys.end());
+    std::vector<std::int64_t> expected;
+    for (const auto& [id, item] : state.items)
+        if (!item.key.empty() && wanted.contains(item.key)) expected.push_back(id);
+    CHECK(snapshot.find(keys.data(), keys.size()) == expected);
+    for (std::size_t i = 0; i < keys.size(); i += 1 + keys.size() / 3) {
+        expected.clear();
+        for (const auto& [id, item] : state.items)
+            if (!item.key.empty() && item.key == keys[i]) expected.push_back(id);
+        CHECK(snapshot.find(&keys[i], 1) == expected);
+    }
+}
+
 // Compares all results of a database with the map.
 void compare(const Database& database, const State& state, bool thorough, std::mt19937& random) {
     CHECK(database.size() == state.items.size());
     CHECK(database.bits() == state.bits);
     CHECK(check::state_of(database) == state);
     const auto snapshot = database.snapshot();
+    compare_keys(snapshot, state, random);
     check::Model model{state.bits, {}, {}};
-    std::vector<std::string_view> keys;
-    std::vector<std::int64_t> with_keys;
     snapshot.each([&](std::int64_t id, std::string_view, std::string_view, std::uint32_t) {
         model.ids.push_back(id);
         model.codes.push_back(state.items.at(id).code);
@@ -67,18 +85,18 @@ void compare(const Database& database, const State& state, bool thorough, std::m
     }
     if (!thorough) return;
     check::compare_everywhere(snapshot, model, random);
+    std::map<std::string, std::size_t> labels;
     for (const auto& [id, item] : state.items) {
         CHECK(snapshot.key(id) == item.key);
         CHECK(snapshot.mtime_signature(id) == item.mtime_signature);
         CHECK(snapshot.checksum(id) == item.checksum);
         CHECK((item.label ? snapshot.label(id).data() && snapshot.label(id) == *item.label
                           : snapshot.label(id).data() == nullptr));
-        if (!item.key.empty() && random() % 3 == 0) keys.push_back(item.key);
+        if (item.label) ++labels[*item.label];
     }
-    for (const auto& [id, item] : state.items)
-        if (!item.key.empty() && std::find(keys.begin(), keys.end(), item.key) != keys.end()) with_keys.push_back(id);
-    keys.push_back("no item has this key");
-    CHECK(snapshot.find(keys.data(), keys.size()) == with_keys);
+    const auto counts = snapshot.label_counts();
+    CHECK(
+        (std::map<std::string, std::size_t>(counts.begin(), counts.end()) == labels && counts.size() == labels.size()));
     if (const std::uint8_t* codes = snapshot.codes_in_place())
         for (std::size_t row = 0; row < model.ids.size(); ++row)
             CHECK(std::equal(model.codes[row].begin(), model.codes[row].end(), codes + row * model.codes[row].size()));
@@ -189,6 +207,37 @@ TEST("large records and the last ids are kept") {
     const auto info = database.info();
     CHECK(info.items == state.items.size());
     CHECK(info.unused < std::max<std::uint64_t>(16 << 20, info.bytes));
+}
+
+// One key of very many items, keys of one item, and bytes that no encoding has. The table is built by several threads.
+TEST("keys of 300,000 items are found") {
+    const check::Folder folder;
+    Database database = Database::create(folder / "codes.bin", 8);
+    State state{8};
+    std::mt19937 random(9);
+    check::Batch batch;
+    for (std::int64_t id = 0; id < 300'000; ++id) {
+        batch.ids.push_back(id);
+        std::string key = id % 3 == 0 ? "the same" : id % 3 == 1 ? "" : "\xff\x01" + std::to_string(id);
+        if (id % 30 == 2) key = std::string(static_cast<std::size_t>(id % 300), '\0');
+        batch.items.push_back({.code = {7}, .key = std::move(key), .label = std::nullopt});
+    }
+    batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+    batch.put_into(state);
+    const std::size_t before = database.snapshot().memory();
+    compare_keys(database.snapshot(), state, random);
+    const std::size_t taken = database.snapshot().memory() - before;
+    CHECK((taken >= 300'000 * 4 && taken <= 300'000 * 8));
+    const auto kept = database.snapshot();
+    const auto gone = check::random_ids(state, 2, random);
+    database.remove(gone.data(), gone.size());
+    compare_keys(kept, state, random);
+    for (const auto id : gone) state.items.erase(id);
+    compare_keys(database.snapshot(), state, random);
+    const std::string_view same = "the same";
+    CHECK(database.remove_keys(&same, 1) > 40'000);
+    CHECK(database.snapshot().find(&same, 1).empty());
+    CHECK(check::error_of([&] { database.remove_keys(&same, 1); }) == not_found);
 }
 
 TEST("calls that raise leave the database as it was") {

@@ -253,6 +253,48 @@ TEST("searches continue while structures change") {
     CHECK(check::state_of(database) == state);
 }
 
+// All readers of a snapshot may be the first that looks up a key.
+TEST("keys are found while items change") {
+    const check::Folder folder;
+    Database database = Database::create(folder / "codes.bin", 8);
+    State state{8};
+    std::mt19937 random(23);
+    auto batch = check::random_batch(state, 70'000, random);
+    for (std::size_t i = 0; i < batch.items.size(); ++i) {
+        batch.items[i] = {.code = batch.items[i].code, .key = "kept " + std::to_string(i % 35'000)};
+    }
+    batch.with([&](const idcwh::NewItems& items) { database.add(items); });
+    batch.put_into(state);
+    std::map<std::string, std::vector<std::int64_t>> expected;
+    for (const auto& [id, item] : state.items) expected[item.key].push_back(id);
+    std::atomic<bool> stop{false};
+    std::atomic<int> rounds{0};
+    const auto look = [&](std::uint32_t seed) {
+        std::mt19937 own(seed);
+        for (; !stop; ++rounds) {
+            const auto snapshot = database.snapshot();
+            for (int i = 0; i < 20; ++i) {
+                const std::string name = "kept " + std::to_string(own() % 35'000);
+                const std::string_view key = name;
+                CHECK(snapshot.find(&key, 1) == expected.at(name));
+            }
+            const std::string_view last = "last";
+            CHECK(snapshot.find(&last, 1).size() <= 1);
+        }
+    };
+    std::thread first(look, 1), second(look, 2);
+    const std::string_view last = "last";
+    const std::uint8_t code = 0;
+    for (int i = 0; i < 20; ++i) {
+        const auto old = database.snapshot().find(&last, 1);
+        database.update(old.data(), old.size(), {.codes = &code, .size = 1, .keys = &last});
+        if (i % 7 == 3) database.compact();
+    }
+    while (rounds < 10) std::this_thread::yield();
+    stop = true;
+    first.join(), second.join();
+}
+
 TEST("optimize of a file that was cut off raises corrupt") {
     std::mt19937 random(19);
     const check::Folder folder;

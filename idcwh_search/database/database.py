@@ -135,7 +135,10 @@ class _Readable(Searchable):
         return view.ids()[mask]
 
     def find(self, keys: Sequence[str]) -> np.ndarray:
-        """Returns the ids of the items with one of these keys, int64, ascending."""
+        """Returns the ids of the items with one of these keys, int64, ascending.
+
+        The first call reads all keys and builds a table of 6 to 8 bytes per item, which later calls use.
+        """
         return self._snapshot().find(text_list("keys", keys))
 
     def join(
@@ -421,15 +424,18 @@ class Database(_Readable):
             "manifest": self.manifest,
         }
 
-    def check(self, threads: int | None = None) -> Verification:
-        """Reads the whole file and returns a report of every corrupt range. `verify` raises an error instead."""
-        found = self._database.check(threads)
+    def check(self, threads: int | None = None, *, since: int = 0) -> Verification:
+        """Reads the whole file and returns a report of every corrupt range. `verify` raises an error instead.
+
+        since: number of a commit. Items that this commit or an earlier one wrote are left out.
+        """
+        found = self._database.check(threads, since)
         corrupt = tuple(CorruptRange(*span) for span in found["corrupt"])
         return Verification(corrupt, found["items"], found["good_items"], found["torn"])
 
-    def verify(self) -> None:
-        """Reads the whole file and raises CorruptFileError with the first corrupt range, if there is one."""
-        found = self.check()
+    def verify(self, *, since: int = 0) -> None:
+        """Reads the file like `check`, and raises CorruptFileError with the first corrupt range, if there is one."""
+        found = self.check(since=since)
         if found.corrupt:
             first, more = found.corrupt[0], len(found.corrupt) - 1
             lost = found.good_items != found.items

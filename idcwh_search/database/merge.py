@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -89,7 +89,6 @@ class _Merge:
         self._target, self._owner = target, owner
         self._skip_duplicates, self._progress = skip_duplicates, progress
         self._ids = np.empty(0, np.int64)
-        self._hashes = np.empty(0, np.int64)  # [keys], sorted; equal hashes are compared as text
         self._next_id = 0
 
     def add(self, source: Database) -> MergedSource:
@@ -97,13 +96,11 @@ class _Merge:
         shift = self._shift(source, ids)
         earlier = self._target.snapshot()
         rename = self._renaming(source)
-        hashes, added = [self._hashes], []
+        added = []
         for batch in _pieces(ids):
             read = len(batch)
             keys = [None if key is None else rename(key) for key in source.keys(batch)]
-            digests = np.fromiter(map(hash, keys), np.int64, len(keys))
-            named = np.fromiter((key is not None for key in keys), bool, len(keys))
-            found = self._found(keys, np.flatnonzero(named & self._may_have(digests)), earlier)
+            found = set(earlier.keys(earlier.find(keys)))
             if found and not self._skip_duplicates:
                 raise InvalidInputError(
                     f"key {next(key for key in keys if key in found)!r} already exists in an earlier database",
@@ -113,14 +110,11 @@ class _Merge:
             if found:
                 kept = np.fromiter((key not in found for key in keys), bool, len(keys))
                 batch, keys = batch[kept], [key for key in keys if key not in found]
-                digests, named = digests[kept], named[kept]
             columns = source.labels(batch), source.mtime_signatures(batch), source.checksums(batch)
             self._target.add(source.get(batch), batch + shift, keys, *columns)
-            hashes.append(digests[named])
             added.append(batch + shift)
             if self._progress:
                 self._progress(read)
-        self._hashes = np.sort(np.concatenate(hashes))
         self._ids = np.concatenate([self._ids, *added])
         self._next_id = max(self._next_id, source.info()["next_id"] + shift)
         items = sum(map(len, added))
@@ -138,18 +132,6 @@ class _Merge:
                 expected=f"at most {_MAX_ID - self._next_id}",
             )
         return self._next_id
-
-    def _may_have(self, digests: np.ndarray) -> Any:
-        """Returns True for each hash that a key of the result has."""
-        if not len(self._hashes):
-            return np.zeros(len(digests), bool)
-        at = np.searchsorted(self._hashes, digests)
-        return self._hashes[np.minimum(at, len(self._hashes) - 1)] == digests
-
-    def _found(self, keys: list[str | None], rows: np.ndarray, earlier: Any) -> set[str | None]:
-        """Returns the keys in these rows that earlier sources have."""
-        wanted = [keys[row] for row in rows.tolist()]
-        return set(earlier.keys(earlier.find(wanted))) if wanted else set()
 
     def _renaming(self, source: Database) -> Callable[[str], str]:
         """Returns the function from a key of the source to its key in the result."""

@@ -30,12 +30,12 @@ class DatabaseCopy:
             raise NotSupportedError("cannot be served on this system", path=path, expected="Linux")
         self._path = path
         self._copy = os.memfd_create("idcwh-serve", os.MFD_CLOEXEC)
-        self._size = 0
+        self._size = self._verified = 0
         try:
             self._append(file)
             with self._named():
                 self.database = Database.open(f"/proc/self/fd/{self._copy}")
-                self.database.verify()
+                self._verify()
         except BaseException:
             os.close(self._copy)
             raise
@@ -52,13 +52,19 @@ class DatabaseCopy:
         self._append(file)
         with self._named():
             self.database.refresh()
-            self.database.verify()
+            self._verify()
         return True
 
     def close(self) -> None:
         """Frees the copy when the last snapshot of it is gone."""
         self.database.close()
         os.close(self._copy)
+
+    def _verify(self) -> None:
+        """Verifies the commits after the last one that was verified, which nothing has changed in this copy."""
+        commit = self.database.info()["commit"]
+        self.database.verify(since=self._verified)
+        self._verified = commit
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:

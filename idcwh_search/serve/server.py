@@ -111,6 +111,7 @@ class Runner:
             f"ready at http://{shown}:{port}: {counted(contents.items, 'item')} of {contents.bits} bits, "
             f"generation {contents.generation}"
         )
+        await asyncio.get_running_loop().run_in_executor(None, self._service.store.optimize)
         if self._refresh is not None:
             await self._service.poll(self._refresh)
 

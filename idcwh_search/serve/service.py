@@ -21,7 +21,7 @@ from starlette.responses import Response
 from .. import __version__
 from .._util.console import note
 from .._util.hardware import available_cores
-from ..database.database import Database, part
+from ..database.database import Database, DatabaseSnapshot, part
 from ..encoder.encoder import Encoder
 from ..errors import IdcwhError, LockedError
 from .batching import Batcher, Pool
@@ -268,7 +268,7 @@ class Service:
         except UnicodeEncodeError:
             found = np.empty(0, np.int64)
         if not len(found):
-            raise Problem(404, f"key {key[:200]!r}: is missing")
+            raise _missing(key)
         return tuple(found.tolist())
 
     async def _where(self, contents: Contents, where: Where) -> np.ndarray | None:
@@ -342,8 +342,8 @@ class Service:
             item = coded = parsed(ItemRequest, body)
             code = code_of(coded.code, contents)
 
-        def put(database: Database) -> tuple[int, bool]:
-            old = database.find([item.key])
+        def put(database: Database, snapshot: DatabaseSnapshot) -> tuple[int, bool]:
+            old = snapshot.find([item.key])
             kept = None if not len(old) else old[:1]
             packed = np.frombuffer(code, np.uint8)[None]
             (id_,) = database.update(old, packed, kept, [item.key], [item.label]).tolist()
@@ -356,10 +356,13 @@ class Service:
         self._check_writable()
         self._contents()
         key = key_of(request)
-        try:
-            removed = await self._change(lambda database: database.remove(keys=[key]))
-        except KeyError:
-            raise Problem(404, f"key {key[:200]!r}: is missing") from None
+
+        def take(database: Database, snapshot: DatabaseSnapshot) -> int:
+            if not len(found := snapshot.find([key])):
+                raise _missing(key)
+            return database.remove(found)
+
+        removed = await self._change(take)
         return _json({"removed": removed, "generation": self._contents().generation})
 
     async def refresh(self, request: Request) -> Response:
@@ -388,7 +391,7 @@ class Service:
         if not self._writable:
             raise Problem(403, "the service is read-only; start it with --writable")
 
-    async def _change(self, body: Callable[[Database], Any]) -> Any:
+    async def _change(self, body: Callable[[Database, DatabaseSnapshot], Any]) -> Any:
         try:
             return await self._changes(self.store.change, body)
         except LockedError as error:
@@ -404,6 +407,10 @@ def _stored(contents: Contents, id_: int) -> bytes:
         return contents.snapshot.get(id_).tobytes()
     except KeyError:
         raise Problem(404, f"id {id_}: is missing") from None
+
+
+def _missing(key: str) -> Problem:
+    return Problem(404, f"key {key[:200]!r}: is missing")
 
 
 def _took(encoded: Encoded, search: float) -> dict[str, float]:

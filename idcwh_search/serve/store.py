@@ -1,7 +1,8 @@
 """The served contents of codes.bin: loading, refreshing and changing.
 
 Requests read `Store.contents`, which is replaced as a whole. One thread at a time loads the file, builds structures
-beside the served contents, and then exchanges them. After a failure the last good contents remain.
+beside the served contents, and then exchanges them. Only the first contents are served without structures, until these
+are built. After a failure the last good contents remain.
 """
 
 from __future__ import annotations
@@ -106,12 +107,27 @@ class Store:
         self._copy: DatabaseCopy | None = None
         self._served: _Signature | None = None
         self._failed: _Signature | None = None
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()
 
     def load(self) -> None:
-        """Loads the first contents. Raises an IdcwhError or OSError if the file is missing or corrupt."""
+        """Loads the first contents, without structures. Raises an IdcwhError or OSError if the file is bad."""
         with self._changing:
             self._update(force=True)
+
+    def optimize(self) -> None:
+        """Builds the structures of the first contents, while these are served."""
+        if not self._structures:
+            return
+        began = time.perf_counter()
+        with self._changing:
+            assert self._copy is not None
+            try:
+                self._copy.database.optimize(threads=1)
+            except MemoryError:
+                note("index structures: out of memory; searches are scans")
+                return
+            self._show(self._copy)
+        note(f"index structures: built in {time.perf_counter() - began:.1f} s")
 
     def refresh(self, force: bool = False) -> bool:
         """Loads the changes of the file and returns True if there were any. A failure sets `problem`.
@@ -130,13 +146,21 @@ class Store:
                 note(f"refreshed: generation {self.contents.generation}, {counted(self.contents.items, 'item')}")
             return changed
 
-    def change(self, body: Callable[[Database], Result]) -> Result:
-        """Changes the file by body(database) and loads the result. The change is durable when this returns.
+    def change(self, body: Callable[[Database, DatabaseSnapshot], Result]) -> Result:
+        """Changes the file by body(database, snapshot) and loads the result. The change is durable when this returns.
 
-        Raises the errors of the database, such as LockedError while another process writes.
+        The snapshot has the contents of the file before the change. In contrast to the database it finds keys by the
+        table that earlier requests have built.
+
+        Raises the errors of the database, such as LockedError while another process writes, and IdcwhError if the file
+        cannot be loaded.
         """
-        with Database.open(self.path, "r+") as database:
-            result = body(database)
+        with self._changing, Database.open(self.path, "r+") as database:
+            self.refresh()  # until the database is closed, nothing else changes the file
+            if self.problem is not None:
+                raise IdcwhError(self.problem)
+            assert self.contents is not None
+            result = body(database, self.contents.snapshot)
         self.refresh()
         return result
 
@@ -152,10 +176,10 @@ class Store:
             signature = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if signature == self._failed and not force:
                 return False
-            changed = signature != self._served
-            if changed:
+            changed = False
+            if signature != self._served:
                 self._failed = signature
-                self._read(file)
+                changed = self._read(file)
                 self._served, self._failed = signature, None
         finally:
             os.close(file)
@@ -164,20 +188,24 @@ class Store:
             note(f"{self.path}: is served again")
         return changed
 
-    def _read(self, file: int) -> None:
+    def _read(self, file: int) -> bool:
+        """Loads the file and returns True if its contents are not those that are served."""
         if self._copy is not None:
             try:
                 extended = self._copy.extend(file)
             except (IdcwhError, OSError):
                 extended = False  # the whole file may be a good one nevertheless
             if extended:
+                assert self.contents is not None
+                if self._copy.database.info()["commit"] == self.contents.generation:
+                    return False
                 self._show(self._copy)
-                return
+                return True
         copy = DatabaseCopy(self.path, file)
         try:
             self._check(copy.database)
-            if self._structures:
-                copy.database.optimize(threads=None if self.contents is None else 1)
+            if self._structures and self.contents is not None:
+                copy.database.optimize(threads=1)
             self._show(copy)
         except BaseException:
             copy.close()
@@ -185,6 +213,7 @@ class Store:
         if self._copy is not None:
             self._copy.close()
         self._copy = copy
+        return True
 
     def _check(self, database: Database) -> None:
         """Raises MismatchError for a file that cannot replace the served contents."""

@@ -75,6 +75,33 @@ def test_remove_replace_and_update_equal_a_dictionary(small: Path) -> None:
     assert ih.Database.open(small).manifest == {"a": [1]}
 
 
+def test_find_equals_a_dictionary_through_changes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    names = [None, "x", "a/é.png", "b\udcff.png", "c\n", *(f"{i}.png" for i in range(40))]
+    items: dict[int, str | None] = {}
+
+    def check(db: ih.Database | ih.DatabaseSnapshot, items: dict[int, str | None]) -> None:
+        wanted = [names[i] for i in rng.integers(0, len(names), 5)]
+        expected = [number for number, key in sorted(items.items()) if key is not None and key in wanted]
+        assert db.find([*wanted, "none"]).tolist() == expected
+
+    with ih.Database.create(tmp_path / "codes.bin", 20) as db, ih.Database.open(tmp_path / "codes.bin") as reader:
+        for step in range(200):
+            keys = [names[i] for i in rng.integers(0, len(names), rng.integers(1, 9))]
+            before, kept = db.snapshot(), dict(items)
+            items |= dict(zip(db.add(random_codes(len(keys), 20, step), keys=keys).tolist(), keys, strict=True))
+            if step % 3 == 0 and (key := keys[0]) is not None:
+                gone = {number for number, other in items.items() if other == key}
+                assert db.remove(keys=[key]) == len(gone)
+                items = {number: other for number, other in items.items() if number not in gone}
+            if step % 50 == 49:
+                db.compact()
+            check(db, items)
+            check(before, kept)
+            reader.refresh()
+            check(reader, items)
+
+
 def test_refresh_shows_changes_of_a_writer(small: Path) -> None:
     reader = ih.Database.open(small)
     kept = reader.snapshot()

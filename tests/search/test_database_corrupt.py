@@ -256,6 +256,7 @@ FORGED = {
     "a negative id": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 3, -4)}, 4, NO_FIRST_ID)],
     "an id twice": [(ITEMS, {CODES: FOUR.tobytes(), IDS: struct.pack("<4q", 1, 2, 2, 4)}, 4, NO_FIRST_ID)],
     "an id in two records": [GOOD, (ITEMS, {CODES: FOUR.tobytes()}, 4, 3)],
+    "an id among many in two records": [(ITEMS, {CODES: 100 * FOUR.tobytes()}, 400, 0), (*GOOD[:2], 1, 77)],
     "keys without ends": [(ITEMS, {CODES: FOUR.tobytes(), KEYS: b"abc"}, 4, 0)],
     "descending key ends": [
         (ITEMS, {CODES: FOUR.tobytes(), KEY_ENDS: struct.pack("<4I", 3, 2, 1, 9), KEYS: b"abc"}, 4, 0)
@@ -444,6 +445,26 @@ def test_check_reports_and_verify_raises(living: Path) -> None:
         assert span.offset <= at < span.offset + span.length and "codes" in span.what
         with raises(CorruptFileError, path=living, expected=result.items, problem=span.what):
             db.verify()
+
+
+def test_check_since_a_commit_leaves_out_its_items(living: Path) -> None:
+    with ih.Database.open(living, "r+") as db:
+        before, size = db.info()["commit"], living.stat().st_size
+        code = db.get(777).tobytes()
+        db.add(codes_of(5000, db.bits, seed=9), keys=[f"since {i}" for i in range(5000)])
+    good = living.read_bytes()
+    for at, since, corrupt in (
+        (good.rindex(code, 0, size), before, False),
+        (good.rindex(code, 0, size), before - 1, True),
+        (good.rindex(b"since 4321"), before, True),
+        (good.rindex(b"since 4321"), before + 1, False),
+    ):
+        content = bytearray(good)
+        content[at] ^= 1
+        living.write_bytes(content)
+        with ih.Database.open(living) as db:
+            assert bool(db.check(since=since).corrupt) == corrupt and db.check().corrupt
+            assert db.check(since=since).items == len(db)
 
 
 def test_flip_in_newest_mark_and_its_commit_is_found(living: Path, tmp_path: Path) -> None:

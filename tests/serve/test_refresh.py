@@ -78,6 +78,23 @@ def test_changes_of_another_process_are_loaded(start: Callable[..., Server], pat
     assert info["items"] == 69 and {"name": "new", "count": 8} in info["labels"]
 
 
+def test_structures_are_built_while_the_service_is_ready(start: Callable[..., Server], tmp_path: Path) -> None:
+    path = tmp_path / "codes.bin"
+    codes = np.random.default_rng(0).integers(0, 256, (300_000, 8), np.uint8)
+    with ih.Database.create(path, bits=64) as database:
+        database.add(codes, keys=[f"key {number}" for number in range(len(codes))])
+    server = start("--db", path, "--writable")
+    with ih.Database.open(path) as database:
+        found = zip(*map(np.ndarray.tolist, database.search(codes[:9], 20)), strict=True)
+        wanted = [list(zip(*row, strict=True)) for row in found]
+    scanned = [pairs(server.search(id=number)) for number in range(9)]
+    added = server.client.post("/v1/items", json={"code": "ff" * 8, "key": "new"})
+    assert added.status_code == 200 and added.json()["id"] == len(codes)
+    server.wait_for("index structures: built")
+    assert scanned == [pairs(server.search(id=number)) for number in range(9)] == wanted
+    assert server.client.get("/v1/items/new").json()["code"] == "ff" * 8
+
+
 def test_refresh_answers_what_changed(start: Callable[..., Server], path: Path) -> None:
     server = start("--db", path)
     before = generation(path)
@@ -274,6 +291,16 @@ def test_invalid_items_are_refused(start: Callable[..., Server], collection: Col
     assert is_problem(server.client.post("/v1/items", files={"image": b"text"}, data={"key": "x"}), 415)
     assert is_problem(server.client.post("/v1/items", json={"code": "000000", "key": "../x"}), 422, "key")
     assert path.read_bytes() == before
+
+
+def test_changes_of_a_file_that_is_not_served_are_refused(start: Callable[..., Server], path: Path) -> None:
+    server = start("--db", path, "--writable")
+    of_another_model(path)
+    before = path.read_bytes()
+    assert is_problem(server.client.post("/v1/items", json={"code": "000000", "key": "x"}), 503, "model does not match")
+    assert is_problem(server.client.delete("/v1/items/x"), 503, "model does not match")
+    with ih.Database.open(path) as database:
+        assert len(database) == 3 and path.stat().st_size == len(before)
 
 
 def test_changes_while_another_process_writes_wait(start: Callable[..., Server], path: Path) -> None:

@@ -380,7 +380,7 @@ void Database::drop_structures() {
     impl.show(storage::without_structures(*impl.newest()));
 }
 
-Verification Database::check(unsigned threads) const {
+Verification Database::check(unsigned threads, std::uint64_t since) const {
     const Impl& impl = open_impl();
     Verification result{};
     std::vector<storage::Fault> faults;
@@ -395,7 +395,8 @@ Verification Database::check(unsigned threads) const {
             storage::verify_header_page(impl.file, impl.header, faults);
             // Reads the commit from the file again, because the copy in memory may be older than the corruption.
             Commit commit = storage::read_commit(impl.file, impl.header, known->commit().offset);
-            view = std::make_shared<const FileView>(impl.file, impl.header, std::move(commit), nullptr);
+            view = std::make_shared<const FileView>(impl.file, impl.header, std::move(commit),
+                                                    since ? known.get() : nullptr);
             if (!impl.writing) result.torn = size - std::min(size, newest_commit(impl.file, impl.header).end);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::corrupt) throw;
@@ -403,7 +404,7 @@ Verification Database::check(unsigned threads) const {
             view.reset();
         }
     }
-    if (view) result.good_items = view->verify(faults, threads);
+    if (view) result.good_items = view->verify(faults, threads, since);
     for (auto& fault : faults) result.corrupt.push_back({std::move(fault.what), fault.offset, fault.length});
     return result;
 }

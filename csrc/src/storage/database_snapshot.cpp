@@ -3,7 +3,7 @@
 #include <idcwh/database.hpp>
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "storage/file_view.hpp"
@@ -64,21 +64,35 @@ void DatabaseSnapshot::visit(Visitor visitor, void* context) const {
 }
 
 std::vector<std::int64_t> DatabaseSnapshot::find(const std::string_view* keys, std::size_t count) const {
-    const std::unordered_set<std::string_view> wanted(keys, keys + count);
     std::vector<std::int64_t> found;
     const auto segments = view_->id_segments();
     for (std::size_t i = 0; i < segments.size(); ++i) {
-        const auto& items = *view_->entries()[i].items;
-        if (!items.has_keys()) continue;
-        for (std::size_t row = 0; row < segments[i].rows; ++row) {
-            if (!segments[i].is_alive(row)) continue;
-            const std::string_view key = items.key(row);
-            if (!key.empty() && wanted.contains(key)) found.push_back(segments[i].id(row));
-        }
+        const auto& segment = segments[i];
+        for (std::size_t k = 0; k < count; ++k)
+            view_->entries()[i].items->find(keys[k], [&](std::size_t row) {
+                if (segment.is_alive(row)) found.push_back(segment.id(row));
+            });
     }
     view_->check();
     std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());  // if a key was given twice
     return found;
+}
+
+std::vector<std::pair<std::string_view, std::size_t>> DatabaseSnapshot::label_counts() const {
+    std::unordered_map<std::string_view, std::size_t> counts;
+    const auto segments = view_->id_segments();
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const auto& items = *view_->entries()[i].items;
+        std::vector<std::size_t> of_number(items.label_count());
+        for (std::size_t row = 0; items.has_labels() && row < segments[i].rows; ++row)
+            if (segments[i].is_alive(row))
+                if (const auto number = items.label_number(row); number != storage::no_label) ++of_number[number];
+        for (std::size_t number = 0; number < of_number.size(); ++number)
+            if (of_number[number]) counts[items.label_text(number)] += of_number[number];
+    }
+    view_->check();
+    return {counts.begin(), counts.end()};
 }
 
 const std::uint8_t* DatabaseSnapshot::codes_in_place() const {

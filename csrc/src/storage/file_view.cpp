@@ -6,11 +6,21 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "structures/structures.hpp"
 
 namespace idcwh::storage {
+namespace {
+
+template <class Use>
+void each_live(const detail::Segment& segment, Use use) {
+    for (std::size_t row = 0; row < segment.rows; ++row)
+        if (segment.is_alive(row)) use(segment.id(row));
+}
+
+}  // namespace
 
 FileView::FileView(const File& file, const Header& header, Commit commit, const FileView* older)
     : path_(file.path()),
@@ -195,42 +205,73 @@ FileView::RowRef FileView::at(std::int64_t id) const {
     return *place;
 }
 
-std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads) const {
+void FileView::check_ids(std::uint64_t since) const {
+    struct Range {
+        std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = -1;
+        void add(std::int64_t id) { least = std::min(least, id), most = std::max(most, id); }
+        void add(const Range& other) { least = std::min(least, other.least), most = std::max(most, other.most); }
+        bool overlaps(const Range& other) const { return least <= other.most && other.least <= most; }
+    };
+    const auto segments = id_segments();
+    std::vector<Range> ranges(segments.size());
+    Range all;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const auto& segment = segments[i];
+        std::size_t first = 0, last = segment.rows;
+        if (segment.ascending) {
+            while (first < last && !segment.is_alive(first)) ++first;
+            while (first < last && !segment.is_alive(last - 1)) --last;
+            if (first < last) ranges[i].add(segment.id(first)), ranges[i].add(segment.id(last - 1));
+        } else {
+            each_live(segment, [&](std::int64_t id) { ranges[i].add(id); });
+        }
+        all.add(ranges[i]);
+    }
+    if (live && static_cast<std::uint64_t>(all.most) >= next_id)
+        fail_corrupt(path_, "its largest id does not match its commit", std::to_string(all.most),
+                     "less than " + std::to_string(next_id));
+
+    std::vector<std::int64_t> suspects;  // ids that may be in another segment, too
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        if (entries_[i].items->record().head().commit <= since) continue;
+        Range others;
+        for (std::size_t j = 0; j < segments.size(); ++j)
+            if (j != i && ranges[j].overlaps(ranges[i])) others.add(ranges[j]);
+        if (others.most < 0) continue;
+        each_live(segments[i], [&](std::int64_t id) {
+            if (id >= others.least && id <= others.most) suspects.push_back(id);
+        });
+    }
+    const auto fail = [&](std::int64_t id) { fail_corrupt(path_, "id " + std::to_string(id) + " occurs twice"); };
+    if (suspects.size() < live / 64) {  // searches of few ids take less time than sorting all
+        for (const std::int64_t id : suspects)
+            if (std::count_if(segments.begin(), segments.end(), [id](const auto& each) { return each.row_of(id); }) > 1)
+                fail(id);
+    } else if (!suspects.empty()) {
+        std::vector<std::int64_t> ids;
+        ids.reserve(live);
+        for (const auto& segment : segments) each_live(segment, [&](std::int64_t id) { ids.push_back(id); });
+        std::sort(ids.begin(), ids.end());
+        const auto twice = std::adjacent_find(ids.begin(), ids.end());
+        if (twice != ids.end()) fail(*twice);
+    }
+}
+
+std::size_t FileView::verify(std::vector<Fault>& faults, unsigned threads, std::uint64_t since) const {
     std::size_t good = 0;
     commit_record_->verify(faults, threads);
     manifest_record_->verify(faults, threads);
-    std::vector<std::int64_t> ids;
-    bool overlap = false;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         const Entry& entry = entries_[i];
         const std::size_t before = faults.size();
-        entry.items->verify(faults, threads);
-        for (const auto& record : entry.removals) record->verify(faults, threads);
+        if (entry.items->record().head().commit > since) entry.items->verify(faults, threads);
+        for (const auto& record : entry.removals)
+            if (record->head().commit > since) record->verify(faults, threads);
         if (faults.size() == before) good += entry.items->rows() - entry.dead;
     }
     if (!faults.empty()) return good;
     try {
-        const auto segments = id_segments();
-        // A segment whose ids are all larger than those of earlier segments shares no id with them.
-        std::int64_t last = -1;
-        for (const auto& segment : segments) {
-            for (std::size_t row = 0; row < segment.rows; ++row) {
-                overlap |= segment.is_alive(row) && segment.id(row) <= last;
-                if (segment.is_alive(row)) last = std::max(last, segment.id(row));
-            }
-        }
-        if (overlap) {
-            ids.reserve(live);
-            for (const auto& segment : segments)
-                for (std::size_t row = 0; row < segment.rows; ++row)
-                    if (segment.is_alive(row)) ids.push_back(segment.id(row));
-            std::sort(ids.begin(), ids.end());
-            const auto twice = std::adjacent_find(ids.begin(), ids.end());
-            if (twice != ids.end()) fail_corrupt(path_, "id " + std::to_string(*twice) + " occurs twice");
-        }
-        if (live && static_cast<std::uint64_t>(last) >= next_id)
-            fail_corrupt(path_, "its largest id does not match its commit", std::to_string(last),
-                         "less than " + std::to_string(next_id));
+        check_ids(since);
         check();
     } catch (const Error& error) {
         faults.push_back({described(error), commit_.offset, commit_.end - commit_.offset});

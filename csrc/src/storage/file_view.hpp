@@ -52,11 +52,14 @@ public:
     std::optional<RowRef> find(std::int64_t id) const;
     RowRef at(std::int64_t id) const;  // throws Error(not_found)
 
-    // Adds the faults of all current records. Returns the number of items in entries without faults.
-    std::size_t verify(std::vector<Fault>& faults, unsigned threads) const;
+    // Adds the faults of all current records, without those of items and removals that commit `since` or an earlier one
+    // wrote. Returns the number of items in entries without faults.
+    std::size_t verify(std::vector<Fault>& faults, unsigned threads, std::uint64_t since) const;
 
 private:
     void load_alive() const;
+    // Throws Error(corrupt) if two segments have one id, or an id is not below next_id.
+    void check_ids(std::uint64_t since) const;
 
     std::string path_;
     std::shared_ptr<const Identity> identity_;

@@ -225,6 +225,11 @@ void Record::check_whole() const {
         fail_corrupt(path_, name_ + " was truncated while it was read", {}, {}, "open it again, or restore a copy");
 }
 
+void Record::check() const {
+    if (identity_) identity_->check();
+    check_whole();
+}
+
 void Record::verify(std::vector<Fault>& faults, unsigned threads) const {
     std::uint64_t end = head_.head_length;
     const auto gap = [&](std::uint64_t from, std::uint64_t to) {

@@ -100,6 +100,8 @@ public:
                            const std::string& expected = {}) const;
     // Throws Error(corrupt) if the file was truncated while the record was mapped.
     void check_whole() const;
+    // The same if it was truncated or overwritten.
+    void check() const;
 
 private:
     Record() = default;

@@ -9,6 +9,8 @@
 #include <limits>
 #include <string>
 
+#include "base/pool.hpp"
+
 namespace idcwh::storage {
 namespace {
 
@@ -72,6 +74,7 @@ std::size_t Items::memory() const {
     std::size_t sum = static_cast<std::size_t>(codes_->size()) + (ids_ ? static_cast<std::size_t>(ids_->size()) : 0);
     if (ids_loaded_.load(std::memory_order_acquire))
         sum += id_copy_.size() * sizeof(std::int64_t) + (table_ ? table_->memory() : 0);
+    if (keys_hashed_.load(std::memory_order_acquire)) sum += key_table_->memory();
     return sum;
 }
 
@@ -150,6 +153,29 @@ std::string_view Items::key(std::size_t row) const {
     return {reinterpret_cast<const char*>(keys_->read(begin, end)), end - begin};
 }
 
+const KeyTable& Items::key_table() const {
+    if (!keys_hashed_.load(std::memory_order_acquire)) {
+        const std::lock_guard turn(hashing_);
+        if (!keys_hashed_.load(std::memory_order_relaxed)) {
+            const unsigned threads = pool::available_threads();
+            const auto* ends = key_ends_->all<std::uint32_t>(threads);
+            const auto* texts = keys_->all<char>(threads);
+            const std::uint64_t size = keys_->size();
+            auto table = std::make_unique<const KeyTable>(
+                rows_,
+                [&](std::size_t row) {
+                    const std::uint32_t begin = row ? ends[row - 1] : 0, end = ends[row];
+                    return begin > end || end > size ? key(row) : std::string_view(texts + begin, end - begin);
+                },
+                threads);
+            record_->check();
+            key_table_ = std::move(table);
+            keys_hashed_.store(true, std::memory_order_release);
+        }
+    }
+    return *key_table_;
+}
+
 // The layout is a count, the end of each text, then the texts.
 void Items::check_label_table() const {
     if (label_table_checked_.load(std::memory_order_acquire)) return;
@@ -221,15 +247,18 @@ void Items::verify(std::vector<Fault>& faults, unsigned threads) const {
             if (twice != sorted.end()) record_->fail("has the id " + std::to_string(*twice) + " twice");
         }
         if (keys_) {
-            std::uint64_t last = 0;
-            for (std::size_t row = 0; row < rows_; ++row) {
-                key(row);
-                last = key_ends_->number(row);
-            }
+            const auto* ends = key_ends_->all<std::uint32_t>(threads);
+            std::uint32_t last = 0;
+            for (std::size_t row = 0; row < rows_; last = ends[row++])
+                if (ends[row] < last || ends[row] > keys_->size()) key(row);  // throws
             if (last != keys_->size()) record_->fail("has keys that do not fill their section");
         }
-        if (labels_)
-            for (std::size_t row = 0; row < rows_; ++row) label_number(row);
+        if (labels_) {
+            const auto* numbers = labels_->all<std::uint32_t>(threads);
+            const std::size_t count = label_count();
+            for (std::size_t row = 0; row < rows_; ++row)
+                if (numbers[row] >= count && numbers[row] != no_label) label_number(row);  // throws
+        }
     } catch (const Error& error) {
         faults.push_back({described(error), offset(), record_->head().length});
     }

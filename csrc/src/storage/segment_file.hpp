@@ -12,6 +12,7 @@
 
 #include "index/id_table.hpp"
 #include "index/segment.hpp"
+#include "storage/key_table.hpp"
 #include "storage/record.hpp"
 
 namespace idcwh::storage {
@@ -38,6 +39,13 @@ public:
     std::string_view label(std::size_t row) const;
     std::uint32_t mtime_signature(std::size_t row) const;  // 0: none
     Checksum checksum(std::size_t row) const;
+    // Calls found(row) for every row with this key. The first call reads all keys.
+    template <class Found>
+    void find(std::string_view key, Found found) const {
+        if (!keys_ || key.empty()) return;
+        for (const std::uint32_t row : key_table().candidates(key))
+            if (this->key(row) == key) found(row);
+    }
     // Access the label table, by label number.
     std::size_t label_count() const;
     std::string_view label_text(std::size_t number) const;
@@ -53,6 +61,7 @@ public:
 
 private:
     void load_ids() const;
+    const KeyTable& key_table() const;
     void read_runs() const;
     void check_label_table() const;
 
@@ -69,6 +78,10 @@ private:
     mutable std::vector<std::int64_t> id_copy_;      // decoded id offsets or id runs
     mutable bool ascending_ = true;
     mutable std::unique_ptr<IdTable> table_;
+
+    mutable std::mutex hashing_;
+    mutable std::atomic<bool> keys_hashed_{false};
+    mutable std::unique_ptr<const KeyTable> key_table_;
 };
 
 }  // namespace idcwh::storage
