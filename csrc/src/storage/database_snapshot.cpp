@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "storage/file_view.hpp"
@@ -64,18 +65,18 @@ void DatabaseSnapshot::visit(Visitor visitor, void* context) const {
 }
 
 std::vector<std::int64_t> DatabaseSnapshot::find(const std::string_view* keys, std::size_t count) const {
+    const std::unordered_set<std::string_view> wanted(keys, keys + count);
     std::vector<std::int64_t> found;
     const auto segments = view_->id_segments();
     for (std::size_t i = 0; i < segments.size(); ++i) {
         const auto& segment = segments[i];
-        for (std::size_t k = 0; k < count; ++k)
-            view_->entries()[i].items->find(keys[k], [&](std::size_t row) {
+        for (const std::string_view key : wanted)
+            view_->entries()[i].items->find(key, [&](std::size_t row) {
                 if (segment.is_alive(row)) found.push_back(segment.id(row));
             });
     }
     view_->check();
     std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());  // if a key was given twice
     return found;
 }
 
