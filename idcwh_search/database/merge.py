@@ -47,7 +47,7 @@ def merge_databases(
 
     All columns are kept. A source keeps its ids if no earlier source has one of them. Otherwise the next free id is
     added to each, which makes them larger than all earlier ones. Keys become relative to the images folder of the first
-    source. Memory is 65,536 items at a time, and about 40 bytes per item for ids and hashes of keys.
+    source. Memory is 65,536 items at a time, and about 40 bytes per item for ids and the table of keys.
 
     Args:
         path: the file to write.
@@ -100,7 +100,7 @@ class _Merge:
         for batch in _pieces(ids):
             read = len(batch)
             keys = [None if key is None else rename(key) for key in source.keys(batch)]
-            found = set(earlier.keys(earlier.find(keys)))
+            found = set(earlier.keys(earlier.find([key for key in keys if key is not None])))
             if found and not self._skip_duplicates:
                 raise InvalidInputError(
                     f"key {next(key for key in keys if key in found)!r} already exists in an earlier database",
