@@ -18,6 +18,9 @@ from support.models import linear_onnx
 if TYPE_CHECKING:
     import onnx
 
+# Before torch is imported, also in processes that tests start. Threads on small images mostly wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def make_linear() -> Callable[..., onnx.ModelProto]:

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from idcwh_reproduce import cli
 from support.images import write_images
 
 SETTINGS = ["protocol=own", "weights=none", "resize=36", "crop=32", "epochs=4"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Runs torch on one thread, because threads on small images mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def test_join_of_two_arrays_equals_numpy() -> None:
 
 def test_self_join_equals_faiss_range_search() -> None:
     faiss = pytest.importorskip("faiss")
-    codes = clustered(20000, 64, 3)
+    codes = clustered(6000, 64, 3)
     index = faiss.IndexBinaryFlat(64)
     index.add(codes)
     lims, distances, ids = index.range_search(codes, 7)  # faiss excludes the radius

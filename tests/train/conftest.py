@@ -1,29 +1,19 @@
-"""Fixtures of the trainer's tests: one thread, small images, and a small random network on the command line."""
+"""Fixtures of the trainer's tests: small images, and a small random network on the command line."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-import torch
 from matplotlib.figure import Figure
 
 from idcwh_train import cli
 from idcwh_train.engine import epoch_log
 from support.images import write_images
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Runs torch on one thread, because threads on small images mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def save_lines(figure: Figure, file: BinaryIO, **_: Any) -> None:
