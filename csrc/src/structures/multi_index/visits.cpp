@@ -9,7 +9,6 @@
 namespace idcwh::multi {
 namespace {
 
-constexpr double counted_buckets = 400;  // shells up to this size are counted when they are planned
 constexpr std::int32_t everything = 64;  // more than an entry has bits
 
 }  // namespace
