@@ -67,6 +67,7 @@ CASES = (
     Case("pdq-31", uniform, 1_000_000, 256, 31),
     Case("clustered256-4", clustered, 1_000_000, 256, 4),
     Case("learned48-2", learned, 1_000_000, 48, 2),
+    Case("learned48-2-200k", learned, 200_000, 48, 2),
     Case("uniform64-3-100M", uniform, 100_000_000, 64, 3, default=False),
     Case("pdq-31-10M", uniform, 10_000_000, 256, 31, default=False),
 )
@@ -75,6 +76,16 @@ CASES = (
 def pairs(codes: np.ndarray, case: Case, threads: int) -> int:
     """Returns the number of pairs after every block has been made."""
     return sum(len(first) for first, _, _ in ih.self_join(codes, case.radius, case.bits, threads=threads))
+
+
+def write(number: int) -> int:
+    """Returns the number of pairs after as many have been written to the same three arrays of 20 MB."""
+    size = 1 << 20
+    block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int32)
+    for first in range(0, number, size):
+        for array in block:
+            array[: number - first] = first
+    return number
 
 
 def faiss_pairs(index: Any, codes: np.ndarray, radius: int) -> int:
@@ -143,8 +154,9 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     runs: list[Callable[[], int]] = [
         lambda: ih.count_pairs(codes, case.radius, case.bits, threads=options.threads),
         lambda: pairs(codes, case, options.threads),
+        lambda: write(number),
     ]
-    times: list[list[float]] = [[] for _ in runs[: 1 + stream]]
+    times: list[list[float]] = [[] for _ in runs[: 3 if stream else 1]]
     for _ in range(options.rounds):
         for taken_by, run in zip(times, runs, strict=False):
             taken, found = seconds(run)
@@ -153,6 +165,7 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     row = {
         "case": case.name, "n": case.n, "bits": case.bits, "radius": case.radius, "pairs": number, "plan": plan,
         "count_s": float(np.median(times[0])), "join_s": float(np.median(times[1])) if stream else None,
+        "write_s": float(np.median(times[2])) if stream else None,
         "memory_mib": memory / 1024,
     }  # fmt: skip
     if options.peers:
@@ -200,7 +213,7 @@ def main() -> int:
     print(common.describe(here))
     print(f"instruction set {here['isa']}, {options.threads} thread(s); medians of {options.rounds} runs")
     print(
-        f"{'case':<17} {'codes':>11} {'pairs':>13} {'count s':>8} {'join s':>8} {'faiss s':>9} "
+        f"{'case':<17} {'codes':>11} {'pairs':>13} {'count s':>8} {'join s':>8} {'write s':>8} {'faiss s':>9} "
         f"{'hash s':>8} {'loop s':>8} {'MiB':>7}  plan"
     )
     rows = []
@@ -208,11 +221,11 @@ def main() -> int:
         if case.name in (options.cases or [case.name for case in CASES if case.default]):
             row = measure(case, options)
             rows.append(row)
-            keys = ("join_s", "faiss_s", "multi_hash_s", "loop_s")
-            join, faiss, multi_hash, loop = (f"{row[key]:.2f}" if row.get(key) else "-" for key in keys)
+            keys = ("join_s", "write_s", "faiss_s", "multi_hash_s", "loop_s")
+            join, writing, faiss, multi_hash, loop = (f"{row[key]:.2f}" if row.get(key) else "-" for key in keys)
             print(
-                f"{case.name:<17} {case.n:>11,} {row['pairs']:>13,} {row['count_s']:>8.2f} {join:>8} {faiss:>9} "
-                f"{multi_hash:>8} {loop:>8} "
+                f"{case.name:<17} {case.n:>11,} {row['pairs']:>13,} {row['count_s']:>8.2f} {join:>8} "
+                f"{writing:>8} {faiss:>9} {multi_hash:>8} {loop:>8} "
                 f"{row['memory_mib']:>7.0f}  {row['plan'].partition('; ')[2]}",
                 flush=True,
             )

@@ -95,7 +95,7 @@ def rank(
     """Returns (D, I), the full Hamming ranking by counting sort, both (nq, eligible)."""
 
 class Join:
-    """Iterator over blocks (I, J, D) of pairs. It keeps the arrays of its codes alive."""
+    """Iterator over blocks (I, J, D) of pairs. Memory of dropped blocks serves later ones."""
 
     def __iter__(self) -> Join: ...
     def __next__(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]: ...
@@ -112,6 +112,17 @@ def join(
     threads: int | None,
 ) -> Join:
     """Returns the pairs within the radius: of two arrays of codes, or of one if `b` is None."""
+
+def join_snapshots(
+    a: Snapshot,
+    b: Snapshot | None,
+    radius: int,
+    where: NDArray[Any] | tuple[int, int] | None,
+    max_pairs: int | None,
+    block: int,
+    threads: int | None,
+) -> Join:
+    """Returns the pairs of ids within the radius: of two snapshots, or of one if `b` is None."""
 
 def join_count(a: NDArray[np.uint8], b: NDArray[np.uint8] | None, bits: int, radius: int, threads: int | None) -> int:
     """Returns the number of pairs that `join` finds."""

@@ -23,6 +23,9 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 BYTES: Order = "img_hash"
 """The order in which the text of a code consists of its bytes, as for codes of a model."""
 
+HASHERS = ("ahash", "average_hash", "colorhash", "dhash", "dhash_vertical", "phash", "phash_simple", "whash")
+"""Names of the hashers of ImageHash, which share one order. A column with such a name has their hashes."""
+
 _PDQ_BITS = 256
 _INTEGER_BITS = 64
 _DECIMAL = re.compile("[+-]?[0-9]{1,40}")

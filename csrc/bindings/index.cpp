@@ -13,28 +13,6 @@
 namespace idcwh::bindings {
 namespace {
 
-// Converts the argument `where`: None, ids (int64), a pair (first, last) of ids, or a mask (bool).
-Where where_of(const py::object& value) {
-    if (value.is_none()) return Where::all();
-    if (py::isinstance<py::tuple>(value)) {
-        const auto pair = py::reinterpret_borrow<py::tuple>(value);
-        constexpr auto most = std::numeric_limits<long long>::max();
-        if (pair.size() != 2)
-            throw py::value_error("where must be a pair (first, last) of ids, not a tuple of " +
-                                  std::to_string(pair.size()));
-        return Where::id_range(whole_of(pair[0], "where", -most - 1, most),
-                               whole_of(pair[1], "where", -most - 1, most));
-    }
-    if (!py::isinstance<py::array>(value))
-        throw py::type_error("where must be None, an array or a pair of ids, not " + describe(value));
-    const auto array = py::reinterpret_borrow<py::array>(value);
-    const auto expected = [] { return std::string("C-contiguous bool or int64 of one dimension"); };
-    const py::ssize_t size = array.ndim() == 1 ? array.shape(0) : -1;
-    if (array.dtype().kind() == 'b')
-        return Where::of_bytes(data_of<std::uint8_t>(value, "where", expected, size), static_cast<std::size_t>(size));
-    return Where::of_ids(data_of<std::int64_t>(value, "where", expected, size), static_cast<std::size_t>(size));
-}
-
 // The common arguments of searches of a snapshot.
 struct Query {
     const std::uint8_t* data;

@@ -1,14 +1,17 @@
 // Joins and clusters for numpy: see _core.pyi.
 #include <idcwh/join.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "arrays.hpp"
+#include "base/huge_array.hpp"
 #include "bind.hpp"
 #include "results.hpp"
 
@@ -33,33 +36,107 @@ JoinOptions options_of(const py::object& threads, const Interrupt* interrupt) {
     return options;
 }
 
-class Join {
+// The memory of dropped blocks, for later ones: the first write to new pages takes longer than all others.
+class Recycling {
 public:
-    Join(const py::object& a, const py::object& b, const py::object& bits, const py::object& radius,
-         const py::object& max_pairs, const py::object& block, const py::object& threads) {
-        const unsigned width = bits_of(bits), within = within_of(radius, width);
-        const Codes first = codes_from(a, b.is_none() ? "codes" : "a", width);
-        JoinOptions options = options_of(threads, ctrl_c_.interrupt_anywhere());
-        options.block = size_of(block, "block", 1);
-        if (!max_pairs.is_none()) options.max_pairs = size_of(max_pairs, "max_pairs");
-        const bool self = b.is_none();
-        const Codes second = self ? first : codes_from(b, "b", width);
-        const py::gil_scoped_release release;
-        stream_ = std::make_unique<PairStream>(self ? self_join(first, within, options)
-                                                    : join(first, second, within, options));
+    HugeArray<std::uint8_t> take(std::size_t bytes) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (auto& memory : spare_)
+            if (memory.size() == bytes) return std::exchange(memory, {});
+        return HugeArray<std::uint8_t>(bytes);
+    }
+    void give(HugeArray<std::uint8_t>&& memory) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (auto& place : spare_)
+            if (place.size() == 0 && !ended_) return void(place = std::move(memory));
+    }
+    void end() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ended_ = true;
+        for (auto& memory : spare_) memory = {};
     }
 
+private:
+    std::mutex mutex_;
+    HugeArray<std::uint8_t> spare_[6];  // two blocks
+    bool ended_ = false;
+};
+
+// Memory for `capacity` values.
+template <class T>
+class Column {
+public:
+    Column(std::size_t capacity, const std::shared_ptr<Recycling>& recycling)
+        : memory_(recycling->take(capacity * sizeof(T))), recycling_(recycling) {}
+    Column(Column&&) = default;
+    Column& operator=(Column&& other) {
+        std::swap(memory_, other.memory_), std::swap(recycling_, other.recycling_);
+        return *this;
+    }
+    ~Column() {
+        if (memory_.size()) recycling_->give(std::move(memory_));
+    }
+
+    T* data() { return reinterpret_cast<T*>(memory_.data()); }
+    // Returns the first `size` values as an array that owns them. A small part of the memory is copied instead.
+    static py::array_t<T> to_array(Column&& column, std::size_t size) {
+        const auto length = static_cast<py::ssize_t>(size);
+        if (size * sizeof(T) < column.memory_.size() / 2) return py::array_t<T>(length, column.data());
+        auto owner = std::make_unique<Column>(std::move(column));
+        T* const data = owner->data();
+        py::capsule capsule(owner.get(), [](void* p) { delete static_cast<Column*>(p); });
+        owner.release();
+        return py::array_t<T>(length, data, capsule);
+    }
+
+private:
+    HugeArray<std::uint8_t> memory_;
+    std::shared_ptr<Recycling> recycling_;
+};
+
+struct Block {
+    Block(std::size_t capacity, const std::shared_ptr<Recycling>& recycling)
+        : capacity(capacity), first(capacity, recycling), second(capacity, recycling), distances(capacity, recycling) {}
+
+    // Copies the pairs of a smaller block, which is full.
+    void copy(Block& other) {
+        std::copy_n(other.first.data(), other.capacity, first.data());
+        std::copy_n(other.second.data(), other.capacity, second.data());
+        std::copy_n(other.distances.data(), other.capacity, distances.data());
+        size = other.size;
+    }
+
+    std::size_t capacity, size = 0;
+    Column<std::int64_t> first, second;
+    Column<std::int32_t> distances;
+};
+
+class Join {
+public:
+    // make(options): returns the stream. It is called without the interpreter's lock.
+    template <class Make>
+    Join(const py::object& max_pairs, const py::object& block, const py::object& threads, Make make)
+        : most_(size_of(block, "block", 1)), capacity_(std::min(most_, first_capacity)) {
+        JoinOptions options = options_of(threads, ctrl_c_.interrupt_anywhere());
+        if (!max_pairs.is_none()) options.max_pairs = size_of(max_pairs, "max_pairs");
+        const py::gil_scoped_release release;
+        stream_ = std::make_unique<PairStream>(make(options));
+    }
+    Join(const Join&) = delete;
+    Join& operator=(const Join&) = delete;
+    ~Join() { recycling_->end(); }
+
     py::tuple next() {
-        Pairs block;
-        bool more = false;
+        std::optional<Block> block;
         {
             const Turn turn(*this);
-            more = stream_ && stream_->next(block);
-            if (!more) stream_.reset();  // frees its memory
+            if (stream_) block = read();
+            if (!block) recycling_->end(), stream_.reset();  // frees its memory
         }
-        if (!more) throw py::stop_iteration();
-        return py::make_tuple(to_array(std::move(block.first)), to_array(std::move(block.second)),
-                              to_array(std::move(block.distances)));
+        if (!block) throw py::stop_iteration();
+        return py::make_tuple(Column<std::int64_t>::to_array(std::move(block->first), block->size),
+                              Column<std::int64_t>::to_array(std::move(block->second), block->size),
+                              Column<std::int32_t>::to_array(std::move(block->distances), block->size));
     }
     std::string explain() {
         const Turn turn(*this);
@@ -67,6 +144,24 @@ public:
     }
 
 private:
+    static constexpr std::size_t first_capacity = std::size_t{1} << 16;
+
+    // The memory of a block grows with the pairs, because a block may be larger than memory.
+    std::optional<Block> read() {
+        Block block(capacity_, recycling_);
+        for (;;) {
+            block.size += stream_->next(block.first.data() + block.size, block.second.data() + block.size,
+                                        block.distances.data() + block.size, block.capacity - block.size);
+            if (block.size < block.capacity || block.capacity == most_) break;
+            Block larger(std::min(most_, 2 * block.capacity), recycling_);
+            larger.copy(block);
+            block = std::move(larger);
+            capacity_ = block.capacity;  // a full block is often followed by another
+        }
+        if (!block.size) return {};
+        return block;
+    }
+
     // Threads may share an iterator. They wait for each other without the interpreter's lock. A signal handler that
     // runs during next() must not wait for it.
     class Turn {
@@ -89,11 +184,36 @@ private:
         const std::lock_guard<std::mutex> lock_;
     };
 
+    const std::size_t most_;
+    std::size_t capacity_;
+    const std::shared_ptr<Recycling> recycling_ = std::make_shared<Recycling>();
     Ctrl_C ctrl_c_;
     std::mutex mutex_;
     std::atomic<std::thread::id> thread_{};  // that has locked the mutex
     std::unique_ptr<PairStream> stream_;
 };
+
+std::unique_ptr<Join> join_arrays(const py::object& a, const py::object& b, const py::object& bits,
+                                  const py::object& radius, const py::object& max_pairs, const py::object& block,
+                                  const py::object& threads) {
+    const unsigned width = bits_of(bits), within = within_of(radius, width);
+    const Codes first = codes_from(a, b.is_none() ? "codes" : "a", width);
+    const bool self = b.is_none();
+    const Codes second = self ? first : codes_from(b, "b", width);
+    return std::make_unique<Join>(max_pairs, block, threads, [&](const JoinOptions& options) {
+        return self ? self_join(first, within, options) : join(first, second, within, options);
+    });
+}
+
+std::unique_ptr<Join> join_snapshots(const Snapshot& a, const Snapshot* b, const py::object& radius,
+                                     const py::object& where, const py::object& max_pairs, const py::object& block,
+                                     const py::object& threads) {
+    const unsigned within = within_of(radius, a.bits());
+    const Where selected = where_of(where);
+    return std::make_unique<Join>(max_pairs, block, threads, [&](const JoinOptions& options) {
+        return b ? join(a, *b, within, options, selected) : self_join(a, within, options, selected);
+    });
+}
 
 std::uint64_t join_count_arrays(const py::object& a, const py::object& b, const py::object& bits,
                                 const py::object& radius, const py::object& threads) {
@@ -126,13 +246,10 @@ void bind_join(py::module_& m) {
         .def("__iter__", [](const py::object& self) { return self; })
         .def("__next__", &Join::next)
         .def("explain", &Join::explain, "Returns how the pairs are found, as text.");
-    m.def(
-        "join",
-        [](const py::object& a, const py::object& b, const py::object& bits, const py::object& radius,
-           const py::object& max_pairs, const py::object& block,
-           const py::object& threads) { return std::make_unique<Join>(a, b, bits, radius, max_pairs, block, threads); },
-        arg("a"), arg("b"), arg("bits"), arg("radius"), arg("max_pairs"), arg("block"), arg("threads"),
-        "Returns the pairs within the radius, of two arrays of codes or, where b is None, of one.");
+    m.def("join", join_arrays, arg("a"), arg("b"), arg("bits"), arg("radius"), arg("max_pairs"), arg("block"),
+          arg("threads"), "Returns the pairs within the radius, of two arrays of codes or, where b is None, of one.");
+    m.def("join_snapshots", join_snapshots, arg("a"), arg("b"), arg("radius"), arg("where"), arg("max_pairs"),
+          arg("block"), arg("threads"), "Returns the pairs of ids within the radius.");
     m.def("join_count", join_count_arrays, arg("a"), arg("b"), arg("bits"), arg("radius"), arg("threads"),
           "Returns the number of pairs that join finds.");
     m.def("clusters", clusters_array, arg("codes"), arg("bits"), arg("radius"), arg("greedy"), arg("threads"),

@@ -1,5 +1,6 @@
 // Every search compared with a sort of all distances, for widths, orders of ids, kinds of rows, threads and instruction
 // sets.
+#include <idcwh/index.hpp>
 #include <idcwh/isa.hpp>
 #include <idcwh/search.hpp>
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "base/huge_array.hpp"
@@ -185,6 +187,62 @@ void on_each_instruction_set(Body body) {
         body();
     }
     idcwh::isa_force("auto");
+}
+
+// The message of the error that the call throws.
+template <class Call>
+std::string message_of(Call call) {
+    try {
+        call();
+    } catch (const idcwh::Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST("a padding bit that is set is an error that names the row") {
+    constexpr unsigned bits = 20;
+    std::vector<std::uint8_t> memory(3 * 100), padded(3 * 4);
+    padded[8] = 0x10;
+    std::vector<std::int32_t> distances(100 * 4);
+    std::vector<std::int64_t> ids(100 * 4), counts(4 * (bits + 1));
+    idcwh::Index index(bits);
+    index.add(memory.data(), 100);
+    const auto view = index.snapshot();
+    const idcwh::Codes codes{memory.data(), 100, bits};
+    const auto* const queries = padded.data();
+    int refused = 0;
+    const auto expect = [&](const char* name, int row, auto call) {
+        const std::string text = std::string(name) + ": is invalid (found nonzero padding bits in row ";
+        CHECK(message_of(call).find(text + std::to_string(row) + ",") == 0);
+        ++refused;
+    };
+    expect("queries", 2, [&] { idcwh::topk(codes, queries, 4, 3, distances.data(), ids.data()); });
+    expect("queries", 2, [&] { idcwh::topk_ties(codes, queries, 4, 3); });
+    expect("queries", 2, [&] { idcwh::radius(codes, queries, 4, 3); });
+    expect("queries", 2, [&] { idcwh::count(codes, queries, 4, 3, counts.data()); });
+    expect("queries", 2, [&] { idcwh::histogram(codes, queries, 4, counts.data()); });
+    expect("queries", 2, [&] { idcwh::rank(codes, queries, 4, distances.data(), ids.data()); });
+    expect("queries", 2, [&] { view.topk(queries, 4, 3, distances.data(), ids.data()); });
+    expect("queries", 2, [&] { view.topk_ties(queries, 4, 3); });
+    expect("queries", 2, [&] { view.radius(queries, 4, 3); });
+    expect("queries", 2, [&] { view.count(queries, 4, 3, counts.data()); });
+    expect("queries", 2, [&] { view.histogram(queries, 4, counts.data()); });
+    expect("queries", 2, [&] { view.rank(queries, 4, distances.data(), ids.data()); });
+    // Distances above the bits have no count.
+    memory[3 * 70 + 2] = 0x80;
+    expect("codes", 70, [&] { idcwh::histogram(codes, memory.data(), 1, counts.data()); });
+    expect("codes", 70, [&] { idcwh::rank(codes, memory.data(), 1, distances.data(), ids.data()); });
+    expect("codes", 70, [&] { index.add(memory.data(), 100); });
+    // A distance of 65,536 would not fit 16 bits.
+    const std::vector<std::uint8_t> ones(8192 * 2, 0xff), zero(8192);
+    for (const unsigned wide : {65529u, 65535u}) {
+        const idcwh::Codes two{ones.data(), 2, wide};
+        expect("codes", 0, [&] { idcwh::topk(two, zero.data(), 1, 1, distances.data(), ids.data()); });
+        expect("codes", 0, [&] { idcwh::radius(two, zero.data(), 1, 3); });
+        expect("codes", 0, [&] { idcwh::count(two, zero.data(), 1, 3, counts.data()); });
+    }
+    CHECK(refused == 21);
 }
 
 TEST("every search equals the oracle for each width, number of codes and kind of rows") {

@@ -32,7 +32,7 @@ def run(options: Any) -> int:
         json.dump({**found, "labels": labels}, sys.stdout, indent=1)
         print()
         return common.DONE
-    model = part(found["manifest"], "model")
+    model, hashes = part(found["manifest"], "model"), part(found["manifest"], "hashes")
     segments = f"{found['segments']} segment{'s' if found['segments'] != 1 else ''}"
     removed = f" (and {found['removed']:,} removed ones, still in the file)" if found["removed"] else ""
     unused = f", {found['unused']:,} of them unused (idcwh-index compact frees them)" if found["unused"] else ""
@@ -45,7 +45,8 @@ def run(options: Any) -> int:
         "size": f"{found['bytes']:,} bytes in {segments}{unused}, format {found['format']}",
         "model": model.get("path", "-"),
         "fingerprint": model.get("sha256", "-"),
-        "hash order": part(found["manifest"], "hashes").get("order", "-"),
+        "hash order": hashes.get("order", "-"),
+        "hasher": hashes.get("hasher", "-"),
         "images": part(found["manifest"], "images").get("absolute", "-"),
     }
     for name, value in lines.items():

@@ -488,7 +488,7 @@ def check_same_model(database: _Readable, other: _Readable) -> None:
     """Raises MismatchError unless both have one code length and, by their manifests, one origin.
 
     The origin is a model with its preprocessing, or the order of hashes of another program. A database without one
-    matches only another one without.
+    matches only another one without. Hashers differ only if both are known.
     """
     if other.bits != database.bits:
         found, expected = f"{other.bits} bits", f"{database.bits} bits"
@@ -496,11 +496,12 @@ def check_same_model(database: _Readable, other: _Readable) -> None:
     stored, wanted = other.manifest, database.manifest
     for section, name, noun, hint in (
         ("hashes", "order", "hash order", "import both databases with one hash order"),
+        ("hashes", "hasher", "hasher", "import hashes of one hasher"),
         ("model", "sha256", "model", "build both databases with one model"),
         ("model", "preprocess", "preprocessing", "build both databases with one model"),
     ):
         its, ours = part(stored, section).get(name), part(wanted, section).get(name)
-        if its != ours:
+        if its != ours and (name != "hasher" or (its and ours)):
             raise ModelMismatchError(
                 f"{noun} does not match",
                 path=_path(other),

@@ -7,6 +7,7 @@ faiss_files.py faiss, tables.py Parquet and Arrow, hashes.py text and CSV, and t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from .._util.atomic import NPY, UNRECOGNIZABLE, begins_with, check_target, replacing
 from ..database.database import Database
 from ..errors import AlreadyExistsError, InvalidInputError, not_installed
-from ..hexadecimal import ORDERS, Order, check_order, integer_bits, text_bits
+from ..hexadecimal import HASHERS, ORDERS, Order, check_order, integer_bits, text_bits
 from . import faiss_files, flat, hashes
 from .source import Columns, Items, Progress, Source, batches_of, consecutive
 from .text import from_bit_strings, to_bit_strings
@@ -87,6 +88,8 @@ def read(
     source = Path(path)
     kind = format_of(source, format, ids)
     form = _hashes(kind, hash_order, integers, bits)
+    if form is not None and isinstance(column, str) and column.lower() in HASHERS:
+        form = dataclasses.replace(form, hasher=column.lower())
     columns = Columns.of(column, key_column, label_column, "code" if form is None else "hash")
     if columns.given and kind not in (*_TABLES, "csv"):
         raise ValueError(f"column: expected none for {kind}, which has no columns")

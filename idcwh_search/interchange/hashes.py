@@ -47,15 +47,18 @@ class Hashes:
     Attributes:
         order: order of the bits, as in `from_hex`.
         integers: True if texts are decimal numbers, otherwise they are hexadecimal.
+        hasher: name of the hasher, as in HASHERS; None if it is unknown.
     """
 
     order: Order
     integers: bool = False
+    hasher: str | None = None
 
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest of a database of these hashes."""
-        return {"hashes": {"order": self.order}}
+        hasher = {} if self.hasher is None else {"hasher": self.hasher}
+        return {"hashes": {"order": self.order, **hasher}}
 
     def bits(self, path: Path, first: list[str], bits: int | None) -> int:
         """Returns the code length: `bits`, or that of the first text if it is None.

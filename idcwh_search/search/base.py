@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .batches import Exclude, Wheres, batches, joined_counts, joined_hits, joined_rankings
-from .join import BLOCK, Join, clusters, count_pairs, join_items
+from .join import BLOCK, Join, clusters, count_pairs
 from .where import Where, as_id_list, engine_where
 
 Ids = np.ndarray | Sequence[int] | int
@@ -188,7 +188,7 @@ class Searchable:
         `idcwh_search.self_join` for the other arguments.
         """
         view = self._snapshot()
-        return join_items(_items(view, where), None, view.bits, radius, max_pairs, block, threads)
+        return Join(_core.join_snapshots(view, None, radius, _where(where, view), max_pairs, block, threads))
 
     def join(
         self,
@@ -213,8 +213,7 @@ class Searchable:
         view, others = self._snapshot(), other._snapshot()
         if view.bits != others.bits:
             raise ValueError(f"other: code length does not match (found {others.bits} bits, expected {view.bits})")
-        items = _items(view, where)
-        return join_items(items, others.copy(), view.bits, radius, max_pairs, block, threads)
+        return Join(_core.join_snapshots(view, others, radius, _where(where, view), max_pairs, block, threads))
 
     def count_pairs(self, radius: int, where: Where = None, *, threads: int | None = None) -> int:
         """Returns the number of pairs that `self_join` finds."""

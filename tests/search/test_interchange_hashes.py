@@ -289,6 +289,20 @@ def test_export_replaces_only_its_own_csv_files(tmp_path):
                 interchange.export(db, kept, replace=True)
 
 
+def test_hashers_that_columns_name_do_not_meet(tmp_path):
+    table = write(tmp_path / "h.csv", {name: PHASH["hex"] for name in ("phash", "dhash", "other")})
+    databases = {}
+    for name in ("phash", "dhash", "other"):
+        path = tmp_path / f"{name}.bin"
+        interchange.read(table, hash_order="imagehash", column=name).save(path)
+        databases[name] = ih.Database.open(path)
+    assert databases["phash"].manifest == {"hashes": {"order": "imagehash", "hasher": "phash"}}
+    with raises(ModelMismatchError, path=databases["dhash"].path, found="dhash", expected="phash", problem="hasher"):
+        databases["phash"].join(databases["dhash"], 3)
+    databases["phash"].join(databases["other"], 3)
+    databases["other"].join(databases["dhash"], 3)
+
+
 def test_hash_orders_and_models_do_not_meet(tmp_path):
     manifests = {
         "imagehash": {"hashes": {"order": "imagehash"}},

@@ -79,6 +79,18 @@ def test_self_join_order_is_equal_for_all_thread_counts() -> None:
     assert all(other == first for other in others)
 
 
+def test_blocks_and_views_that_are_kept_do_not_change() -> None:
+    codes = clustered(3000, 16)
+    kept, copies = [], []
+    for number, block in enumerate(ih.self_join(codes, 5, 16, block=70_000)):
+        parts = block if number % 2 else tuple(array[3:500] for array in block)  # the others are dropped
+        kept.append(parts)
+        copies.append([part.copy() for part in parts])
+    assert len(kept) > 4
+    for parts, expected in zip(kept, copies, strict=True):
+        assert all(np.array_equal(part, copy) for part, copy in zip(parts, expected, strict=True))
+
+
 def test_threads_that_share_a_join_get_each_pair_once() -> None:
     codes = np.random.default_rng(0).integers(0, 256, (2000, 2), dtype=np.uint8)
     join = ih.self_join(codes, 5, block=100)

@@ -139,7 +139,8 @@ IDCWH_API int idcwh_histogram(const idcwh_codes* codes, const uint8_t* queries, 
 IDCWH_API int idcwh_rank(const idcwh_codes* codes, const uint8_t* queries, size_t nq,
                          const idcwh_search_options* options, int32_t* distances, int64_t* ids, size_t* kept);
 
-// Writes 1 if the padding bits of every row are zero, as they must be, else 0. Searches do not check them.
+// Writes 1 if the padding bits of every row are zero, as they must be, else 0. Searches of memory check those of the
+// queries, idcwh_histogram and idcwh_rank also those of the codes. Indexes, databases and joins check all codes.
 IDCWH_API int idcwh_padding_is_zero(const idcwh_codes* codes, int* result);
 
 // ---- Threads ----
@@ -263,9 +264,9 @@ IDCWH_API int idcwh_snapshot_copy(const idcwh_snapshot* snapshot, uint8_t* codes
 // Writes the memory of codes, ids and structures in bytes, including spare capacity.
 IDCWH_API int idcwh_snapshot_memory(const idcwh_snapshot* snapshot, size_t* bytes);
 
-// Write a text that describes how a search would run, and why. The buffer `text` receives at most capacity - 1
-// characters and a terminating zero. `length`, which may be null, receives the length of the whole text without that
-// zero. If capacity is 0, `text` may be null.
+// Write a text that describes how a search would run, and why. For a search with exclude_count ids per query, k is as
+// much larger. The buffer `text` receives at most capacity - 1 characters and a terminating zero. `length`, which may
+// be null, receives the length of the whole text without that zero. If capacity is 0, `text` may be null.
 IDCWH_API int idcwh_snapshot_explain_topk(const idcwh_snapshot* snapshot, size_t k, size_t nq, const idcwh_where* where,
                                           char* text, size_t capacity, size_t* length);
 IDCWH_API int idcwh_snapshot_explain_radius(const idcwh_snapshot* snapshot, unsigned radius, size_t nq,

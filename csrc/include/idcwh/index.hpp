@@ -131,7 +131,8 @@ public:
     // in which they were added. Either pointer may be null.
     void copy(std::uint8_t* codes, std::int64_t* ids, const Where& where = {}) const;
 
-    // Return a description of how a search of nq queries would run, and why.
+    // Return a description of how a search of nq queries would run, and why. For a search with exclude_count ids per
+    // query, k is as much larger.
     Explanation explain_topk(std::size_t k, std::size_t nq = 1, const Where& where = {}) const;
     Explanation explain_radius(unsigned radius, std::size_t nq = 1, const Where& where = {}) const;
     std::vector<StructureInfo> structures() const;

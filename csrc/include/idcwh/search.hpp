@@ -116,7 +116,8 @@ IDCWH_API void histogram(const Codes& codes, const std::uint8_t* queries, std::s
 IDCWH_API std::size_t rank(const Codes& codes, const std::uint8_t* queries, std::size_t nq, std::int32_t* distances,
                            std::int64_t* ids, const SearchOptions& options = {});
 
-// Returns true if the padding bits of every row are zero, as they must be. Searches do not check them.
+// Returns true if the padding bits of every row are zero, as they must be. Searches of memory check those of the
+// queries, histogram() and rank() also those of the codes. Indexes, databases, joins and metrics check all codes.
 IDCWH_API bool padding_is_zero(const Codes& codes);
 
 }  // namespace idcwh

@@ -112,10 +112,7 @@ void Index::add(const std::uint8_t* codes, std::size_t n, const std::int64_t* id
     if (n && !codes) fail({.path = "codes", .found = "null", .expected = std::to_string(n) + " codes"});
     if (n > static_cast<std::size_t>(max_id) / 8 / now.bytes() - now.rows)
         fail({.path = "n", .found = std::to_string(n), .expected = "a number of codes that fits the address space"});
-    if (!padding_is_zero({codes, n, now.bits}))
-        fail({.path = "codes",
-              .found = "nonzero padding bits",
-              .expected = "zeros after the " + std::to_string(now.bits) + " bits of each code"});
+    check_padding({codes, n, now.bits}, "codes");
     if (ids) {
         check_given_ids(
             ids, n, now.next_id, [segment = now.segment()](std::int64_t id) { return segment.row_of(id).has_value(); },

@@ -359,18 +359,17 @@ std::vector<CompareTask> PairFinder::next_tasks() {
 }
 
 bool PairFinder::next(std::vector<std::vector<CodePair>>& found) {
-    found.clear();
     const std::vector<CompareTask> tasks = next_tasks();
+    found.resize(tasks.size());  // lists keep their memory, because touching new pages takes longer than filling them
+    for (auto& list : found) list.clear();
     if (tasks.empty()) return false;
-    std::vector<std::vector<CodePair>> lists(tasks.size());
     pool::run(
-        tasks.size(), threads_, [&](std::size_t i) { comparison_->run(tasks[i], lists[i], stop_); },
+        tasks.size(), threads_, [&](std::size_t i) { comparison_->run(tasks[i], found[i], stop_); },
         stop_.while_waiting());
     // Few tasks at a time where they find much: what they have found waits in memory.
     std::size_t pairs = 0;
-    for (const auto& list : lists) pairs += list.size();
+    for (const auto& list : found) pairs += list.size();
     batch_ = pairs > many_pairs ? threads_ : 8 * threads_;
-    found = std::move(lists);
     if (swapped_)
         for (auto& list : found)
             for (CodePair& pair : list) std::swap(pair.first, pair.second);

@@ -99,7 +99,7 @@ Distinct distinct_codes(const Codes& codes, unsigned threads, Stop& stop) {
 
     Distinct distinct;
     distinct.bits = codes.bits;
-    distinct.rows = HugeArray<std::uint32_t>(n);
+    distinct.rows = HugeArray<std::uint32_t>(n, 64);
     for (std::size_t row = 0; row < n; ++row) distinct.size += first_of[row] == row;
     distinct.codes = HugeArray<std::uint8_t>(distinct.size * bytes, 64);
     distinct.begins = HugeArray<std::uint32_t>(distinct.size + 1);

@@ -16,7 +16,7 @@ struct Distinct {
     unsigned bits = 0;
     HugeArray<std::uint8_t> codes;    // [size] in the order of their first rows
     HugeArray<std::uint32_t> begins;  // [size + 1] into rows
-    HugeArray<std::uint32_t> rows;    // by code, ascending
+    HugeArray<std::uint32_t> rows;    // by code, ascending; some bytes after them may be read
 
     Codes view() const { return {codes.data(), size, bits}; }
     std::size_t bytes() const { return code_bytes(bits); }

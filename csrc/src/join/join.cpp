@@ -14,13 +14,14 @@
 #include "cpu/dispatch.hpp"
 #include "join/compare.hpp"
 #include "join/distinct.hpp"
+#include "join/expand.hpp"
 #include "scan/plan.hpp"
 
 namespace idcwh {
 
 namespace join_detail {
 
-static void check_codes(const Codes& codes, unsigned radius, const JoinOptions& options) {
+static void check_codes(const Codes& codes, const char* name, unsigned radius, const JoinOptions& options) {
     SearchOptions search;
     search.threads = options.threads;
     check(codes, nullptr, 0, search);
@@ -29,6 +30,7 @@ static void check_codes(const Codes& codes, unsigned radius, const JoinOptions& 
     if (radius > codes.bits)
         fail({.path = "radius", .found = std::to_string(radius), .expected = "0 to " + std::to_string(codes.bits)});
     if (options.block == 0) fail({.path = "block", .found = "0", .expected = "at least 1"});
+    check_padding(codes, name);
 }
 
 // The pairs of distinct codes of a join, those of equal codes left out.
@@ -36,13 +38,13 @@ class CodePairs {
 public:
     CodePairs(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
         : threads_(options.threads ? options.threads : pool::available_threads()), stop_(options.interrupt), self_(!b) {
-        check_codes(a, radius, options);
-        if (b) check_codes(*b, radius, options);
+        check_codes(a, b ? "a" : "codes", radius, options);
         if (b && a.bits != b->bits)
             fail({.path = "b",
                   .problem = "does not match",
                   .found = std::to_string(b->bits) + " bits",
                   .expected = std::to_string(a.bits)});
+        if (b) check_codes(*b, "b", radius, options);
         active_kernels();  // a wrong IDCWH_ISA is reported before threads begin
         a_ = distinct_codes(a, threads_, stop_);
         if (b) b_ = distinct_codes(*b, threads_, stop_);
@@ -56,6 +58,7 @@ public:
     const Distinct& b() const { return self_ ? a_ : b_; }
     const JoinPlan& plan() const { return finder_->plan(); }
     Stop& stop() { return stop_; }
+    unsigned threads() const { return threads_; }
 
     // See PairFinder::next.
     bool next(std::vector<std::vector<CodePair>>& found) { return finder_->next(found); }
@@ -108,40 +111,35 @@ struct Items {
     Codes view;
 };
 
-constexpr std::size_t most_rows = std::size_t{1} << 16;  // pairs that are written between checks of the interrupt
-constexpr std::size_t check_pairs = 4096;                // pairs from which the next check pays
+constexpr std::size_t first_room = std::size_t{1} << 16;   // pairs for which a block has memory at first
+constexpr std::size_t equal_codes = std::size_t{1} << 16;  // codes whose pairs are written together
 
 }  // namespace
 
 struct PairStream::Impl {
-    Impl(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
-        : codes(a, b, radius, options), options(options), equal(codes.self() ? codes.a().size : 0) {}
+    // ids: by row; null if rows are reported.
+    Impl(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options,
+         const std::vector<std::int64_t>* ids_a = nullptr, const std::vector<std::int64_t>* ids_b = nullptr)
+        : codes(a, b, radius, options),
+          options(options),
+          a(codes.a(), ids_a ? ids_a->data() : nullptr),
+          b(b ? Members(codes.b(), ids_b ? ids_b->data() : nullptr) : Members()),
+          equal(b ? 0 : codes.a().size) {}
 
-    // The next pair of codes, which may be one code twice.
-    bool next_codes() {
-        if (next_equal < equal) {
-            const auto code = static_cast<std::uint32_t>(next_equal++);
-            return start({code, code, 0});
+    // Replaces the pairs of codes, all of which have been written, by the next ones.
+    bool next_pairs() {
+        found.resize(1);
+        found[0].clear();
+        for (; next_equal < equal && found[0].size() < equal_codes; ++next_equal) {
+            if (next_equal % equal_codes == 0) codes.stop().check();
+            const auto code = static_cast<std::uint32_t>(next_equal);
+            if (a.count(code) > 1) found[0].push_back({code, code, 0});
         }
-        while (list == found.size() || at == found[list].size()) {
-            if (list < found.size() && ++list < found.size()) {
-                at = 0;
-                continue;
-            }
-            list = at = 0;
-            if (!codes.next(found)) return false;
-        }
-        return start(found[list][at++]);
-    }
-    bool start(const CodePair& pair) {
-        current = pair;
-        total += row_pairs(codes, pair);
+        if (found[0].empty() && !codes.next(found)) return false;
+        pairs.assign(a, codes.self() ? a : b, found, codes.threads(), codes.stop());
+        written = 0;
+        total += pairs.size();
         if (total > options.max_pairs) fail();
-        const Distinct &a = codes.a(), &b = codes.b();
-        i = a.begins[pair.first], end_i = a.begins[pair.first + 1];
-        begin_j = b.begins[pair.second], end_j = b.begins[pair.second + 1];
-        same = codes.self() && pair.first == pair.second;
-        j = same ? i + 1 : begin_j;
         return true;
     }
     // Counts what is left, for the message.
@@ -150,8 +148,6 @@ struct PairStream::Impl {
             const auto code = static_cast<std::uint32_t>(next_equal);
             total += row_pairs(codes, {code, code, 0});
         }
-        for (; list < found.size(); ++list, at = 0)
-            for (; at < found[list].size(); ++at) total += row_pairs(codes, found[list][at]);
         total += codes.count_rest();
         idcwh::fail({.path = "max_pairs",
                      .found = std::to_string(total) + " pairs",
@@ -163,41 +159,19 @@ struct PairStream::Impl {
         if (error) std::rethrow_exception(error);
         codes.stop().continue_here();
         try {
-            return write(first, second, distances, capacity);
+            std::size_t size = 0;
+            while (size < capacity && (written < pairs.size() || next_pairs())) {
+                const auto count =
+                    static_cast<std::size_t>(std::min<std::uint64_t>(capacity - size, pairs.size() - written));
+                pairs.write(written, count, {first + size, second + size, distances + size}, codes.threads(),
+                            codes.stop());
+                written += count, size += count;
+            }
+            return size;
         } catch (...) {
             error = std::current_exception();
             throw;
         }
-    }
-
-    std::size_t write(std::int64_t* first, std::int64_t* second, std::int32_t* distances, std::size_t capacity) {
-        const std::uint32_t* const rows_a = codes.a().rows.data();
-        const std::uint32_t* const rows_b = codes.b().rows.data();
-        const std::int64_t* const of_a = ids_a.empty() ? nullptr : ids_a.data();
-        const std::int64_t* const of_b = codes.self() ? of_a : ids_b.empty() ? nullptr : ids_b.data();
-        std::size_t written = 0, check_at = 0;
-        while (written < capacity) {
-            if (i == end_i || (same && i + 1 == end_i)) {
-                i = end_i;
-                if (!next_codes()) break;
-                if (same && i + 1 == end_i) continue;
-            }
-            if (written >= check_at) codes.stop().check(), check_at = written + check_pairs;
-            const std::size_t end = written + std::min<std::size_t>({capacity - written, end_j - j, most_rows});
-            const std::int64_t a = of_a ? of_a[rows_a[i]] : rows_a[i];
-            for (; written < end; ++written, ++j) {
-                const std::int64_t b = of_b ? of_b[rows_b[j]] : rows_b[j];
-                const bool swap = codes.self() && a > b;
-                first[written] = swap ? b : a;
-                second[written] = swap ? a : b;
-                distances[written] = current.distance;
-            }
-            if (j == end_j) {
-                ++i;
-                j = same ? i + 1 : begin_j;
-            }
-        }
-        return written;
     }
 
     bool next(Pairs& block) {
@@ -211,18 +185,20 @@ struct PairStream::Impl {
             block.first.reserve(options.block), block.second.reserve(options.block),
                 block.distances.reserve(options.block);
         while (size < options.block) {
-            const std::size_t room = std::min(options.block - size, std::max(size, most_rows));
-            std::size_t written;
+            // The elements of an earlier block are not set to zero again.
+            const std::size_t most = size ? size : std::max(block.first.size(), first_room);
+            const std::size_t room = std::min(options.block - size, most);
+            std::size_t count;
             try {
                 resize(size + room);
-                written =
+                count =
                     next(block.first.data() + size, block.second.data() + size, block.distances.data() + size, room);
             } catch (...) {
                 resize(0);
                 throw;
             }
-            size += written;
-            if (written < room) break;
+            size += count;
+            if (count < room) break;
         }
         resize(size);
         full = size == options.block;
@@ -231,15 +207,13 @@ struct PairStream::Impl {
 
     CodePairs codes;
     JoinOptions options;
-    std::vector<std::int64_t> ids_a, ids_b;  // by row; empty if rows are reported
+    Members a, b;  // b: empty in a self-join
     std::exception_ptr error;
-    std::size_t equal, next_equal = 0;
+    std::size_t equal, next_equal = 0;  // codes that may be equal to others
     std::vector<std::vector<CodePair>> found;
-    std::size_t list = 0, at = 0;
-    CodePair current{};
-    std::uint64_t total = 0;  // pairs begun
-    std::uint32_t i = 0, end_i = 0, begin_j = 0, j = 0, end_j = 0;
-    bool same = false, full = false;  // full: the last block was
+    Expansion pairs;
+    std::uint64_t written = 0, total = 0;  // pairs of `pairs`; pairs of rows so far
+    bool full = false;                     // the last block was
 };
 
 PairStream::PairStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -274,18 +248,14 @@ PairStream join(const Codes& a, const Codes& b, unsigned radius, const JoinOptio
 }
 
 PairStream self_join(const Snapshot& snapshot, unsigned radius, const JoinOptions& options, const Where& where) {
-    Items items(snapshot, where);
-    PairStream stream = self_join(items.view, radius, options);
-    stream.impl_->ids_a = std::move(items.ids);
-    return stream;
+    const Items items(snapshot, where);
+    return PairStream(std::make_unique<PairStream::Impl>(items.view, nullptr, radius, options, &items.ids));
 }
 
 PairStream join(const Snapshot& a, const Snapshot& b, unsigned radius, const JoinOptions& options, const Where& where) {
-    Items first(a, where), second(b, {});
-    PairStream stream = join(first.view, second.view, radius, options);
-    stream.impl_->ids_a = std::move(first.ids);
-    stream.impl_->ids_b = std::move(second.ids);
-    return stream;
+    const Items first(a, where), second(b, {});
+    return PairStream(
+        std::make_unique<PairStream::Impl>(first.view, &second.view, radius, options, &first.ids, &second.ids));
 }
 
 std::uint64_t count_pairs(const Codes& codes, unsigned radius, const JoinOptions& options) {

@@ -32,8 +32,7 @@ void check_side(const char* name, const LabelledCodes& side) {
             {.path = label + ".codes.size", .found = std::to_string(side.codes.size), .expected = "less than 2^32"});
     if (!side.labels.classes && !side.labels.sets && side.codes.size && side.labels.set_classes)
         fail({.path = label + ".labels", .found = "null", .expected = "classes or sets"});
-    if (!padding_is_zero(side.codes))
-        fail({.path = label + ".codes", .found = "nonzero padding bits", .expected = "zeros"});
+    check_padding(side.codes, (label + ".codes").c_str());
     const std::size_t classes = side.labels.set_classes, bytes = (classes + 7) / 8;
     if (!side.labels.sets || classes % 8 == 0) return;
     for (std::size_t row = 0; row < side.codes.size; ++row)

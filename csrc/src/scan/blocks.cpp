@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpu/dispatch.hpp"
+#include "scan/plan.hpp"
 
 namespace idcwh {
 namespace {
@@ -34,10 +35,24 @@ void copy_rows(const std::uint8_t* codes, std::size_t bytes, const std::int64_t*
 }  // namespace
 
 BlockReader::BlockReader(const Codes& codes, const RowSet& rows, std::size_t begin, std::size_t end,
-                         unsigned gather_below)
-    : codes_(codes), rows_(rows), bytes_(code_bytes(codes.bits)), gather_below_(gather_below), at_(begin), end_(end) {}
+                         unsigned gather_below, bool check)
+    : codes_(codes),
+      rows_(rows),
+      bytes_(code_bytes(codes.bits)),
+      gather_below_(gather_below),
+      check_(check || codes.bits > max_bits - 7),
+      at_(begin),
+      end_(end) {}
 
 Block BlockReader::next(std::size_t max_rows) {
+    const Block block = next_unchecked(max_rows);
+    if (!check_) return block;
+    const std::size_t row = first_padded({block.codes, block.rows, codes_.bits});
+    if (row < block.rows) fail_padding("codes", static_cast<std::size_t>(block.number(row)), codes_.bits);
+    return block;
+}
+
+Block BlockReader::next_unchecked(std::size_t max_rows) {
     if (rows_.kind == RowSet::Kind::list) return next_of_list(max_rows);
     if (rows_.kind == RowSet::Kind::bitmap) return next_of_bitmap(max_rows);
     const Block block{codes_.data + at_ * bytes_, std::min(max_rows, end_ - at_), at_};

@@ -41,12 +41,15 @@ inline std::size_t keep_eligible(kernels::Hit* hits, std::size_t count, const st
 class BlockReader {
 public:
     // Reads positions [begin, end) of `rows`; begin is a multiple of 64 if there is a bitmap. gather_below: the eighths
-    // of a block's rows below which eligible rows are copied.
-    BlockReader(const Codes& codes, const RowSet& rows, std::size_t begin, std::size_t end, unsigned gather_below);
+    // of a block's rows below which eligible rows are copied. check: next() throws Error(invalid_argument) if a padding
+    // bit is set. Otherwise it does so for the widest codes only, whose distances would not fit 16 bits.
+    BlockReader(const Codes& codes, const RowSet& rows, std::size_t begin, std::size_t end, unsigned gather_below,
+                bool check = false);
     // Returns the next block, of at most max_rows rows (a multiple of 64), or one without rows at the end.
     Block next(std::size_t max_rows);
 
 private:
+    Block next_unchecked(std::size_t max_rows);
     Block next_of_list(std::size_t max_rows);
     Block next_of_bitmap(std::size_t max_rows);
     std::uint64_t word(std::size_t index) const;
@@ -57,6 +60,7 @@ private:
     const RowSet& rows_;
     const std::size_t bytes_;
     const unsigned gather_below_;
+    const bool check_;
     std::size_t at_, end_;
     std::vector<std::uint8_t> gathered_;
     std::vector<std::int64_t> numbers_;

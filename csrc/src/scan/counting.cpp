@@ -21,14 +21,15 @@ void for_each_excluded(const Block& block, Visit visit) {
     }
 }
 
-// Computes the distances of a task block by block and calls visit(query, distances, block).
+// Computes the distances of a task block by block and calls visit(query, distances, block). check: no distance is above
+// codes.bits.
 template <class Visit>
-void measure(const Codes& codes, const RowSet& rows, const Plan::Task& task, const std::uint8_t* queries, Stop& stop,
-             Visit visit) {
+void measure(const Codes& codes, const RowSet& rows, const Plan::Task& task, const std::uint8_t* queries, bool check,
+             Stop& stop, Visit visit) {
     const auto& kernels = active_kernels();
     const std::size_t bytes = code_bytes(codes.bits), block_size = block_rows(kernels, bytes, false, task.queries);
     // While at most half of the rows are excluded, counting and subtracting them is cheaper than copying the others.
-    BlockReader reader(codes, rows, task.begin, task.end, 4);
+    BlockReader reader(codes, rows, task.begin, task.end, 4, check);
     std::vector<std::uint16_t> distances(block_size);
     for (Block block = reader.next(block_size); block.rows; block = reader.next(block_size))
         for (std::size_t q = 0; q < task.queries; ++q) {
@@ -113,7 +114,7 @@ void histogram(const Codes& codes, const std::uint8_t* queries, std::size_t nq, 
     Stop stop(options.interrupt);
     count_in_tasks(codes, rows, nq, options, width, counts, stop, [&](const Plan::Task& task, std::int64_t* totals) {
         DistanceCounts sets(codes.bits);
-        measure(codes, rows, task, queries, stop,
+        measure(codes, rows, task, queries, true, stop,
                 [&](std::size_t q, const std::uint16_t* distances, const Block& block) {
                     sets.add(distances, block, totals + q * width, width);
                 });
@@ -135,7 +136,7 @@ void count(const Codes& codes, const std::uint8_t* queries, std::size_t nq, unsi
             for (std::size_t q = 0; q < task.queries; ++q) counters.push_back({within, totals + q});
             return scan(kernels, codes, rows, task, queries + task.first_query * bytes, counters.data(), stop);
         }
-        measure(codes, rows, task, queries, stop,
+        measure(codes, rows, task, queries, false, stop,
                 [&](std::size_t q, const std::uint16_t* distances, const Block& block) {
                     std::uint32_t hits = 0;
                     for (std::size_t row = 0; row < block.rows; ++row) hits += distances[row] <= within;

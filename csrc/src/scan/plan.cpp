@@ -35,6 +35,7 @@ void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, cons
     if (nq && !queries) fail({.path = "queries", .found = "null", .expected = std::to_string(nq) + " queries"});
     if (nq > static_cast<std::size_t>(-1) / 2 / code_bytes(codes.bits))
         fail({.path = "nq", .found = std::to_string(nq), .expected = "queries that fit the address space"});
+    check_padding({queries, nq, codes.bits}, "queries");
     if (options.threads > max_threads)
         fail({.path = "threads",
               .found = std::to_string(options.threads),

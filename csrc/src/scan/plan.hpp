@@ -13,7 +13,13 @@ namespace idcwh {
 // Throws Error(invalid_argument) unless 1 <= bits <= max_bits.
 void check_bits(unsigned bits);
 
-// Throws Error(invalid_argument) for invalid arguments of a search, except its rows.
+// Returns the first row with a padding bit that is set, or codes.size. The other arguments of the codes are checked.
+std::size_t first_padded(const Codes& codes);
+// Throws Error(invalid_argument) if there is such a row.
+void check_padding(const Codes& codes, const char* name);
+[[noreturn]] void fail_padding(const char* name, std::size_t row, unsigned bits);
+
+// Throws Error(invalid_argument) for invalid arguments of a search, except its rows and the padding of its codes.
 void check(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);
 // Checks the rows too, and returns them.
 RowSet checked_rows(const Codes& codes, const std::uint8_t* queries, std::size_t nq, const SearchOptions& options);

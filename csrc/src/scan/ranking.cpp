@@ -93,7 +93,7 @@ struct Ranking {
     void measure(const std::uint8_t* query, std::size_t begin, std::size_t end, std::uint16_t* out) const {
         const auto& kernels = active_kernels();
         const std::size_t bytes = code_bytes(codes.bits);
-        BlockReader reader(codes, rows, begin, end, 2);
+        BlockReader reader(codes, rows, begin, end, 2, true);  // a distance above the bits has no count
         std::vector<std::uint16_t> all;
         for (Block block = reader.next(kernels::max_block_rows); block.rows;
              block = reader.next(kernels::max_block_rows)) {

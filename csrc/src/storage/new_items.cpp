@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "base/given_ids.hpp"
+#include "scan/plan.hpp"
 #include "storage/format.hpp"
 
 namespace idcwh::storage {
@@ -23,10 +24,7 @@ void check_items(const NewItems& items, unsigned bits, std::uint64_t next_id,
         fail({.path = "size",
               .found = std::to_string(items.size),
               .expected = "a number of codes that fits the address space"});
-    if (!padding_is_zero({items.codes, items.size, bits}))
-        fail({.path = "codes",
-              .found = "nonzero padding bits",
-              .expected = "zeros after the " + std::to_string(bits) + " bits of each code"});
+    check_padding({items.codes, items.size, bits}, "codes");
     for (std::size_t i = 0; items.keys && i < items.size; ++i)
         if (items.keys[i].size() > max_text)
             fail({.path = "keys",
