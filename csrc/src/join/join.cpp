@@ -39,12 +39,12 @@ public:
     CodePairs(const Codes& a, const Codes* b, unsigned radius, const JoinOptions& options)
         : threads_(options.threads ? options.threads : pool::available_threads()), stop_(options.interrupt), self_(!b) {
         check_codes(a, b ? "a" : "codes", radius, options);
+        if (b) check_codes(*b, "b", radius, options);
         if (b && a.bits != b->bits)
             fail({.path = "b",
                   .problem = "does not match",
                   .found = std::to_string(b->bits) + " bits",
                   .expected = std::to_string(a.bits)});
-        if (b) check_codes(*b, "b", radius, options);
         active_kernels();  // a wrong IDCWH_ISA is reported before threads begin
         a_ = distinct_codes(a, threads_, stop_);
         if (b) b_ = distinct_codes(*b, threads_, stop_);
