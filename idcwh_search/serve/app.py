@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -35,6 +36,7 @@ _PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
+_REFUSED_SECONDS = 1.0  # before an answer 429; a client that repeats its request at once would take the time of others
 _PUBLIC = ("/", "/healthz", "/readyz", "/openapi.json")
 
 
@@ -73,7 +75,8 @@ class Application:
             self._check_key(scope, path)
             if hot:
                 response = await self._service.search(Request(scope, receive))
-                await response(scope, receive, counted)
+                status, started = response.status_code, True
+                await response(scope, receive, send)
             else:
                 await self._api(scope, receive, counted)
         except ClientDisconnect:
@@ -82,6 +85,8 @@ class Application:
             problem = _problem(error)
             if problem.status >= 500 and not isinstance(error, Problem):
                 note(f"{scope['method']} {path[:200]}: {type(error).__name__}: {first_line(error)}")
+            if problem.status == 429:
+                await asyncio.sleep(_REFUSED_SECONDS)
             if not started:
                 await problem.response()(scope, receive, counted)
         route = "/v1/search" if hot else getattr(scope.get("route"), "path", "other")

@@ -49,10 +49,14 @@ class Batcher(Generic[Job, Result]):
         """Returns the number of waiting jobs."""
         return len(self._waiting)
 
-    async def __call__(self, job: Job) -> Result:
-        """Returns the result of a job. Raises its exception, or Problem with status 429 if the queue is full."""
+    def check_room(self) -> None:
+        """Raises Problem with status 429 if the queue is full."""
         if len(self._waiting) >= self._room:
             raise busy(self._name)
+
+    async def __call__(self, job: Job) -> Result:
+        """Returns the result of a job. Raises its exception, or Problem with status 429 if the queue is full."""
+        self.check_room()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((job, future))

@@ -14,7 +14,7 @@ from .metrics import Metrics
 from .store import Contents
 
 MAX_RESULTS = 10_000
-_HITS = 20_000_000  # most hits of a call of range_search, 240 MB
+_HITS = 160_000_000  # most hits of a call of range_search for several queries, 1.9 GB
 _NO_DISTANCES, _NO_IDS = np.empty(0, np.int32), np.empty(0, np.int64)
 _Row = tuple[np.ndarray, np.ndarray]
 _FAST = 0.0005  # seconds of a batch below which a change of threads would take longer
@@ -181,15 +181,14 @@ class Searcher:
         """
         snapshot, items = job.contents.snapshot, job.contents.items
         threads = self._threads_of(job, queries)
-        few = np.ones(len(queries), bool)
+        few, size = np.ones(len(queries), bool), max(1, _HITS // max(items, 1))
         if items > MAX_RESULTS and (job.contents is not self._sparse_of or radius > self._sparse):
             counts = snapshot.count(queries, radius, job.where, threads, exclude=exclude)
-            few = counts <= MAX_RESULTS
+            few, size = counts <= MAX_RESULTS, len(queries)
             if job.where is None and counts.max() <= MAX_RESULTS // 10:
                 self._sparse_of, self._sparse = job.contents, radius
         rows: list[_Row] = [(_NO_DISTANCES, _NO_IDS)] * len(queries)
         direct, many = np.flatnonzero(few), np.flatnonzero(~few)
-        size = max(1, _HITS // max(items, 1))
         for start in range(0, len(direct), size):
             chosen = direct[start : start + size]
             without = _row(exclude, chosen)

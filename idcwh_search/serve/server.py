@@ -59,6 +59,7 @@ class Runner:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # addresses of clients are not used
             timeout_keep_alive=75,
             timeout_graceful_shutdown=_GRACE,
         )

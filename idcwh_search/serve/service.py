@@ -178,6 +178,7 @@ class Service:
 
     async def search(self, request: Request) -> Response:
         contents = self._contents()
+        self._search.check_room()  # before its body is read
         body, kind = await self._body(request)
         image: bytes | None = None
         query: Query | None = None
@@ -241,11 +242,12 @@ class Service:
 
     async def _body(self, request: Request, forms: bool = True) -> tuple[bytes, str]:
         """Returns the body of a request and its type, JSON or a form. Raises Problem with status 415 for others."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        headers = dict(request.scope["headers"])
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         if kind != "application/json" and not (forms and kind == FORM):
             expected = f"application/json or {FORM}" if forms else "application/json"
             raise Problem(415, f"content-type: is not supported (found {kind[:100] or 'none'}, expected {expected})")
-        return await self.bodies.read(request.receive, dict(request.scope["headers"])), kind
+        return await self.bodies.read(request.receive, headers), kind
 
     async def _resolve(
         self, contents: Contents, query: Query | None, image: bytes | None

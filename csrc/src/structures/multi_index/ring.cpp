@@ -16,6 +16,8 @@ namespace {
 
 using kernels::max_block_rows;
 
+constexpr std::size_t many = 64;  // codes that are measured at once: they may end the search
+
 class RingSearch {
 public:
     RingSearch(const Tables& tables, const Codes& codes, const std::uint8_t* query, Receiver& receiver,
@@ -37,7 +39,8 @@ public:
             visit_shell();
             if (budget_.gave_up()) return false;
         }
-        return true;
+        measure();
+        return !budget_.gave_up();
     }
     double spent() const { return budget_.spent(); }
 
@@ -103,30 +106,36 @@ private:
 
     void add(const Table& table, std::size_t position) {
         __builtin_prefetch(&table.rows[position]);
-        found_[count_++].row = static_cast<std::uint32_t>(position);
+        if (positions_ == max_block_rows) deliver(table);
+        position_[positions_++] = static_cast<std::uint32_t>(position);
     }
 
-    // Reads the codes of the collected entries and passes those within the limit to the receiver, each once.
+    // Measures the codes that the last call has prefetched, and prefetches those of the entries found since then. So
+    // the memory of the few codes of a shell is read while the next shell is visited.
     void deliver(const Table& table) {
-        const std::size_t entries = count_;
-        count_ = 0;
-        if (entries == 0 || !budget_.pay(entries, measure_ns)) return;
+        measure();
+        if (positions_ && !budget_.pay(positions_, measure_ns)) return;
         const std::size_t bytes = code_bytes(tables_.bits);
-        constexpr std::size_t ahead = 16;
-        const auto code = [&](std::size_t i) { return codes_.data + found_[i].row * bytes; };
+        for (; count_ < positions_; ++count_) {
+            found_[count_].row = table.rows[position_[count_]];
+            const std::uint8_t* const code = codes_.data + found_[count_].row * bytes;
+            for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(code + at);
+        }
+        if (positions_ >= many) measure();
+        positions_ = 0;
+    }
+
+    // Passes the rows within the limit to the receiver, each once.
+    void measure() {
+        const std::size_t bytes = code_bytes(tables_.bits);
         const std::int32_t limit = receiver_.limit();
         std::size_t count = 0;
-        for (std::size_t i = 0; i < entries + ahead; ++i) {
-            if (i < entries) {
-                found_[i].row = table.rows[found_[i].row];
-                for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(code(i) + at);
-            }
-            if (i < ahead) continue;
+        for (std::size_t i = 0; i < count_; ++i) {
             std::uint16_t distance;
-            kernels_.distances(code(i - ahead), 1, bytes, query_, &distance);
-            const std::uint32_t row = found_[i - ahead].row;
-            if (distance <= limit && taken_.insert(row)) found_[count++] = {row, distance};
+            kernels_.distances(codes_.data + found_[i].row * bytes, 1, bytes, query_, &distance);
+            if (distance <= limit && taken_.insert(found_[i].row)) found_[count++] = {found_[i].row, distance};
         }
+        count_ = 0;
         if (budget_.pay(count, found_ns)) receiver_.take(found_, count);
     }
 
@@ -146,8 +155,9 @@ private:
 
     const kernels::Kernels& kernels_ = active_kernels();
     RowSet taken_;
-    std::size_t count_ = 0;
-    Found found_[max_block_rows];  // until deliver(), `row` is a position in the table
+    std::size_t positions_ = 0, count_ = 0;
+    std::uint32_t position_[max_block_rows];  // in the table of this shell
+    Found found_[max_block_rows];             // rows whose codes have been prefetched
     BucketStage stage_;
 };
 

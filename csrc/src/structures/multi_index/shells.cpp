@@ -7,6 +7,8 @@
 namespace idcwh::multi {
 namespace {
 
+constexpr double counted_buckets = 400;  // shells up to this size are counted before one is chosen
+
 // Returns the share of all values of `width` bits that are within `radius` of one.
 double share_within(unsigned width, int radius) {
     double sum = 0;

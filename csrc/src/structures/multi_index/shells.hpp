@@ -19,8 +19,6 @@ inline constexpr double candidate_ns = 15;  // an entry near enough: the checks 
 inline constexpr double found_ns = 25;      // one not seen before, which the sink takes
 inline constexpr double measure_ns = 80;    // a code of more than 64 bits, in the caller's memory
 
-inline constexpr double counted_buckets = 400;  // the entries of shells up to this size are counted beforehand
-
 // All values that differ from a substring's value in `distance` bits, in ascending order of the difference.
 class Shell {
 public:

@@ -9,6 +9,7 @@
 namespace idcwh::multi {
 namespace {
 
+constexpr double counted_shell = 64;     // shells up to this size are counted when they are planned
 constexpr std::int32_t everything = 64;  // more than an entry has bits
 
 }  // namespace
@@ -27,7 +28,7 @@ void Visits::estimate(Next& next) const { next.ns = next.buckets * bucket_ns + n
 double Visits::counted_entries(std::size_t t) {
     const Table& table = tables_.table[t];
     Shell shell(values_[t], table.substring.width, static_cast<unsigned>(next_[t].radius));
-    std::uint32_t values[static_cast<std::size_t>(counted_buckets)];
+    std::uint32_t values[static_cast<std::size_t>(counted_shell)];
     const std::size_t count = shell.next(values, std::size(values));
     counted_ += count;
     for (std::size_t i = 0; i < count; ++i) __builtin_prefetch(&table.begins[values[i]]);
@@ -43,7 +44,7 @@ void Visits::advance(std::size_t t) {
     const double density = next.entries / next.buckets;
     const double mean = std::ldexp(static_cast<double>(tables_.size), -static_cast<int>(width));
     next.buckets = choose(width, static_cast<unsigned>(++next.radius));
-    next.entries = next.buckets <= counted_buckets ? counted_entries(t) : next.buckets * std::max(mean, density / 16);
+    next.entries = next.buckets <= counted_shell ? counted_entries(t) : next.buckets * std::max(mean, density / 16);
     estimate(next);
 }
 
