@@ -201,7 +201,7 @@ def _without_large_texts(file: IO[bytes]) -> IO[bytes]:
     while len(head := file.read(8)) == 8:
         length, kind = int.from_bytes(head[:4], "big"), head[4:]
         if kind in _TEXTS:
-            size = _text_size(kind, file.read(length))
+            size = _text_size(kind, file.read(length)) if left >= 0 else 0  # later ones are dropped in any case
             left -= size
             if size > PngImagePlugin.MAX_TEXT_CHUNK or left < 0:
                 dropped.append((at, at + 12 + length))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
@@ -38,6 +39,15 @@ _PAGE_HEADERS = {
 }
 _REFUSED_SECONDS = 1.0  # before an answer 429; a client that repeats its request at once would take the time of others
 _PUBLIC = ("/", "/healthz", "/readyz", "/openapi.json")
+
+
+class _KeyConvertor(PathConvertor):
+    """A key at the end of a path. In contrast to Starlette's path, it may contain line breaks."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("key", _KeyConvertor())
 
 
 class _Static(StaticFiles):
@@ -127,6 +137,10 @@ def api(service: Service) -> FastAPI:
     async def known(request: Request, error: Problem) -> Response:
         return error.response()
 
+    @app.exception_handler(Exception)  # Starlette raises it again, so that Application logs it
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return _problem(error).response()
+
     @app.exception_handler(HTTPException)
     async def unknown_path(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404:
@@ -142,11 +156,11 @@ def api(service: Service) -> FastAPI:
         ("POST", "/v1/search", service.search, openapi.SEARCH),
         ("POST", "/v1/hash", service.hash, openapi.HASH),
         ("POST", "/v1/compare", service.compare, openapi.COMPARE),
-        ("GET", "/v1/items/{key:path}", service.item, openapi.ITEM),
-        ("DELETE", "/v1/items/{key:path}", service.remove, openapi.REMOVE),
+        ("GET", "/v1/items/{key:key}", service.item, openapi.ITEM),
+        ("DELETE", "/v1/items/{key:key}", service.remove, openapi.REMOVE),
         ("POST", "/v1/items", service.add, openapi.ADD),
-        ("GET", "/v1/images/{key:path}", service.image, openapi.IMAGE),
-        ("GET", "/v1/thumbnails/{key:path}", service.thumbnail, openapi.THUMBNAIL),
+        ("GET", "/v1/images/{key:key}", service.image, openapi.IMAGE),
+        ("GET", "/v1/thumbnails/{key:key}", service.thumbnail, openapi.THUMBNAIL),
         ("GET", "/v1/info", service.info, openapi.INFO),
         ("POST", "/v1/refresh", service.refresh, openapi.REFRESH),
         ("GET", "/readyz", service.ready, openapi.READY),

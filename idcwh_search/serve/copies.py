@@ -77,7 +77,11 @@ class DatabaseCopy:
             ) from error
 
     def _append(self, file: int) -> None:
-        """Copies the bytes after those of the last call, and then the marks."""
+        """Copies the bytes after those of the last call, and then the marks.
+
+        The marks are read first, so that a commit during the copy is not marked before all of it is copied.
+        """
+        marks = os.pread(file, _HEADER, 0)
         end = os.fstat(file).st_size
         os.lseek(self._copy, self._size, os.SEEK_SET)
         while self._size < end:
@@ -85,4 +89,4 @@ class DatabaseCopy:
             if sent == 0:
                 raise CorruptFileError("was truncated while it was read", path=self._path)
             self._size += sent
-        os.pwrite(self._copy, os.pread(file, _HEADER, 0), 0)
+        os.pwrite(self._copy, marks, 0)

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 from ..images import tar
 from ..images.decoding import HEAD, UnreadableImage, kind_of, open_image, to_rgb
 from .problems import Problem
+from .uploads import turn
 
 SIZES = (32, 1024)
 """Least and largest longer side of a thumbnail in pixels."""
@@ -80,7 +81,8 @@ class ImageFiles:
             with tar.read(path) or Path(path).open("rb") as file:
                 image = open_image(file, path)
                 image.draft("RGB", (2 * size, 2 * size))  # a thumbnail is not encoded, so fewer pixels do no harm
-                rgb = to_rgb(image, path)
+                with turn(image):
+                    rgb = to_rgb(image, path)
         except (UnreadableImage, OSError) as error:
             raise Problem(422, f"image: cannot be decoded ({getattr(error, 'reason', error)})") from None
         rgb.thumbnail((size, size), Image.Resampling.BICUBIC)

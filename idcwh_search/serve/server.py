@@ -4,21 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import uvicorn
 import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .._util.console import note
 from .._util.wording import counted
 from ..errors import InvalidInputError
 from .app import Application
+from .problems import Problem
 from .service import Service
 
+MAX_HEAD = 256 * 2**10
+"""Most bytes of the line and the headers of a request. The longest key in a path has 192 KiB."""
 _GRACE = 30  # seconds for requests in flight
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP with a limit on the size of headers, which the parser lacks. Its errors are problem documents."""
+
+    _head = 0  # bytes since the end of headers, a part of a body, or the end of a request
+
+    def data_received(self, data: bytes) -> None:
+        self._head += len(data)
+        super().data_received(data)
+        if self._head > MAX_HEAD and not self.transport.is_closing():
+            self._refuse(Problem(431, f"headers: are too large (at most {MAX_HEAD:,} bytes)"))
+
+    def on_headers_complete(self) -> None:
+        self._head = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._head = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(Problem(400, "request: is not valid HTTP"))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answers a request that the application does not get, and closes the connection."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            answer = problem.response()
+            lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()]
+            lines += [name + b": " + value for name, value in answer.raw_headers]
+            self.transport.write(b"\r\n".join([*lines, b"connection: close", b"", bytes(answer.body)]))
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -52,7 +94,7 @@ class Runner:
         self._socket = _listening(host, port)
         config = uvicorn.Config(
             Application(service),
-            http="httptools",
+            http=_Protocol,
             loop="uvloop",
             ws="none",
             lifespan="off",
@@ -94,11 +136,17 @@ class Runner:
         finally:
             for task in tasks:
                 task.cancel()
+        # Requests have ended. A thread that still loads the file or builds structures would delay the end, although its
+        # results are in memory only.
+        if self._service.store.busy:
+            if self._interrupted:
+                note("interrupted")
+            os._exit(128 + signal.SIGINT if self._interrupted else 0)
 
     async def _load(self) -> None:
         try:
             await asyncio.get_running_loop().run_in_executor(None, self._service.store.load)
-        except BaseException as error:
+        except Exception as error:
             self._error = error
             self._server.should_exit = True
             return

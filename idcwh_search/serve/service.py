@@ -228,7 +228,8 @@ class Service:
         took = _took(encoded, 0.0)
         del took["search"]
         model = None if self.encoder is None else self.encoder.fingerprint
-        return _json({"code": encoded.code.hex(), "bits": contents.bits, "model": model, "took_ms": took})
+        code = code_text(encoded.code, contents)
+        return _json({"code": code, "bits": contents.bits, "model": model, "took_ms": took})
 
     async def compare(self, request: Request) -> Response:
         contents = self._contents()
@@ -285,7 +286,8 @@ class Service:
     async def _encoded(self, content: bytes) -> Encoded:
         if self.encoder is None:
             raise Problem(422, "image: is not supported, because the service has no model; send a code")
-        decoded: Decoded = await self._decoders(decode, content, self.encoder.preprocess)
+        with self.bodies.held(len(content)):
+            decoded: Decoded = await self._decoders(decode, content, self.encoder.preprocess)
         self.metrics.stages["decode"].observe(decoded.decode)
         self.metrics.stages["preprocess"].observe(decoded.preprocess)
         began = time.perf_counter()

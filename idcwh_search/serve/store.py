@@ -30,7 +30,8 @@ Result = TypeVar("Result")
 Filter = tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[int, ...] | None]
 """Labels, key prefixes and ids of `where`."""
 
-_FILTERS = 32  # cached filters, one byte per item each
+_FILTERS = 32  # most cached filters
+_FILTER_BYTES = 256 * 2**20  # most bytes of cached filters, of which the latest remains in any case
 _Signature = tuple[int, int, int, int]
 
 
@@ -46,7 +47,7 @@ class Contents:
     def __init__(self, snapshot: DatabaseSnapshot, generation: int) -> None:
         self.snapshot, self.generation = snapshot, generation
         self.bits, self.items = snapshot.bits, len(snapshot)
-        self._filters: OrderedDict[Filter, np.ndarray] = OrderedDict()
+        self._filters: OrderedDict[Filter, tuple[np.ndarray, int]] = OrderedDict()  # ids and bytes
         self._lock = threading.Lock()
 
     @cached_property
@@ -69,7 +70,7 @@ class Contents:
         with self._lock:
             if (known := self._filters.get(wanted)) is not None:
                 self._filters.move_to_end(wanted)
-                return known
+                return known[0]
         labels, prefixes, ids = wanted
         found = None
         if labels is not None or prefixes is not None:
@@ -78,10 +79,12 @@ class Contents:
             listed = np.unique(np.array(ids, np.int64))
             found = listed if found is None else np.intersect1d(found, listed)
         assert found is not None
+        size = found.nbytes + sum(map(len, (labels or ()) + (prefixes or ()))) + 8 * len(ids or ())
         with self._lock:
-            found = self._filters.setdefault(wanted, found)
-            while len(self._filters) > _FILTERS:
-                self._filters.popitem(last=False)
+            found, _ = self._filters.setdefault(wanted, (found, size))
+            total = sum(each for _, each in self._filters.values())
+            while len(self._filters) > _FILTERS or (total > _FILTER_BYTES and len(self._filters) > 1):
+                total -= self._filters.popitem(last=False)[1][1]
         return found
 
 
@@ -123,8 +126,8 @@ class Store:
             assert self._copy is not None
             try:
                 self._copy.database.optimize(threads=1)
-            except MemoryError:
-                note("index structures: out of memory; searches are scans")
+            except Exception as error:
+                note(f"index structures: {describe(error)}; searches are scans")
                 return
             self._show(self._copy)
         note(f"index structures: built in {time.perf_counter() - began:.1f} s")
@@ -137,7 +140,7 @@ class Store:
         with self._changing:
             try:
                 changed = self._update(force)
-            except (IdcwhError, OSError, MemoryError) as error:
+            except Exception as error:  # whatever the file contains, the last good contents are served
                 self._fail(describe(error))
                 return False
             if changed:
@@ -145,6 +148,14 @@ class Store:
                 self._on_refresh("changed")
                 note(f"refreshed: generation {self.contents.generation}, {counted(self.contents.items, 'item')}")
             return changed
+
+    @property
+    def busy(self) -> bool:
+        """True while a thread loads or changes the file, or builds structures."""
+        if not self._changing.acquire(blocking=False):
+            return True
+        self._changing.release()
+        return False
 
     def change(self, body: Callable[[Database, DatabaseSnapshot], Result]) -> Result:
         """Changes the file by body(database, snapshot) and loads the result. The change is durable when this returns.

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import idcwh_search as ih
-from idcwh_search.serve.batching import Batcher
+from idcwh_search.serve.batching import Batcher, Pool
 from idcwh_search.serve.problems import Problem
 from support.commands import IMAGES
 from support.server import Server, form
@@ -131,6 +131,21 @@ def test_batcher_puts_waiting_jobs_together() -> None:
     assert isinstance(results[3], asyncio.CancelledError) and isinstance(results[5], ValueError)
     assert all(isinstance(result, Problem) and result.status == 429 for result in results[7:])
     assert sizes == [1, 4, 1]
+
+
+def test_full_pool_refuses_calls() -> None:
+    release = threading.Event()
+
+    async def main() -> list[Any]:
+        pool = Pool("work", threads=1, room=2)
+        calls = [asyncio.create_task(pool(release.wait, 60)) for _ in range(4)]
+        await asyncio.sleep(0)  # each task runs until it waits
+        release.set()
+        return [*(await asyncio.gather(*calls, return_exceptions=True)), await pool(release.is_set)]
+
+    *called, refused, later = asyncio.run(main())
+    assert called == [True] * 3 and later is True
+    assert isinstance(refused, Problem) and (refused.status, refused.headers) == (429, {"retry-after": "1"})
 
 
 def test_batcher_runs_fast_jobs_in_the_loop() -> None:

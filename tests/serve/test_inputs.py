@@ -20,6 +20,8 @@ from PIL import Image
 
 from idcwh_search.serve import uploads
 from idcwh_search.serve.problems import Problem
+from idcwh_search.serve.schemas import LONGEST_KEY
+from idcwh_search.serve.server import MAX_HEAD
 from support.server import Server, form, is_problem
 
 from .conftest import Collection, pairs
@@ -314,6 +316,56 @@ def test_body_of_one_byte_per_second_is_ended(monkeypatch: pytest.MonkeyPatch) -
         asyncio.run(bodies.read(receive, {b"content-length": b"1000"}))
     assert raised.value.status == 408 and 2 < len(received) < 100
     assert bodies._buffered == 0
+
+
+def test_body_that_never_begins_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "BODY_SECONDS", 0.1)
+    with pytest.raises(Problem) as raised:
+        asyncio.run(uploads.Bodies().read(asyncio.Event().wait, {b"content-length": b"1000"}))
+    assert raised.value.status == 408
+
+
+def test_images_that_wait_have_a_common_budget() -> None:
+    bodies = uploads.Bodies()
+    with bodies.held(200 * 2**20):
+        with pytest.raises(Problem) as raised, bodies.held(60 * 2**20):
+            pass
+        assert raised.value.status == 429
+        with bodies.held(50 * 2**20):
+            pass
+    assert bodies._buffered == 0
+
+
+def answer_of(connection: socket.socket) -> tuple[bytes, dict[str, Any]]:
+    """Returns the status line and the document of an answer that ends the connection."""
+    head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in head
+    return head.splitlines()[0], json.loads(body)
+
+
+def test_too_large_headers_are_refused(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ".ljust(MAX_HEAD + 1, b"x"))
+        line, document = answer_of(connection)
+        assert line.startswith(b"HTTP/1.1 431 ") and document["status"] == 431
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        longest = b"%41" * LONGEST_KEY
+        connection.sendall(b"GET /v1/items/" + longest + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        line, document = answer_of(connection)
+        assert line.startswith(b"HTTP/1.1 404 ") and "is missing" in document["detail"]
+
+
+def test_large_bodies_do_not_count_as_headers(server: Server) -> None:
+    body = json.dumps({"code": "000000", "where": {"labels": ["x" * MAX_HEAD, "y" * MAX_HEAD]}})
+    for _ in range(3):
+        assert server.client.post("/v1/search", content=body, headers=JSON).json()["hits"] == []
+
+
+def test_request_that_is_not_http_is_a_problem(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(b"GET\r\n\r\n")
+        line, document = answer_of(connection)
+        assert line == b"HTTP/1.1 400 Bad Request" and "not valid HTTP" in document["detail"]
 
 
 def test_garbage_instead_of_http_is_refused(server: Server) -> None:

@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -213,6 +214,33 @@ def test_interrupt_ends_the_process(start: Callable[..., Server], collection: Co
     server = start("--db", collection.database)
     server.process.send_signal(signal.SIGINT)
     assert server.process.wait(60) == 130 and server.log[-1] == "interrupted"
+
+
+SLOW = """
+import sys, time
+from idcwh_search.cli import serve
+from idcwh_search.serve.store import Store
+def work(store):
+    with store._changing:
+        print("work begins", file=sys.stderr, flush=True)
+        time.sleep(600)
+Store.{method} = work
+sys.exit(serve.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("method", ["load", "optimize"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_signal_ends_a_process_that_loads(method: str, number: int, status: int, collection: Collection) -> None:
+    command = [sys.executable, "-c", SLOW.format(method=method), "--db", collection.database, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None and any("work begins" in line for line in process.stderr)
+            process.send_signal(number)
+            assert process.wait(60) == status
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
 
 
 @pytest.fixture

@@ -20,6 +20,9 @@ import pytest
 
 import idcwh_search as ih
 from idcwh_search.cli import index
+from idcwh_search.serve import store as store_module
+from idcwh_search.serve.copies import DatabaseCopy
+from idcwh_search.serve.store import Store
 from support.models import codes_by_hand
 from support.server import Server, form, is_problem
 
@@ -104,6 +107,55 @@ def test_refresh_answers_what_changed(start: Callable[..., Server], path: Path) 
     with ih.Database.open(path, "r+") as database:
         database.compact()
     assert refreshed(server)["items"] == 62 and server.search(key="new/0")["hits"][0]["key"] == "new/0"
+
+
+def test_copy_during_commits_has_an_earlier_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    send, before = os.sendfile, generation(path)
+
+    def commit_first(*arguments: int) -> int:
+        monkeypatch.setattr(os, "sendfile", send)
+        write(path, 3)
+        return send(*arguments)
+
+    monkeypatch.setattr(os, "sendfile", commit_first)
+    store = Store(path)
+    store.load()
+    assert store.contents is not None and (store.contents.generation, store.contents.items) == (before, 61)
+    assert store.refresh() and store.contents.generation == before + 3
+
+
+def test_unexpected_error_keeps_the_contents(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(path)
+    store.load()
+    contents = store.contents
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise RuntimeError("unexpected")
+
+    write(path, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(DatabaseCopy, "extend", fail)
+        assert not store.refresh() and store.problem == "unexpected" and store.contents is contents
+    assert store.refresh(force=True) and store.problem is None
+    monkeypatch.setattr(ih.Database, "optimize", fail)
+    store.optimize()
+    assert "unexpected; searches are scans" in capsys.readouterr().err
+
+
+def test_cached_filters_have_a_size_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_FILTER_BYTES", 1000)
+    store = Store(path)
+    store.load()
+    assert store.contents is not None
+    cat, dog = (("cat",), None, None), (("dog",), None, None)  # 20 and 21 ids of 8 bytes
+    ids = store.contents.where(cat)
+    assert store.contents.where(dog) is store.contents.where(dog) and store.contents.where(cat) is ids
+    everything = store.contents.where((None, ("",), None))
+    assert store.contents.where((None, ("",), None)) is everything and len(everything) == 61
+    assert store.contents.where((None, ("x" * 2000,), None)).size == 0
+    assert store.contents.where(cat) is not ids and (store.contents.where(cat) == ids).all()
 
 
 def cut(path: Path) -> None:
@@ -241,7 +293,7 @@ def test_added_items_are_durable_and_found(start: Callable[..., Server], collect
 
 def test_long_keys_are_added_found_and_removed(start: Callable[..., Server], path: Path) -> None:
     server = start("--db", path, "--writable")
-    for key in ("x" * 8192, "😀" * 2048, f"{'y' * 255}/" * 32, "a b%2Fc?#&+\"'<>"):
+    for key in ("x" * 8192, "😀" * 2048, f"{'y' * 255}/" * 32, "a b%2Fc?#&+\"'<>", "two\nlines\n"):
         added = server.client.post("/v1/items", json={"code": "123400", "key": key}).json()
         assert server.search(key=key, k=1)["hits"][0]["distance"] == 0
         address = f"/v1/items/{quote(key)}"
