@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from PIL.PngImagePlugin import PngInfo
+from PIL.PngImagePlugin import MAX_TEXT_CHUNK, PngInfo
 
+from idcwh_search.images import decoding
 from idcwh_search.images.decoding import UnreadableImage
 from idcwh_search.images.preprocess import Preprocess, load_image
 
@@ -207,6 +208,21 @@ def test_png_with_large_metadata_has_its_pixels(name: str, behind: bool, tmp_pat
     expected = np.asarray(image().transpose(Image.Transpose.ROTATE_270))
     assert load_image(path, PLAIN).tolist() == expected.tolist()
     assert load_image(path.read_bytes(), PLAIN).tolist() == expected.tolist()
+
+
+def test_png_texts_beyond_the_limit_are_not_decompressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    size_of = decoding._text_size
+
+    def counted(kind: bytes, data: bytes) -> int:
+        sizes.append(size_of(kind, data))
+        return sizes[-1]
+
+    monkeypatch.setattr(decoding, "_text_size", counted)
+    image().save(tmp_path / "p.png", **large("many"))
+    assert load_image(tmp_path / "p.png", PLAIN).tolist() == np.asarray(image()).tolist()
+    limit = 32 * MAX_TEXT_CHUNK
+    assert limit < sum(sizes) < limit + MAX_TEXT_CHUNK
 
 
 @pytest.mark.parametrize("name", ["exif", "xmp", "icc_profile"])
