@@ -92,13 +92,11 @@ class Application:
         except ClientDisconnect:
             status = 499
         except Exception as error:
-            problem = _problem(error)
-            if problem.status >= 500 and not isinstance(error, Problem):
+            if not isinstance(error, Problem):
                 note(f"{scope['method']} {path[:200]}: {type(error).__name__}: {first_line(error)}")
-            if problem.status == 429:
-                await asyncio.sleep(_REFUSED_SECONDS)
             if not started:
-                await problem.response()(scope, receive, counted)
+                response = await _refusal(error)
+                await response(scope, receive, counted)
         route = "/v1/search" if hot else getattr(scope.get("route"), "path", "other")
         self._service.metrics.request(route, status, time.perf_counter() - began)
 
@@ -110,6 +108,14 @@ class Application:
         if changes and headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
             raise Problem(403, "changes are not accepted from pages of other sites")
         self._service.keys.check(headers, admin=changes)
+
+
+async def _refusal(error: Exception) -> Response:
+    """Returns the answer of a request that failed."""
+    problem = _problem(error)
+    if problem.status == 429:
+        await asyncio.sleep(_REFUSED_SECONDS)
+    return problem.response()
 
 
 def _problem(error: Exception) -> Problem:
@@ -134,12 +140,9 @@ def api(service: Service) -> FastAPI:
     )
 
     @app.exception_handler(Problem)
-    async def known(request: Request, error: Problem) -> Response:
-        return error.response()
-
-    @app.exception_handler(Exception)  # Starlette raises it again, so that Application logs it
-    async def unexpected(request: Request, error: Exception) -> Response:
-        return _problem(error).response()
+    @app.exception_handler(Exception)  # unexpected ones are raised again, so that Application logs them
+    async def failed(request: Request, error: Exception) -> Response:
+        return await _refusal(error)
 
     @app.exception_handler(HTTPException)
     async def unknown_path(request: Request, error: HTTPException) -> Response:
