@@ -22,8 +22,8 @@ from .app import Application
 from .problems import Problem
 from .service import Service
 
-MAX_HEAD = 256 * 2**10
-"""Most bytes of the line and the headers of a request. The longest key in a path has 192 KiB."""
+MAX_HEAD = 128 * 2**10
+"""Most bytes of the line and the headers of a request. The parser limits the path alone to 64 KiB."""
 _GRACE = 30  # seconds for requests in flight
 
 
