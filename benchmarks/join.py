@@ -79,7 +79,7 @@ def pairs(codes: np.ndarray, case: Case, threads: int) -> int:
 
 
 def write(number: int) -> int:
-    """Returns the number of pairs after as many have been written to the same three arrays of 20 MB."""
+    """Writes as many pairs with NumPy, to memory of 20 MB that is used again, and returns their number."""
     size = 1 << 20
     block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int32)
     for first in range(0, number, size):

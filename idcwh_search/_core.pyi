@@ -3,7 +3,7 @@
 Arrays, including memory-mapped ones, are used in place and are never cast or copied. These arguments and results are
 common to all functions:
 
-    codes, queries  C-contiguous uint8 (n, ceil(bits / 8)), padding bits zero (not checked; see padding_is_zero)
+    codes, queries  C-contiguous uint8 (n, ceil(bits / 8)), padding bits zero; searches of arrays check the queries
     bits            code length, 1 to 65535
     ids             unique int64 [n] in any order; None for row numbers
     rows            rows to search: None for all, bool or uint8 per code, ascending int64 row numbers, or a tuple

@@ -23,8 +23,9 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 BYTES: Order = "img_hash"
 """The order in which the text of a code consists of its bytes, as for codes of a model."""
 
-HASHERS = ("ahash", "average_hash", "colorhash", "dhash", "dhash_vertical", "phash", "phash_simple", "whash")
-"""Names of the hashers of ImageHash, which share one order. A column with such a name has their hashes."""
+_HASHERS = ("average_hash", "colorhash", "dhash", "dhash_vertical", "phash", "phash_simple", "whash")
+HASHERS = {**{name: name for name in _HASHERS}, "ahash": "average_hash"}
+"""The hashers of ImageHash, which share one order, by the names of columns that have their hashes."""
 
 _PDQ_BITS = 256
 _INTEGER_BITS = 64

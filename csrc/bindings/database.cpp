@@ -277,12 +277,13 @@ py::dict info(const Database& self) {
     return entry;
 }
 
-py::dict check(const Database& self, const py::object& threads, std::uint64_t since) {
+py::dict check(const Database& self, const py::object& threads, const py::object& since) {
     const unsigned most = threads_of(threads);
+    const std::uint64_t after = size_of(since, "since");
     Verification found;
     {
         const py::gil_scoped_release release;
-        found = self.check(most, since);
+        found = self.check(most, after);
     }
     py::list corrupt;
     for (const CorruptRange& range : found.corrupt)

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -153,9 +154,14 @@ private:
             block.size += stream_->next(block.first.data() + block.size, block.second.data() + block.size,
                                         block.distances.data() + block.size, block.capacity - block.size);
             if (block.size < block.capacity || block.capacity == most_) break;
-            Block larger(std::min(most_, 2 * block.capacity), recycling_);
-            larger.copy(block);
-            block = std::move(larger);
+            recycling_ = std::make_shared<Recycling>();  // without memory of smaller blocks, which none needs again
+            try {
+                Block larger(std::min(most_, 2 * block.capacity), recycling_);
+                larger.copy(block);
+                block = std::move(larger);
+            } catch (const std::bad_alloc&) {
+                break;  // the pairs so far are a block, too
+            }
             capacity_ = block.capacity;  // a full block is often followed by another
         }
         if (!block.size) return {};
@@ -186,7 +192,7 @@ private:
 
     const std::size_t most_;
     std::size_t capacity_;
-    const std::shared_ptr<Recycling> recycling_ = std::make_shared<Recycling>();
+    std::shared_ptr<Recycling> recycling_ = std::make_shared<Recycling>();
     Ctrl_C ctrl_c_;
     std::mutex mutex_;
     std::atomic<std::thread::id> thread_{};  // that has locked the mutex

@@ -284,6 +284,20 @@ TEST("a multi-index that cannot pay is not built") {
     CHECK(interrupted);
 }
 
+// Tables of 2^30 codes are too large for a test.
+TEST("the substrings of any number of codes are at most max_substring_bits wide") {
+    namespace multi = idcwh::multi;
+    for (const unsigned bits : {8u, 26u, 64u, 65u, 81u, 128u, 135u, 192u, 256u, 65535u})
+        for (const std::uint64_t n : {std::uint64_t{1} << 16, std::uint64_t{1} << 30, (std::uint64_t{1} << 32) - 1}) {
+            unsigned end = 0;
+            for (const auto& [offset, width] : multi::cut(bits, static_cast<std::size_t>(n))) {
+                CHECK((offset == end && width > 0 && width <= multi::max_substring_bits));
+                end += width;
+            }
+            CHECK((end == bits || (bits <= 64 && end < bits)));
+        }
+}
+
 TEST("a multi-index of 64 bits equals the scan for each kind of codes") {
     for (const char* kind : {"uniform", "clustered", "equal", "most", "sorted"}) all_of(kind, 64, 70001);
 }

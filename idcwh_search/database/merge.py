@@ -67,10 +67,12 @@ def merge_databases(
     check_target(path, CODES_BIN, *paths)
     with ExitStack() as stack:
         opened = [stack.enter_context(Database.open(source)) for source in paths]
+        hashed = next((database for database in opened if part(database.manifest, "hashes").get("hasher")), opened[0])
         for number, database in enumerate(opened):
             if any(database.path.samefile(other.path) for other in opened[:number]):
                 raise InvalidInputError("is given twice", path=database.path, hint="leave one of them out")
             check_same_model(opened[0], database)
+            check_same_model(hashed, database)
         owner = next((database for database in opened if part(database.manifest, "images")), opened[0])
         manifest = placed(opened[0], Path(path))
         if images := placed(owner, Path(path)).get("images"):

@@ -88,8 +88,8 @@ def read(
     source = Path(path)
     kind = format_of(source, format, ids)
     form = _hashes(kind, hash_order, integers, bits)
-    if form is not None and isinstance(column, str) and column.lower() in HASHERS:
-        form = dataclasses.replace(form, hasher=column.lower())
+    if form is not None and isinstance(column, str):
+        form = dataclasses.replace(form, hasher=HASHERS.get(column.lower()))
     columns = Columns.of(column, key_column, label_column, "code" if form is None else "hash")
     if columns.given and kind not in (*_TABLES, "csv"):
         raise ValueError(f"column: expected none for {kind}, which has no columns")

@@ -47,7 +47,7 @@ class Hashes:
     Attributes:
         order: order of the bits, as in `from_hex`.
         integers: True if texts are decimal numbers, otherwise they are hexadecimal.
-        hasher: name of the hasher, as in HASHERS; None if it is unknown.
+        hasher: name of the hasher, a value of HASHERS; None if it is unknown.
     """
 
     order: Order

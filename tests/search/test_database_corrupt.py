@@ -465,6 +465,10 @@ def test_check_since_a_commit_leaves_out_its_items(living: Path) -> None:
         with ih.Database.open(living) as db:
             assert bool(db.check(since=since).corrupt) == corrupt and db.check().corrupt
             assert db.check(since=since).items == len(db)
+            with pytest.raises(ValueError, match="since must be"):
+                db.verify(since=-1)
+            with pytest.raises(TypeError, match="since must be"):
+                db.verify(since=1.5)  # type: ignore[arg-type]
 
 
 def test_flip_in_newest_mark_and_its_commit_is_found(living: Path, tmp_path: Path) -> None:

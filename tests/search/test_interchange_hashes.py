@@ -290,9 +290,10 @@ def test_export_replaces_only_its_own_csv_files(tmp_path):
 
 
 def test_hashers_that_columns_name_do_not_meet(tmp_path):
-    table = write(tmp_path / "h.csv", {name: PHASH["hex"] for name in ("phash", "dhash", "other")})
+    names = ("phash", "dhash", "other", "AHash", "average_hash")
+    table = write(tmp_path / "h.csv", {name: PHASH["hex"] for name in names})
     databases = {}
-    for name in ("phash", "dhash", "other"):
+    for name in names:
         path = tmp_path / f"{name}.bin"
         interchange.read(table, hash_order="imagehash", column=name).save(path)
         databases[name] = ih.Database.open(path)
@@ -301,6 +302,9 @@ def test_hashers_that_columns_name_do_not_meet(tmp_path):
         databases["phash"].join(databases["dhash"], 3)
     databases["phash"].join(databases["other"], 3)
     databases["other"].join(databases["dhash"], 3)
+    databases["AHash"].join(databases["average_hash"], 3)
+    with raises(ModelMismatchError, path=databases["dhash"].path, found="dhash", expected="phash", problem="hasher"):
+        ih.merge_databases(tmp_path / "all.bin", [databases[name].path for name in ("other", "phash", "dhash")])
 
 
 def test_hash_orders_and_models_do_not_meet(tmp_path):

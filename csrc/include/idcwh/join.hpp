@@ -14,7 +14,7 @@ namespace idcwh {
 
 struct JoinOptions {
     unsigned threads = 0;                         // 0: as many as the process may run on (threads.hpp)
-    std::size_t block = std::size_t{1} << 17;     // largest number of pairs per block, at least 1; 2.6 MB
+    std::size_t block = std::size_t{1} << 17;     // largest number of pairs per block, at least 1
     std::uint64_t max_pairs = ~std::uint64_t{0};  // more pairs are an error of PairStream::next
     const Interrupt* interrupt = nullptr;         // must live as long as the stream
 };
@@ -32,7 +32,7 @@ struct Pairs {
 // distinct codes that the threads have found ahead of the caller. These take up to 100 MB per thread if most codes are
 // within the radius, and eight times as much where such codes begin.
 //
-// Memory of the caller that is used for one block after the other is written several times as fast as new memory.
+// A caller should use the same memory for all blocks. Writing to new memory takes several times as long.
 //
 // One thread at a time may use a stream. The interrupt is called on the thread that uses it.
 class IDCWH_API PairStream {

@@ -24,7 +24,7 @@ struct Distinct {
     std::uint64_t count(std::size_t at) const { return begins[at + 1] - begins[at]; }
 };
 
-// Fewer than 2^32 codes.
+// Returns the distinct codes of fewer than 2^32 codes.
 Distinct distinct_codes(const Codes& codes, unsigned threads, Stop& stop);
 
 }  // namespace idcwh::join_detail

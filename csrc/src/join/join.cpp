@@ -26,7 +26,7 @@ static void check_codes(const Codes& codes, const char* name, unsigned radius, c
     search.threads = options.threads;
     check(codes, nullptr, 0, search);
     if (std::uint64_t{codes.size} >> 32)
-        fail({.path = "codes", .found = std::to_string(codes.size), .expected = "fewer than 2^32 codes"});
+        fail({.path = name, .found = std::to_string(codes.size), .expected = "fewer than 2^32 codes"});
     if (radius > codes.bits)
         fail({.path = "radius", .found = std::to_string(radius), .expected = "0 to " + std::to_string(codes.bits)});
     if (options.block == 0) fail({.path = "block", .found = "0", .expected = "at least 1"});
@@ -78,18 +78,15 @@ private:
     std::optional<PairFinder> finder_;
 };
 
-// Returns the number of pairs of rows of one pair of codes, in a self-join also of one code with itself.
-static std::uint64_t row_pairs(const CodePairs& codes, const CodePair& pair) {
-    const std::uint64_t first = codes.a().count(pair.first);
-    if (codes.self() && pair.first == pair.second) return first * (first - 1) / 2;
-    return first * codes.b().count(pair.second);
+// Returns the number of pairs of rows with equal codes, from one code on.
+static std::uint64_t count_equal(const Distinct& codes, std::size_t from = 0) {
+    std::uint64_t sum = 0;
+    for (std::size_t code = from; code < codes.size; ++code) sum += codes.count(code) * (codes.count(code) - 1) / 2;
+    return sum;
 }
 
 static std::uint64_t count_all(CodePairs& codes) {
-    std::uint64_t sum = 0;
-    if (codes.self())
-        for (std::uint32_t i = 0; i < codes.a().size; ++i) sum += row_pairs(codes, {i, i, 0});
-    return sum + codes.count_rest();
+    return (codes.self() ? count_equal(codes.a()) : 0) + codes.count_rest();
 }
 
 }  // namespace join_detail
@@ -126,8 +123,9 @@ struct PairStream::Impl {
           b(b ? Members(codes.b(), ids_b ? ids_b->data() : nullptr) : Members()),
           equal(b ? 0 : codes.a().size) {}
 
-    // Replaces the pairs of codes, all of which have been written, by the next ones.
-    bool next_pairs() {
+    // Replaces `found` by the next codes that are equal to others, each as a pair. Returns false if there are no more.
+    bool find_equal() {
+        if (next_equal == equal) return false;
         found.resize(1);
         found[0].clear();
         for (; next_equal < equal && found[0].size() < equal_codes; ++next_equal) {
@@ -135,7 +133,11 @@ struct PairStream::Impl {
             const auto code = static_cast<std::uint32_t>(next_equal);
             if (a.count(code) > 1) found[0].push_back({code, code, 0});
         }
-        if (found[0].empty() && !codes.next(found)) return false;
+        return !found[0].empty();
+    }
+    // Replaces the pairs of codes, all of which have been written, by the next ones.
+    bool next_pairs() {
+        if (!find_equal() && !codes.next(found)) return false;
         pairs.assign(a, codes.self() ? a : b, found, codes.threads(), codes.stop());
         written = 0;
         total += pairs.size();
@@ -144,10 +146,7 @@ struct PairStream::Impl {
     }
     // Counts what is left, for the message.
     [[noreturn]] void fail() {
-        for (; next_equal < equal; ++next_equal) {
-            const auto code = static_cast<std::uint32_t>(next_equal);
-            total += row_pairs(codes, {code, code, 0});
-        }
+        if (codes.self()) total += count_equal(codes.a(), next_equal);
         total += codes.count_rest();
         idcwh::fail({.path = "max_pairs",
                      .found = std::to_string(total) + " pairs",
@@ -194,6 +193,7 @@ struct PairStream::Impl {
                 count =
                     next(block.first.data() + size, block.second.data() + size, block.distances.data() + size, room);
             } catch (...) {
+                error = std::current_exception();  // the next call would leave out the pairs of this one
                 resize(0);
                 throw;
             }

@@ -7,7 +7,7 @@
 
 #include "cpu/dispatch.hpp"
 #include "structures/multi_index/bucket_stage.hpp"
-#include "structures/multi_index/row_set.hpp"
+#include "structures/multi_index/seen_rows.hpp"
 #include "structures/multi_index/shells.hpp"
 #include "structures/multi_index/visits.hpp"
 
@@ -154,7 +154,7 @@ private:
     std::uint64_t query_entry_ = 0;  // compared with its entries
 
     const kernels::Kernels& kernels_ = active_kernels();
-    RowSet taken_;
+    SeenRows taken_;
     std::size_t positions_ = 0, count_ = 0;
     std::uint32_t position_[max_block_rows];  // in the table of this shell
     Found found_[max_block_rows];             // rows whose codes have been prefetched

@@ -68,7 +68,8 @@ struct Part {
 
 std::vector<Substring> cut(unsigned bits, std::size_t n) {
     if (is_ring(bits)) {
-        const auto widest = static_cast<unsigned>(std::log2(static_cast<double>(n)) - ring_bucket_bits);
+        const double fitting = std::log2(static_cast<double>(n)) - ring_bucket_bits;
+        const auto widest = static_cast<unsigned>(std::min<double>(max_substring_bits, fitting));
         const unsigned count = (bits + widest - 1) / widest;
         std::vector<Substring> substrings;
         for (unsigned i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// A set of row numbers, for few rows or many.
+// The rows that a search has found: a set of row numbers, for few rows or many.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace idcwh::multi {
 
-class RowSet {
+class SeenRows {
 public:
     // Returns false if the row is already in the set.
     bool insert(std::uint32_t row) {
