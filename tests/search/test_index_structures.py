@@ -94,8 +94,8 @@ def test_optimize_wide_codes_stays_within_default_memory(rng):
 
 
 def test_explain_skewed_codes_promises_no_shortcut(rng):
-    index = ih.HammingIndex(128)
-    index.add(DATA["constant first half"](rng, 200_000, 128))
+    index = ih.HammingIndex(64)
+    index.add(DATA["constant first half"](rng, 200_000, 64))
     index.optimize()
     explained = index.explain(radius=0)
     (scan,) = [path for path in (explained, *explained.others) if path.path == "scan"]
