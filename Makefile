@@ -42,7 +42,7 @@ test-slow: build-test
 
 # $(call cmake,FOLDER,OPTIONS,TARGET): configures csrc into build/FOLDER and builds it, or one target of it.
 define cmake
-	$(BIN)/cmake -S csrc -B build/$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_BUILD_TYPE=Release $(2)
+	$(BIN)/cmake -S csrc -B build/$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON $(2)
 	$(BIN)/cmake --build build/$(1) $(if $(3),--target $(3))
 endef
 
