@@ -344,22 +344,25 @@ TEST("joins of snapshots return the ids of the selected items") {
     }
 }
 
+// Returns the pairs of a stream, read into arrays of this capacity.
+std::vector<Triple> in_arrays(idcwh::PairStream stream, std::size_t capacity) {
+    std::vector<std::int64_t> first(capacity), second(capacity);
+    std::vector<std::int32_t> distances(capacity);
+    std::vector<Triple> pairs;
+    std::size_t count;
+    do {
+        count = stream.next(first.data(), second.data(), distances.data(), capacity);
+        for (std::size_t i = 0; i < count; ++i) pairs.emplace_back(first[i], second[i], distances[i]);
+    } while (count == capacity);
+    return pairs;
+}
+
 // A consumer may stop anywhere. Arrays of every capacity give the same pairs in the same order.
 TEST("pairs in arrays equal those in blocks") {
     const Bytes memory = make("clustered", 500, 64, 9);
     const auto expected = all_of(idcwh::self_join(view(memory, 64), 6), ~std::size_t{0});
-    for (const std::size_t capacity : {std::size_t{1}, std::size_t{17}, expected.size(), expected.size() + 1}) {
-        auto stream = idcwh::self_join(view(memory, 64), 6);
-        std::vector<std::int64_t> first(capacity), second(capacity);
-        std::vector<std::int32_t> distances(capacity);
-        std::vector<Triple> pairs;
-        std::size_t count;
-        do {
-            count = stream.next(first.data(), second.data(), distances.data(), capacity);
-            for (std::size_t i = 0; i < count; ++i) pairs.emplace_back(first[i], second[i], distances[i]);
-        } while (count == capacity);
-        CHECK(pairs == expected);
-    }
+    for (const std::size_t capacity : {std::size_t{1}, std::size_t{17}, expected.size(), expected.size() + 1})
+        CHECK(in_arrays(idcwh::self_join(view(memory, 64), 6), capacity) == expected);
 }
 
 // Many rows per code: threads write parts of one block, which begin and end within the rows of two codes.
@@ -388,14 +391,7 @@ TEST("pairs of repeated codes equal brute force for all capacities and threads")
                     auto stream = inputs == 0   ? idcwh::self_join(a, 9, options)
                                   : inputs == 1 ? idcwh::join(a, b, 9, options)
                                                 : idcwh::self_join(index.snapshot(), 9, options);
-                    std::vector<std::int64_t> first(capacity), second(capacity);
-                    std::vector<std::int32_t> distances(capacity);
-                    std::vector<Triple> pairs;
-                    std::size_t count;
-                    do {
-                        count = stream.next(first.data(), second.data(), distances.data(), capacity);
-                        for (std::size_t i = 0; i < count; ++i) pairs.emplace_back(first[i], second[i], distances[i]);
-                    } while (count == capacity);
+                    auto pairs = in_arrays(std::move(stream), capacity);
                     if (ordered.empty()) ordered = pairs;
                     CHECK(pairs == ordered);
                     std::sort(pairs.begin(), pairs.end());

@@ -104,9 +104,9 @@ private:
         return !finished();
     }
 
+    // deliver() follows at most max_block_rows calls.
     void add(const Table& table, std::size_t position) {
         __builtin_prefetch(&table.rows[position]);
-        if (positions_ == max_block_rows) deliver(table);
         position_[positions_++] = static_cast<std::uint32_t>(position);
     }
 
